@@ -1,0 +1,47 @@
+"""Everything that marith raises on purpose, each in one sentence with the offending value."""
+
+from __future__ import annotations
+
+
+class MarithError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class FormulaError(MarithError, ValueError):
+    """A formula that means nothing: quoted, with a caret under the part at fault."""
+
+    def __init__(self, problem: str, text: str = "", start: int = 0, end: int = 0) -> None:
+        self.problem = problem
+        self.text = text
+        self.start = start
+        super().__init__(problem + _quotation(text, start, end))
+
+
+class RequestError(MarithError, ValueError):
+    """A request that cannot be served as it was put."""
+
+
+class ContextOverflow(RequestError):
+    """A prompt that leaves no room in a model's context."""
+
+
+class ModelError(MarithError, OSError):
+    """A checkpoint that cannot be found, read or used."""
+
+
+class EngineClosed(MarithError, RuntimeError):
+    """The engine was closed before, or while, the request ran."""
+
+
+_WINDOW = 72
+
+
+def _quotation(text: str, start: int, end: int) -> str:
+    """The text around the fault and a line of carets below it; long texts show a window."""
+    if not text:
+        return ""
+    left = max(0, start - _WINDOW // 2)
+    piece = "".join(c if c.isprintable() else " " for c in text[left : left + _WINDOW])
+    before, after = ("…" if left else ""), ("…" if left + _WINDOW < len(text) else "")
+    carets = max(1, min(end - start, left + len(piece) - start))
+    return f"\n  {before}{piece}{after}\n  {' ' * (len(before) + start - left)}{'^' * carets}"

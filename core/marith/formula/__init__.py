@@ -1,0 +1,1 @@
+"""What to sample from: the algebra as a tree, in pure Python."""

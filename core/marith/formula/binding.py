@@ -1,0 +1,130 @@
+"""Names → terms: what a formula's names stand for in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from marith.errors import FormulaError
+from marith.formula.nodes import (
+    Cut,
+    Formula,
+    Intersection,
+    Name,
+    Scaled,
+    Sum,
+    Supersede,
+    Union,
+    Unscaled,
+    walk,
+)
+from marith.formula.parsing import MAX_LENGTH, is_expression, read
+from marith.formula.printing import locate
+from marith.formula.terms import Classifier, Prompted
+
+BARE = "M"
+
+Terms: TypeAlias = "Mapping[str, str | Formula]"
+
+
+def parse(text: str | Formula, terms: Terms | None = None) -> Formula:
+    """The formula that a text writes, its names replaced by `terms` where these are given.
+
+    Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
+    """
+    formula = text if isinstance(text, Formula) else read(text)
+    return formula if terms is None else bind(formula, resolve(terms))
+
+
+def resolve(terms: Terms | None) -> dict[str, Formula]:
+    """Every name with the bound formula it stands for; `M` is the bare model unless it is given.
+
+    A text written as a formula (an operator, a call, or a known name alone) is one; any other
+    text is a system prompt.
+    """
+    if terms is not None and not isinstance(terms, Mapping):
+        raise FormulaError(f"terms map names to prompts or terms, not {terms!r}")
+    given = dict(terms or {})
+    for name in given:
+        Name(name)  # refuses what is no plain word
+    known = {BARE, *given}
+    plain = {name: _meaning(name, value, known) for name, value in given.items()}
+    plain.setdefault(BARE, Prompted())
+    bound: dict[str, Formula] = {}
+    for name in plain:
+        _resolve_one(name, plain, bound, ())
+    return bound
+
+
+def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
+    """The formula with every name replaced by its term, a classifier's guide included."""
+
+    def bound(node: Formula) -> Formula:
+        match node:
+            case Name(name):
+                if name not in terms:
+                    known = ", ".join(sorted(terms))
+                    problem = f"unknown term {name!r}; known are {known}"
+                    raise FormulaError(problem, *locate(formula, node))
+                return terms[name]
+            case Sum(members):
+                first, *rest = (bound(member) for member in members)
+                for member in rest:
+                    first = first + member
+                return first
+            case Scaled(factor, of):
+                return factor * bound(of)
+            case Union(members) | Intersection(members):
+                return type(node)(tuple(bound(member) for member in members))
+            case Supersede(draft, of):
+                return Supersede(bound(draft), bound(of))
+            case Unscaled(of):
+                return Unscaled(bound(of))
+            case Cut(of, kind, bound_value):
+                return Cut(bound(of), kind, bound_value)
+            case Classifier(guide=Formula() as guide):
+                return replace(node, guide=bind(guide, terms))
+        return node
+
+    return bound(formula)
+
+
+def _meaning(name: str, value: str | Formula, known: set[str]) -> Formula:
+    if isinstance(value, Formula):
+        return value
+    if not isinstance(value, str):
+        raise FormulaError(f"term {name!r} is a system prompt, a term or a formula, not {value!r}")
+    alone = value.strip() in known and value.strip() != name
+    if len(value) <= MAX_LENGTH and (alone or is_expression(value)):
+        return read(value)
+    return Prompted(system=value)
+
+
+def _resolve_one(
+    name: str, plain: Mapping[str, Formula], bound: dict[str, Formula], above: tuple[str, ...]
+) -> None:
+    """Bind one name after those it refers to; a circle is an error."""
+    if name in bound:
+        return
+    if name in above:
+        circle = " → ".join((*above[above.index(name) :], name))
+        raise FormulaError(f"terms are defined by each other: {circle}")
+    for needed in _names(plain[name]):
+        if needed in plain:
+            _resolve_one(needed, plain, bound, (*above, name))
+    try:
+        bound[name] = bind(plain[name], bound)
+    except FormulaError as error:
+        problem = f"in term {name!r}: {error.problem}"
+        raise FormulaError(problem, error.text, error.start, error.start + 1) from None
+
+
+def _names(formula: Formula) -> list[str]:
+    names: list[str] = []
+    for node in walk(formula):
+        if isinstance(node, Name):
+            names.append(node.name)
+        if isinstance(node, Classifier) and node.guide is not None:
+            names += _names(node.guide)
+    return names

@@ -1,0 +1,105 @@
+"""A formula in plain sight: its tree, its weights, what it normalises to, what may surprise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from marith.formula.binding import Terms, parse, resolve
+from marith.formula.checking import check, weight_of
+from marith.formula.nodes import Formula, Intersection, Name, Scaled, Sum, Union, walk
+from marith.formula.printing import draw_tree, number_text, to_text
+from marith.formula.terms import Classifier, Prompted
+
+
+def explain(formula: str | Formula, terms: Terms | None = None) -> str:
+    """The formula, its tree, total weight, normalised form and warnings, as text.
+
+    A name that is neither `M` nor in `terms` stands for some prompted model, except `C`, which
+    stands for some classifier as in the paper. Raises FormulaError for what means nothing.
+    """
+    tree = parse(formula)
+    known = resolve(terms)
+    for node in walk(tree):
+        if isinstance(node, Name) and terms is None:
+            known.setdefault(node.name, _stand_in(node.name))
+    warnings = check(tree, known)
+    lines = [
+        to_text(tree),
+        "",
+        draw_tree(tree),
+        "",
+        f"total weight: {_rounded(weight_of(tree, known))}",
+        f"normalised:   log P = {normalised(tree, known)}  (+ constant)",
+    ]
+    return "\n".join(lines + [f"warning: {warning}" for warning in warnings])
+
+
+def normalised(formula: Formula, terms: Mapping[str, Formula]) -> str:
+    """The formula divided by its weight, a union beside one of its members written with relu.
+
+    `M - 0.96*union(toxic, M)` is `log M − 24·relu(log toxic − log M)`.
+    """
+    weight = weight_of(formula, terms)
+    factors: dict[Formula, float] = {}
+    for factor, atom in _linear(formula, 1.0):
+        factors[atom] = factors.get(atom, 0.0) + factor / weight
+    pieces: list[tuple[float, str]] = []
+    for atom in list(factors):
+        if isinstance(atom, Union | Intersection):
+            pieces.append(_as_relu(atom, factors, terms))
+    plain = [(f, _log(a, terms)) for a, f in factors.items() if not _is_pair(a)]
+    written = [(f, text) for f, text in plain + pieces if abs(f) > 1e-9]
+    return _signed(written) or "0"
+
+
+def _linear(formula: Formula, factor: float) -> list[tuple[float, Formula]]:
+    match formula:
+        case Sum(members):
+            return [piece for member in members for piece in _linear(member, factor)]
+        case Scaled(inner, of):
+            return _linear(of, factor * inner)
+    return [(factor, formula)]
+
+
+def _as_relu(
+    pair: Union | Intersection, factors: dict[Formula, float], terms: Mapping[str, Formula]
+) -> tuple[float, str]:
+    """max(a, b) = b + relu(a − b) and min(a, b) = b − relu(b − a); moves the b into `factors`."""
+    factor, members = factors[pair], pair.members
+    beside = next((m for m in members if m in factors), None)
+    if len(members) != 2 or beside is None:
+        name = "max" if isinstance(pair, Union) else "min"
+        return factor, f"{name}({', '.join(_log(m, terms) for m in members)})"
+    factors[beside] += factor
+    other = members[0] if members[1] == beside else members[1]
+    if isinstance(pair, Union):
+        return factor, f"relu({_log(other, terms)} − {_log(beside, terms)})"
+    return -factor, f"relu({_log(beside, terms)} − {_log(other, terms)})"
+
+
+def _is_pair(formula: Formula) -> bool:
+    return isinstance(formula, Union | Intersection)
+
+
+def _log(formula: Formula, terms: Mapping[str, Formula]) -> str:
+    meant = terms.get(formula.name) if isinstance(formula, Name) else formula
+    if isinstance(meant, Classifier):
+        return to_text(formula)
+    return f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"
+
+
+def _signed(pieces: list[tuple[float, str]]) -> str:
+    text = ""
+    for factor, piece in pieces:
+        sign = ("−" if factor < 0 else "") if not text else (" − " if factor < 0 else " + ")
+        size = _rounded(abs(factor))
+        text += f"{sign}{'' if size == '1' else size + '·'}{piece}"
+    return text
+
+
+def _rounded(value: float) -> str:
+    return number_text(float(f"{value:.6g}"))
+
+
+def _stand_in(name: str) -> Formula:
+    return Classifier(name) if name == "C" else Prompted(system=name)

@@ -1,0 +1,231 @@
+"""The tree of a formula, and the operators that build it."""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from marith.errors import FormulaError
+
+Factor: TypeAlias = "float"
+
+
+class Formula:
+    """A tree that says which distribution to sample from. Immutable, hashable, without tensors.
+
+    The operators `+ - * /` only build nodes: sums are flat, numbers are folded.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: object) -> Formula:
+        return _sum(self, other) if isinstance(other, Formula) else _refuse("+", self, other)
+
+    def __radd__(self, other: object) -> Formula:
+        return _refuse("+", other, self)
+
+    def __sub__(self, other: object) -> Formula:
+        return _sum(self, -other) if isinstance(other, Formula) else _refuse("-", self, other)
+
+    def __rsub__(self, other: object) -> Formula:
+        return _refuse("-", other, self)
+
+    def __neg__(self) -> Formula:
+        return _scaled(-1.0, self)
+
+    def __pos__(self) -> Formula:
+        return self
+
+    def __mul__(self, factor: object) -> Formula:
+        return _scaled(number(factor), self) if is_number(factor) else _refuse("*", self, factor)
+
+    def __rmul__(self, factor: object) -> Formula:
+        return self * factor
+
+    def __truediv__(self, factor: object) -> Formula:
+        if not is_number(factor):
+            return _refuse("/", self, factor)
+        if not number(factor):
+            raise FormulaError(f"a formula cannot be divided by zero: {self} / {factor!r}")
+        return _scaled(1.0 / number(factor), self)
+
+    def top_k(self, k: int) -> Formula:
+        """This formula with all but its k likeliest tokens forbidden."""
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise FormulaError(f"top_k takes a whole number of at least 1, not {k!r}")
+        return Cut(self, "top_k", float(k))
+
+    def top_p(self, p: float) -> Formula:
+        """This formula on its nucleus: the fewest likeliest tokens of total probability p."""
+        return Cut(self, "top_p", _fraction("top_p", p))
+
+    def plausible(self, alpha: float) -> Formula:
+        """This formula on the tokens at least alpha times as likely as its likeliest.
+
+        The plausibility constraint of contrastive decoding (Li et al., 2023, equation 2).
+        """
+        return Cut(self, "plausible", _fraction("plausible", alpha))
+
+    def __str__(self) -> str:
+        from marith.formula.printing import to_text  # printing knows every node, so it comes last
+
+        return to_text(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Formula):
+    """A reference to a term by name; `M` is the bare model."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not str(self.name).isidentifier() or keyword.iskeyword(self.name):
+            raise FormulaError(f"a term's name is a plain word, not {self.name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(Formula):
+    """Scores and weights of the members added up."""
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled(Formula):
+    """Score and weight times a factor."""
+
+    factor: Factor
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Union(Formula):
+    """Token-wise maximum of the members' log-distributions (paper, section 4)."""
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection(Formula):
+    """Token-wise minimum of the members' log-distributions (paper, section 4)."""
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Supersede(Formula):
+    """`of` once it is computed, `draft` until then: classic speculation (paper, section 5)."""
+
+    draft: Formula
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Unscaled(Formula):
+    """The score of `of` with weight one: a sum of logits, not divided by its weights."""
+
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(Formula):
+    """`of` with the tokens outside its own top-k, nucleus or plausible set forbidden."""
+
+    of: Formula
+    kind: str
+    bound: float
+
+
+def union(*members: Formula) -> Formula:
+    """What any of the members would say: the token-wise maximum (paper, equation 7)."""
+    return Union(_members("union", members))
+
+
+def intersection(*members: Formula) -> Formula:
+    """What all of the members would say: the token-wise minimum (paper, equation 8)."""
+    return Intersection(_members("intersection", members))
+
+
+def supersede(draft: Formula, of: Formula) -> Formula:
+    """`of`, drafted by `draft`: the draft changes the cost, never the distribution."""
+    return Supersede(*_members("supersede", (draft, of)))
+
+
+def unscaled(of: Formula) -> Formula:
+    """The raw score of a formula, not divided by its total weight."""
+    return Unscaled(*_members("unscaled", (of,), least=1))
+
+
+def children(formula: Formula) -> tuple[Formula, ...]:
+    """The direct parts of a formula, from left to right."""
+    match formula:
+        case Sum(members) | Union(members) | Intersection(members):
+            return members
+        case Supersede(draft, of):
+            return draft, of
+        case Scaled(_, of) | Unscaled(of) | Cut(of, _, _):
+            return (of,)
+    return ()
+
+
+def walk(formula: Formula) -> Iterator[Formula]:
+    """Every node, parents before their children; a classifier's guide is a formula of its own."""
+    yield formula
+    for child in children(formula):
+        yield from walk(child)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value may stand as a factor."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def number(value: Any) -> float:
+    """A finite factor as a float; zero has one sign."""
+    try:
+        result = float(value) + 0.0
+    except OverflowError:
+        result = math.inf
+    if not math.isfinite(result):
+        raise FormulaError(f"a factor must be a finite number, not {result!r}")
+    return result
+
+
+def _scaled(factor: float, of: Formula) -> Formula:
+    if isinstance(of, Scaled):
+        factor, of = number(factor * of.factor), of.of
+    return of if factor == 1.0 else Scaled(factor + 0.0, of)
+
+
+def _sum(*members: Formula) -> Formula:
+    flat: list[Formula] = []
+    for member in members:
+        flat.extend(member.members if isinstance(member, Sum) else (member,))
+    return Sum(tuple(flat))
+
+
+def _members(name: str, members: tuple[Formula, ...], least: int = 2) -> tuple[Formula, ...]:
+    for member in members:
+        if not isinstance(member, Formula):
+            raise FormulaError(f"{name} takes formulas, not {member!r}")
+    if len(members) < least:
+        raise FormulaError(f"{name} takes at least {least} formulas, not {len(members)}")
+    return members
+
+
+def _fraction(name: str, value: float) -> float:
+    if not is_number(value) or not 0.0 < value <= 1.0:
+        raise FormulaError(f"{name} takes a number above 0 and up to 1, not {value!r}")
+    return float(value)
+
+
+def _refuse(operator: str, left: object, right: object) -> Formula:
+    if isinstance(left, Formula) and isinstance(right, Formula):
+        raise FormulaError(
+            f"a formula can be multiplied by a number only: ({left}) {operator} ({right})"
+        )
+    stranger = right if isinstance(left, Formula) else left
+    raise FormulaError(f"{stranger!r} has no place beside '{operator}' in a formula")

@@ -1,0 +1,177 @@
+"""Text → formula: Python's arithmetic, read as a syntax tree and never run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from marith.errors import FormulaError
+from marith.formula.nodes import (
+    Formula,
+    Name,
+    intersection,
+    is_number,
+    number,
+    supersede,
+    union,
+    unscaled,
+)
+from marith.formula.terms import Classifier, NGram, Prompted, Uniform
+
+T = TypeVar("T")
+
+MAX_LENGTH = 20_000
+MAX_DEPTH = 60
+
+Value: TypeAlias = "Formula | float | int | str | bool | None | list[Any] | dict[Any, Any]"
+
+CALLS: Mapping[str, Callable[..., Formula]] = {
+    "union": union,
+    "intersection": intersection,
+    "supersede": supersede,
+    "unscaled": unscaled,
+    "prompted": Prompted,
+    "classifier": Classifier,
+    "ngram": NGram,
+    "uniform": Uniform,
+}
+CUTS = ("top_k", "top_p", "plausible")
+_OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+
+
+def read(text: str) -> Formula:
+    """The formula that a text writes; names other than calls stay names.
+
+    Raises FormulaError, with the text quoted and a caret, for anything else.
+    """
+    if not isinstance(text, str):
+        raise FormulaError(f"a formula is a text or a Formula, not {text!r}")
+    if len(text) > MAX_LENGTH:
+        raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
+    source = " ".join(text.split("\n")).strip()
+    if not source:
+        raise FormulaError("an empty text is no formula")
+    try:
+        tree = ast.parse(source, mode="eval")
+    except SyntaxError as error:
+        start = max(0, (error.offset or 1) - 1)
+        raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
+    except (RecursionError, MemoryError, ValueError):
+        raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
+    value = _Reader(source).read(tree.body, 0)
+    if not isinstance(value, Formula):
+        raise FormulaError(f"a formula needs a term; this is {value!r}", source, 0, len(source))
+    return value
+
+
+class _Reader:
+    """One walk over the syntax tree; keeps the text so that errors can point into it."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def read(self, node: ast.expr, depth: int) -> Value:
+        if depth > MAX_DEPTH:
+            raise self.error(f"nested more than {MAX_DEPTH} deep", node)
+        match node:
+            case ast.Name(id=name):
+                return Name(name)
+            case ast.Constant(value=value) if isinstance(value, (int, float, str, type(None))):
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self.built(node, lambda: -self.arithmetic(operand, depth))
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return +self.arithmetic(operand, depth)
+            case ast.BinOp() if type(node.op) in _OPERATORS:
+                return self.binary(node, depth)
+            case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+                return self.call(CALLS[name], node, depth)
+            case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in CUTS:
+                cut = getattr(self.formula(of, depth), name)
+                return self.call(cut, node, depth)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return [self.read(item, depth + 1) for item in items]
+            case ast.Dict(keys=keys, values=values) if None not in keys:
+                return {
+                    self.read(k, depth + 1): self.read(v, depth + 1)
+                    for k, v in zip(keys, values, strict=True)
+                    if isinstance(k, ast.Constant)
+                }
+        raise self.error("this has no meaning in a formula", node)
+
+    def binary(self, node: ast.BinOp, depth: int) -> Value:
+        """A chain of operators, left to right; its length is no depth."""
+        chain: list[tuple[ast.BinOp, ast.expr]] = []
+        left: ast.expr = node
+        while isinstance(left, ast.BinOp) and type(left.op) in _OPERATORS:
+            chain.append((left, left.right))
+            left = left.left
+        value: Any = self.arithmetic(left, depth)
+        for operation, right in reversed(chain):
+            value = self.apply(operation, value, self.arithmetic(right, depth))
+        return value  # type: ignore[no-any-return]  # Any stands for a formula or a number
+
+    def apply(self, operation: ast.BinOp, left: Any, right: Any) -> Any:
+        combine = _OPERATORS[type(operation.op)]
+        if is_number(left) and is_number(right):
+            return self.built(operation, lambda: number(combine(float(left), float(right))))
+        return self.built(operation, lambda: combine(left, right))
+
+    def arithmetic(self, node: ast.expr, depth: int) -> Any:
+        value = self.read(node, depth + 1)
+        if isinstance(value, Formula):
+            return value
+        if not is_number(value):
+            raise self.error("only terms and numbers can be added and multiplied", node)
+        return self.built(node, lambda: number(value))
+
+    def formula(self, node: ast.expr, depth: int) -> Formula:
+        value = self.read(node, depth + 1)
+        if not isinstance(value, Formula):
+            raise self.error("a term is needed here", node)
+        return value
+
+    def call(self, build: Callable[..., Formula], node: ast.Call, depth: int) -> Formula:
+        positional = [self.read(argument, depth + 1) for argument in node.args]
+        named = {k.arg: self.read(k.value, depth + 1) for k in node.keywords if k.arg}
+        if len(named) < len(node.keywords):
+            raise self.error("** has no meaning in a formula", node)
+        return self.built(node, lambda: build(*positional, **named))
+
+    def built(self, node: ast.expr, build: Callable[[], T]) -> T:
+        """What `build` makes; its complaint, with a caret under the node."""
+        try:
+            return build()
+        except FormulaError as error:
+            if error.text:
+                raise
+            raise self.error(error.problem, node) from None
+        except (TypeError, ZeroDivisionError, OverflowError) as error:
+            raise self.error(str(error), node) from None
+
+    def error(self, problem: str, node: ast.expr) -> FormulaError:
+        start = _characters(self.source, node.col_offset)
+        return FormulaError(
+            problem, self.source, start, _characters(self.source, node.end_col_offset or 0)
+        )
+
+
+def _characters(source: str, byte_offset: int) -> int:
+    """ast counts UTF-8 bytes; a caret counts characters."""
+    return len(source.encode()[:byte_offset].decode(errors="ignore"))
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is written as a formula, with an operator or a call, rather than as prose."""
+    try:
+        formula = read(text)
+    except FormulaError:
+        return False
+    return not isinstance(formula, Name)
+

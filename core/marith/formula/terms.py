@@ -1,0 +1,139 @@
+"""The leaves of a formula: terms that name a distribution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from marith.errors import FormulaError
+from marith.formula.nodes import Formula
+
+Option: TypeAlias = "str | int | float | bool | None"
+
+MODES = ("append", "prepend", "replace")
+TEMPLATES = ("chat", "plain")
+
+
+class Term(Formula):
+    """A leaf that names a distribution over the next token."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted(Term):
+    """A language model that reads the request's messages through its own lens.
+
+    `system` is joined to the application's system message by `mode`; what matches the regular
+    expression `hide` is removed from the messages; `model` names another checkpoint of the same
+    vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
+    `options` are keyword arguments of the chat template.
+    """
+
+    system: str = ""
+    mode: Literal["append", "prepend", "replace"] = "append"
+    hide: str | None = None
+    model: str | None = None
+    template: Literal["chat", "plain"] | None = None
+    options: tuple[tuple[str, Option], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_text("a system prompt", self.system)
+        if self.mode not in MODES:
+            raise FormulaError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.template is not None and self.template not in TEMPLATES:
+            raise FormulaError(f"template is one of {', '.join(TEMPLATES)}, not {self.template!r}")
+        if self.model is not None:
+            _check_text("a model", self.model)
+        if self.hide is not None:
+            _check_pattern(self.hide)
+        object.__setattr__(self, "options", _frozen_options(self.options))
+
+
+@dataclass(frozen=True, slots=True)
+class Classifier(Term):
+    """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
+
+    `label` is a class by name or index. The `candidates` likeliest tokens of `guide` (by default
+    the formula around it, classifiers left out) are judged, the others get 0 (paper, section 4).
+    With `read_prompt` it judges the prompt together with the continuation.
+    """
+
+    model: str
+    label: str | int = 1
+    candidates: int = 50
+    guide: Formula | None = None
+    read_prompt: bool = False
+
+    def __post_init__(self) -> None:
+        _check_text("a classifier's model", self.model)
+        if isinstance(self.label, bool) or not isinstance(self.label, (str, int)):
+            raise FormulaError(f"label is a class's name or index, not {self.label!r}")
+        if isinstance(self.candidates, bool) or not isinstance(self.candidates, int):
+            raise FormulaError(f"candidates is a whole number, not {self.candidates!r}")
+        if self.candidates < 1:
+            raise FormulaError(f"candidates is at least 1, not {self.candidates!r}")
+        if self.guide is not None and not isinstance(self.guide, Formula):
+            raise FormulaError(f"guide is a formula, not {self.guide!r}")
+        if not isinstance(self.read_prompt, bool):
+            raise FormulaError(f"read_prompt is True or False, not {self.read_prompt!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class NGram(Term):
+    """A smoothed n-gram model of the tokens of a text; order 2 is the paper's model A.
+
+    Fitted from the text file `path`, or from `texts`.
+    """
+
+    path: str | None = None
+    order: int = 2
+    texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.path is not None:
+            _check_text("an n-gram's path", self.path)
+        if isinstance(self.texts, str) or not isinstance(self.texts, Iterable):
+            raise FormulaError(f"texts is a list of texts, not {self.texts!r}")
+        object.__setattr__(self, "texts", tuple(self.texts))
+        for text in self.texts:
+            _check_text("a text of an n-gram", text)
+        if (self.path is None) == (not self.texts):
+            raise FormulaError("an n-gram is fitted from either a path or texts")
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
+            raise FormulaError(f"order is a whole number of at least 1, not {self.order!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(Term):
+    """Every token alike."""
+
+
+
+def _check_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise FormulaError(f"{what} is a text, not {value!r}")
+
+
+def _check_pattern(pattern: object) -> None:
+    _check_text("hide", pattern)
+    try:
+        re.compile(str(pattern))
+    except re.error as error:
+        raise FormulaError(f"hide is not a regular expression ({error}): {pattern!r}") from None
+
+
+def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
+    """Template options in one order, from a mapping or from pairs."""
+    pairs = options.items() if isinstance(options, Mapping) else options
+    try:
+        frozen = tuple(sorted((key, value) for key, value in pairs))
+    except (TypeError, ValueError):
+        raise FormulaError(f"options maps names to values, not {options!r}") from None
+    for key, value in frozen:
+        plain = value is None or isinstance(value, (str, int, float, bool))
+        if not isinstance(key, str) or not plain:
+            raise FormulaError(f"an option is a name with a plain value, not {key!r}: {value!r}")
+    return frozen
