@@ -1,0 +1,1 @@
+"""Which token follows from these log-probabilities? Tensors, no models."""

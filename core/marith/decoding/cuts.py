@@ -1,0 +1,39 @@
+"""Which tokens a distribution may keep: masks by rank, by mass and by plausibility."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def top_k(logprobs: Tensor, k: int) -> Tensor:
+    """True for the k likeliest tokens of each row. `logprobs` and result are [positions, vocab]."""
+    likeliest = logprobs.topk(min(k, logprobs.shape[-1]), dim=-1).indices
+    kept = torch.zeros_like(logprobs, dtype=torch.bool).scatter_(-1, likeliest, True)
+    return kept & (logprobs > -math.inf)
+
+
+def top_p(logprobs: Tensor, p: float) -> Tensor:
+    """True for the nucleus: the fewest likeliest tokens whose probabilities reach p.
+
+    Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2.
+    """
+    ordered, order = logprobs.exp().sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    kept = torch.zeros_like(logprobs, dtype=torch.bool).scatter_(-1, order, before < p)
+    return kept & (logprobs > -math.inf)
+
+
+def plausible(logprobs: Tensor, alpha: float) -> Tensor:
+    """True for tokens at least alpha times as likely as the likeliest of their row.
+
+    The plausibility constraint of Li et al. (2023), equation 2; as a cut on samples it is min-p.
+    """
+    return logprobs >= logprobs.amax(dim=-1, keepdim=True) + math.log(alpha)
+
+
+def keep(logprobs: Tensor, kept: Tensor) -> Tensor:
+    """The distribution on the kept tokens alone, normalised."""
+    return torch.log_softmax(logprobs.masked_fill(~kept, -math.inf), dim=-1)

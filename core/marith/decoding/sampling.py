@@ -1,0 +1,93 @@
+"""From a distribution to one token: warping, and the draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marith.decoding import cuts
+from marith.errors import RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a token is drawn from the composed distribution.
+
+    Applied in this order: `repetition_penalty` (Keskar et al., 2019: log-probabilities of tokens
+    already in the continuation are multiplied by it), `temperature` (0 takes the likeliest),
+    `top_k`, `top_p`, `min_p`. The same `seed` gives the same text.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        _require("temperature", self.temperature, "a number from 0", lambda t: t >= 0)
+        if self.top_k is not None:
+            _require("top_k", self.top_k, "a whole number from 1", lambda k: k >= 1, whole=True)
+        _require("top_p", self.top_p, "a number above 0 and up to 1", lambda p: 0 < p <= 1)
+        _require("min_p", self.min_p, "a number from 0 to 1", lambda p: 0 <= p <= 1)
+        _require("repetition_penalty", self.repetition_penalty, "above 0", lambda r: r > 0)
+        if self.seed is not None:
+            limit = 2**63
+            _require("seed", self.seed, "a whole number", lambda s: -limit <= s < limit, whole=True)
+
+
+def generator(sampling: Sampling) -> torch.Generator:
+    """A request's own source of randomness."""
+    source = torch.Generator()
+    if sampling.seed is None:
+        source.seed()
+    else:
+        source.manual_seed(sampling.seed)
+    return source
+
+
+def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ()) -> Tensor:
+    """The distribution that is drawn from, [positions, vocab], normalised.
+
+    `continuation` holds the tokens so far, which the repetition penalty counts as seen.
+    """
+    if sampling.repetition_penalty != 1.0 and continuation:
+        seen = torch.tensor(sorted(set(continuation)), device=logprobs.device)
+        logprobs = logprobs.clone()
+        logprobs[:, seen] *= sampling.repetition_penalty
+        logprobs = torch.log_softmax(logprobs, dim=-1)
+    if sampling.temperature == 0.0:
+        return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
+    if sampling.temperature != 1.0:
+        logprobs = torch.log_softmax(logprobs / sampling.temperature, dim=-1)
+    if sampling.top_k is not None:
+        logprobs = cuts.keep(logprobs, cuts.top_k(logprobs, sampling.top_k))
+    if sampling.top_p < 1.0:
+        logprobs = cuts.keep(logprobs, cuts.top_p(logprobs, sampling.top_p))
+    if sampling.min_p > 0.0:
+        logprobs = cuts.keep(logprobs, cuts.plausible(logprobs, sampling.min_p))
+    return logprobs
+
+
+def draw(logprobs: Tensor, source: torch.Generator) -> int:
+    """One token of a normalised distribution [vocab], by inverting its distribution function.
+
+    One random number a token, in float64, so that the text hangs on the seed and not on how
+    many tokens the vocabulary has or which kernel summed them.
+    """
+    mass = logprobs.double().cpu().exp().cumsum(dim=0)
+    at = torch.rand((), generator=source, dtype=torch.float64) * mass[-1]
+    token = int(torch.searchsorted(mass, at, right=True))
+    return token if token < len(mass) else int((logprobs > -math.inf).nonzero()[-1])
+
+
+def _require(name, value, what, holds, whole=False):  # type: ignore[no-untyped-def]
+    kinds = int if whole else (int, float)
+    right = isinstance(value, kinds) and not isinstance(value, bool)
+    if not right or not math.isfinite(value) or not holds(value):
+        raise RequestError(f"{name} is {what}, not {value!r}")

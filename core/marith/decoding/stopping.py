@@ -1,0 +1,62 @@
+"""Where a text ends: its length, and strings that stop it and are never emitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from marith.errors import RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text."""
+
+    max_tokens: int = 256
+    strings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.max_tokens, int) and not isinstance(self.max_tokens, bool)
+        if not whole or self.max_tokens < 1:
+            raise RequestError(f"max_tokens is a whole number from 1, not {self.max_tokens!r}")
+        strings = (self.strings,) if isinstance(self.strings, str) else tuple(self.strings)
+        for string in strings:
+            if not isinstance(string, str) or not string:
+                raise RequestError(f"a stop string is a text of at least one letter: {string!r}")
+        object.__setattr__(self, "strings", strings)
+
+
+class TextGate:
+    """Lets text out once it can no longer be part of a stop string. Holds the rest back."""
+
+    def __init__(self, strings: tuple[str, ...]) -> None:
+        self.strings = strings
+        self.closed = False
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """The text that may go out now; closes where a stop string begins."""
+        if self.closed:
+            return ""
+        self._held += text
+        starts = [at for s in self.strings if (at := self._held.find(s)) >= 0]
+        if starts:
+            self.closed = True
+            return self._release(min(starts))
+        return self._release(len(self._held) - self._suspect())
+
+    def flush(self) -> str:
+        """What is left when no more text comes: it was no stop string after all."""
+        return "" if self.closed else self._release(len(self._held))
+
+    def _release(self, count: int) -> str:
+        out, self._held = self._held[:count], self._held[count:]
+        return out
+
+    def _suspect(self) -> int:
+        """The length of the longest ending that begins a stop string."""
+        longest = max((len(s) for s in self.strings), default=1) - 1
+        for length in range(min(longest, len(self._held)), 0, -1):
+            ending = self._held[-length:]
+            if any(s.startswith(ending) for s in self.strings):
+                return length
+        return 0
