@@ -1,0 +1,97 @@
+"""Keys and values by lane: rows of different lengths side by side, rolled back at no cost.
+
+Rows are preallocated and grow by doubling. A pass writes each row's new keys and values at the
+row's own positions, and reads the first `seen` of them under an explicit mask; lowering a row's
+length is a rollback, since the next write lies over what was there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+class KVCache(Cache):
+    """Keys and values [rows, heads, capacity + 1, dim] of every layer; the last slot is for padding."""
+
+    def __init__(self, layers: int) -> None:
+        self.rows = 0
+        self.capacity = 0
+        self._rows_now = torch.zeros(0, dtype=torch.long)
+        self._slots_now = torch.zeros(0, 0, dtype=torch.long)
+        self._seen_now = 0
+        super().__init__(layers=[_RaggedLayer(self) for _ in range(layers)])
+
+    def reserve(self, rows: int, capacity: int) -> None:
+        """Make room for at least so many rows and positions; what is kept stays."""
+        if rows <= self.rows and capacity <= self.capacity:
+            return
+        if rows > self.rows:
+            self.rows = max(rows, min(2 * self.rows, self.rows + 16))
+        if capacity > self.capacity:
+            self.capacity = max(capacity, 2 * self.capacity, 128)
+        for layer in self.layers:
+            layer.grow()
+
+    def aim(self, rows: Tensor, slots: Tensor, seen: int) -> None:
+        """Where the next pass writes: row numbers [rows], slots [rows, count]; what it reads."""
+        self._rows_now, self._slots_now, self._seen_now = rows, slots, seen
+
+    @property
+    def padding_slot(self) -> int:
+        """Where padding is written, out of sight of every row."""
+        return self.capacity
+
+
+class _RaggedLayer(CacheLayerMixin):
+    """One layer's keys and values, addressed by its owner's aim."""
+
+    def __init__(self, owner: KVCache) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def lazy_initialization(self, keys: Tensor, values: Tensor) -> None:
+        self.keys, self.values = self._empty(keys), self._empty(values)
+        self.is_initialized = True
+
+    def grow(self) -> None:
+        if self.is_initialized:
+            self.keys, self.values = self._grown(self.keys), self._grown(self.values)
+
+    def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+        owner = self.owner
+        rows, slots, seen = owner._rows_now, owner._slots_now, owner._seen_now
+        self.keys[rows[:, None], :, slots] = keys.transpose(1, 2)
+        self.values[rows[:, None], :, slots] = values.transpose(1, 2)
+        first = slice(0, len(rows))  # rows 0, 1, 2, … in order need no copy
+        index = first if torch.equal(rows, torch.arange(len(rows), device=rows.device)) else rows
+        return self.keys[index, :, :seen], self.values[index, :, :seen]
+
+    def get_seq_length(self) -> int:
+        return self.owner._seen_now
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.owner._seen_now, 0
+
+    def get_max_length(self) -> int:
+        return self.owner.capacity
+
+    def get_max_cache_shape(self) -> int:
+        return self.owner.capacity
+
+    def reset(self) -> None:
+        self.is_initialized = False
+
+    def _empty(self, like: Tensor) -> Tensor:
+        _, heads, _, dim = like.shape
+        return like.new_zeros(self.owner.rows, heads, self.owner.capacity + 1, dim)
+
+    def _grown(self, kept: Tensor) -> Tensor:
+        grown = self._empty(kept)
+        grown[: kept.shape[0], :, : kept.shape[2] - 1] = kept[:, :, :-1]
+        return grown

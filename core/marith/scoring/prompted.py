@@ -1,0 +1,47 @@
+"""Prompted language models as a scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from marith.errors import ContextOverflow
+from marith.formula.terms import Prompted
+from marith.scoring.runner import Asked, ModelRunner
+from marith.scoring.scorer import Message, Scored, Span
+from marith.scoring.shelf import Checkpoint
+from marith.scoring.templates import to_tokens
+
+
+class PromptedScorer:
+    """Every prompted term of one checkpoint: one pass for one set of weights."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.vocabulary = checkpoint.vocabulary
+        self.context_length = checkpoint.context_length
+        self.runner = ModelRunner(checkpoint.model, self.vocabulary.size, self.context_length)
+
+    def read(self, term: Prompted, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more."""
+        tokens = to_tokens(term, messages, self.vocabulary)
+        if len(tokens) >= self.context_length:
+            raise ContextOverflow(
+                f"the prompt has {len(tokens)} tokens as {str(term)[:80]} reads it; "
+                f"the context of {self.checkpoint.name!r} holds {self.context_length}"
+            )
+        return tuple(tokens)
+
+    def score(self, spans: Sequence[Span]) -> list[Scored]:
+        """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible."""
+        asked = [
+            Asked(span.lane, [*map(int, span.reading), *span.continuation], span.count)
+            for span in spans
+        ]
+        return [
+            Scored(answer.logprobs, frozenset(answer.passes), min(answer.cached, len(span.reading)))
+            for answer, span in zip(self.runner.ask(asked), spans, strict=True)
+        ]
+
+    def release(self, lane: Hashable) -> None:
+        """The lane's keys and values stay until another needs the room."""
+        self.runner.release(lane)

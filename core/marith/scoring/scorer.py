@@ -1,0 +1,65 @@
+"""What the engine asks, and what comes back: spans in, log-probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from torch import Tensor
+
+from marith.formula.terms import Term
+
+Message: TypeAlias = "Mapping[str, Any]"
+Reading: TypeAlias = "tuple[int, ...] | str"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The last `count` positions of a lane, to be scored.
+
+    The first asked position follows all but the last `count − 1` tokens of the continuation, the
+    last follows the whole of it. `reading` is the prompt as the term reads it. `lane` says whose
+    reading this is: a scorer may keep state under it, but never answers differently for it.
+    `candidates` [count, k] are the tokens that a classifier judges.
+    """
+
+    term: Term
+    lane: Hashable
+    reading: Reading
+    continuation: Sequence[int]
+    count: int = 1
+    candidates: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A span's log-probabilities [count, vocab], and what they cost.
+
+    `passes` numbers the forward passes that the span took part in; `cached` counts the prompt's
+    tokens whose keys and values were at hand.
+    """
+
+    logprobs: Tensor
+    passes: frozenset[int] = frozenset()
+    cached: int = 0
+
+
+class Scorer(Protocol):
+    """Log-probabilities of terms of one kind.
+
+    A pure function of its spans: what was asked before changes the cost of an answer, never the
+    answer. A refused draft, a backtracking constraint and a second turn are the same call.
+    """
+
+    def read(self, term: Any, messages: Sequence[Message]) -> Reading:
+        """The prompt as the term reads it. Raises RequestError for what it cannot read."""
+        ...
+
+    def score(self, spans: Sequence[Span]) -> list[Scored]:
+        """One answer a span, in order."""
+        ...
+
+    def release(self, lane: Hashable) -> None:
+        """This lane is asked no more."""
+        ...

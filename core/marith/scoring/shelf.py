@@ -1,0 +1,149 @@
+"""Every checkpoint, loaded once per process and kept as long as someone uses it.
+
+Not safe between threads by itself: the engine, which owns the threads, takes turns here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+from marith.errors import ModelError
+from marith.scoring.vocabulary import Vocabulary
+
+WEIGHTS = Path(__file__).parents[1] / "pocket" / "weights"
+EMBEDDED = {
+    "pocket": "pocket",
+    "pocket-draft": "pocket-draft",
+    "pocket-toxicity": "toxicity",
+    "pocket-sentiment": "sentiment",
+    "pocket-formality": "formality",
+    "pocket-education": "education",
+}
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Checkpoint:
+    """A loaded model with its tokenizer's vocabulary."""
+
+    name: str
+    model: Any
+    vocabulary: Vocabulary
+    context_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and how weights are loaded; None leaves the choice to the shelf."""
+
+    device: str | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    context_length: int | None = None
+
+
+_kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
+
+
+def language_model(name: str, placement: Placement) -> Checkpoint:
+    """A causal language model by embedded name, directory or hub id."""
+    return _shelved(AutoModelForCausalLM, name, placement)
+
+
+def classifier(name: str, placement: Placement) -> Checkpoint:
+    """A sequence classifier by embedded name, directory or hub id."""
+    return _shelved(AutoModelForSequenceClassification, name, placement)
+
+
+def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
+    """A model that is loaded already, with its tokenizer."""
+    if tokenizer is None:
+        raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
+    name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
+    return _checkpoint(name, model, tokenizer, placement)
+
+
+def locate(name: str) -> str:
+    """The directory or hub id behind a name. Raises ModelError before anything is loaded."""
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"a model is a name, a directory or a hub id, not {name!r}")
+    path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"the directory {str(path)!r} holds no model: it has no config.json")
+        if not list(path.glob("*.safetensors")):
+            raise ModelError(f"the directory {str(path)!r} holds no weights as safetensors")
+        return str(path.resolve())
+    if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
+        raise ModelError(f"there is no model directory {name!r}")
+    return name
+
+
+def _shelved(kind: Any, name: str, placement: Placement) -> Checkpoint:
+    key = kind.__name__, locate(name), placement
+    found = _kept.get(key)
+    if found is None:
+        found = _kept[key] = _load(kind, name, key[1], placement)
+    return found
+
+
+def _load(kind: Any, name: str, where: str, placement: Placement) -> Checkpoint:
+    device, dtype = _device(placement.device), placement.dtype
+    given = {"revision": placement.revision, "trust_remote_code": False}
+    try:
+        home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
+        tokenizer = AutoTokenizer.from_pretrained(home, **given)
+        config = AutoConfig.from_pretrained(where, **given)
+        model = kind.from_pretrained(
+            where, config=config, dtype=_dtype(dtype, device), use_safetensors=True, **given
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot load the model {name!r}: {first}") from error
+    return _checkpoint(name, model.to(device), tokenizer, placement)
+
+
+def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
+    config = model.config.get_text_config()
+    known = int(getattr(config, "max_position_embeddings", None) or 2048)
+    wanted = placement.context_length or known
+    if wanted > known or wanted < 2:
+        raise ModelError(f"the context of {name!r} holds {known} tokens, not {wanted!r}")
+    generation = getattr(model, "generation_config", None)
+    eos = [getattr(source, "eos_token_id", None) for source in (config, generation)]
+    ids = [i for e in eos if e is not None for i in (e if isinstance(e, list) else [e])]
+    return Checkpoint(name, model, Vocabulary(tokenizer, config.vocab_size, ids), wanted)
+
+
+def _has_tokenizer(where: str) -> bool:
+    """Embedded classifiers share the pocket tokenizer; all others bring their own."""
+    return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise ModelError(f"there is no device {name!r}") from None
+
+
+def _dtype(name: str | None, device: torch.device) -> torch.dtype:
+    """float32 on a CPU and bfloat16 on an accelerator, unless said otherwise."""
+    if name is None:
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    dtype = getattr(torch, str(name).removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ModelError(f"there is no floating-point type {name!r}")
+    return dtype

@@ -1,0 +1,106 @@
+"""The tokenizer: text → tokens, tokens → text as they arrive, and the tokens that end a text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from marith.errors import ModelError
+
+_PARTIAL = "\ufffd"
+
+
+class Vocabulary:
+    """What tokens there are. Safe to share between threads.
+
+    Works on a copy of the raw tokenizer, without padding or truncation: the shared fast tokenizer
+    of transformers keeps these as state and corrupts silently when threads set them.
+    `size` counts the tokens that both the model and the tokenizer know.
+    """
+
+    def __init__(self, tokenizer: Any, width: int, eos_ids: Iterable[int] = ()) -> None:
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            kind = type(tokenizer).__name__
+            raise ModelError(f"{kind} has no fast tokenizer; one with a tokenizer.json is needed")
+        self.tokenizer = tokenizer
+        self._raw = _bare_copy(backend)
+        self._literal = _bare_copy(backend)
+        self._literal.encode_special_tokens = True
+        self._ids: dict[str, int] = self._raw.get_vocab(with_added_tokens=True)
+        self.size = min(width, max(self._ids.values()) + 1)
+        own = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
+        self.eos_ids = frozenset({*own, *eos_ids})
+        self.special_texts = tuple(text for text in tokenizer.all_special_tokens if text)
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the tokenizer says how a chat is written."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for two vocabularies exactly when every token has the same number in both."""
+        known = sorted((i, text) for text, i in self._ids.items() if i < self.size)
+        return hashlib.sha256(repr(known).encode()).hexdigest()
+
+    @property
+    def start_id(self) -> int | None:
+        """The token that may stand before an empty text."""
+        for name in ("bos_token_id", "eos_token_id"):
+            token = getattr(self.tokenizer, name, None)
+            if token is not None:
+                return int(token)
+        return None
+
+    def encode(self, text: str, *, literal: bool = True, start: bool = False) -> list[int]:
+        """Text → tokens. `literal` text is data: the names of special tokens in it are letters.
+
+        `start` adds what the tokenizer puts around a text of its own (mostly a first token).
+        """
+        raw = self._literal if literal else self._raw
+        return list(raw.encode(text, add_special_tokens=start).ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Tokens → text, special tokens left out."""
+        return str(self._raw.decode(list(tokens), skip_special_tokens=True))
+
+
+class TextStream:
+    """Tokens → text as they arrive: whole characters only, and joined equal to the whole."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._tokens: list[int] = []
+        self._start = 0  # decoding begins here: a token's text may hang on the one before it
+        self._told = 0  # the text of the tokens before this one has gone out
+
+    def feed(self, token: int) -> str:
+        """The text that this token completes; empty while a character is incomplete."""
+        self._tokens.append(token)
+        text = self._untold()
+        if not text or text.endswith(_PARTIAL):
+            return ""
+        self._start, self._told = self._told, len(self._tokens)
+        return text
+
+    def flush(self) -> str:
+        """The rest, broken characters included."""
+        text = self._untold()
+        self._start = self._told = len(self._tokens)
+        return text
+
+    def _untold(self) -> str:
+        told = self._vocabulary.decode(self._tokens[self._start : self._told])
+        return self._vocabulary.decode(self._tokens[self._start :])[len(told) :]
+
+
+def _bare_copy(backend: Tokenizer) -> Tokenizer:
+    copy = Tokenizer.from_str(backend.to_str())
+    copy.no_padding()
+    copy.no_truncation()
+    return copy
