@@ -1,0 +1,90 @@
+"""Language models composed by arithmetic: `M - 0.96*union(toxic, M) + 0.04*C`, sampled exactly.
+
+The algebra is here at once; what needs torch is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from marith.errors import (
+    ContextOverflow,
+    EngineClosed,
+    FormulaError,
+    MarithError,
+    ModelError,
+    RequestError,
+)
+from marith.formula.binding import parse
+from marith.formula.explaining import explain
+from marith.formula.files import FormulaFile, load_file
+from marith.formula.nodes import Formula, intersection, supersede, union, unscaled
+from marith.formula.terms import Classifier, NGram, Prompted, Uniform
+
+if TYPE_CHECKING:
+    from marith.decoding.sampling import Sampling
+    from marith.decoding.stopping import Stop
+    from marith.engine.engine import Engine
+    from marith.engine.plan import Plan
+    from marith.engine.request import Request
+    from marith.engine.ticket import Chunk, Completion, Stats, Ticket, Usage
+
+__version__ = "0.1.0"
+
+_LATER = {
+    "Sampling": "marith.decoding.sampling",
+    "Stop": "marith.decoding.stopping",
+    "Engine": "marith.engine.engine",
+    "Plan": "marith.engine.plan",
+    "Request": "marith.engine.request",
+    "Chunk": "marith.engine.ticket",
+    "Completion": "marith.engine.ticket",
+    "Stats": "marith.engine.ticket",
+    "Ticket": "marith.engine.ticket",
+    "Usage": "marith.engine.ticket",
+}
+
+__all__ = [
+    "Chunk",
+    "Classifier",
+    "Completion",
+    "ContextOverflow",
+    "Engine",
+    "EngineClosed",
+    "Formula",
+    "FormulaError",
+    "FormulaFile",
+    "MarithError",
+    "ModelError",
+    "NGram",
+    "Plan",
+    "Prompted",
+    "Request",
+    "RequestError",
+    "Sampling",
+    "Stats",
+    "Stop",
+    "Ticket",
+    "Uniform",
+    "Usage",
+    "explain",
+    "intersection",
+    "load_file",
+    "parse",
+    "supersede",
+    "union",
+    "unscaled",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch on first use."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'marith' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
