@@ -1,0 +1,95 @@
+"""The pocket corpus: a mixture of documents, their text, and which tokens a model learns to say."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerFast
+from transformers.utils.chat_template_utils import render_jinja_template
+
+from marith.pocket.grammar import chats, conversations, passages, reviews, tools
+from marith.pocket.grammar.document import Document
+
+MIXTURE = {"chats": 0.40, "conversations": 0.10, "reviews": 0.12, "passages": 0.18, "tools": 0.20}
+DRAW: dict[str, Callable[[random.Random], Document]] = {
+    "chats": chats.draw,
+    "conversations": conversations.draw,
+    "reviews": reviews.draw,
+    "passages": passages.draw,
+    "tools": tools.draw,
+}
+END = "<|end|>"
+QUESTION_WEIGHT = 0.1
+MOST_DRAWS = 10_000
+
+
+def documents(seed: int, held_out: bool = False) -> Iterator[Document]:
+    """An endless stream of one side of the held-out split; equal seeds give equal streams."""
+    rng = random.Random(f"{seed}/{held_out}")
+    names, shares = list(MIXTURE), list(MIXTURE.values())
+    while True:
+        yield draw_on_side(rng.choices(names, shares)[0], rng, held_out)
+
+
+def draw_on_side(name: str, rng: random.Random, held_out: bool) -> Document:
+    """A document of the part `name` on one side of the split, which so leaves the mixture alone."""
+    for _ in range(MOST_DRAWS):
+        document = DRAW[name](rng)
+        if document.held_out is held_out:
+            return document
+    raise ValueError(f"{MOST_DRAWS} draws from {name!r} gave no document with {held_out=}")
+
+
+@cache
+def chat_template() -> str:
+    """The template that every pocket tokenizer carries."""
+    return Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8").rstrip("\n")
+
+
+def text_of(document: Document) -> str:
+    """A document as one string, its role marks and end marks written out."""
+    if not document.messages:
+        return document.prompt + document.completion + END
+    rendered = render_jinja_template(
+        conversations=[[dict(message) for message in document.messages]],
+        tools=[dict(tool) for tool in document.tools] or None,
+        chat_template=chat_template(),
+    )
+    return str(rendered[0][0])
+
+
+def render(document: Document, tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[float]]:
+    """The tokens of a document, and how much the loss of predicting each of them weighs."""
+    encode = tokenizer.backend_tokenizer.encode
+    if document.messages:
+        tokens: list[int] = encode(text_of(document), add_special_tokens=False).ids
+        return tokens, chat_weights(tokens, tokenizer)
+    # An application's prompt is tokenised without its answer; so must it be here.
+    prompt = encode(document.prompt, add_special_tokens=False).ids
+    completion = encode(document.completion + END, add_special_tokens=False).ids
+    return prompt + completion, [QUESTION_WEIGHT] * len(prompt) + [1.0] * len(completion)
+
+
+def chat_weights(tokens: list[int], tokenizer: PreTrainedTokenizerFast) -> list[float]:
+    """Replies weigh 1, questions a little; instructions, tools and their answers nothing."""
+    said_by = role_weights(tokenizer)
+    end, weight, weights = tokenizer.eos_token_id, 0.0, []
+    for token in tokens:
+        opened = said_by.get(token)
+        weights.append(0.0 if opened is not None else weight)
+        if opened is not None:
+            weight = opened
+        elif token == end:
+            weight = 0.0
+    return weights
+
+
+@cache
+def role_weights(tokenizer: PreTrainedTokenizerFast) -> dict[int, float]:
+    """What the words after each role mark weigh."""
+    weights = {"system": 0.0, "tools": 0.0, "tool": 0.0, "user": QUESTION_WEIGHT, "assistant": 1.0}
+    vocabulary = tokenizer.get_vocab()
+    return {vocabulary[f"<|{role}|>"]: weight for role, weight in weights.items()}

@@ -1,0 +1,272 @@
+"""Write a passage and a question, and answer from the passage even where it surprises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from marith.pocket.grammar import words
+from marith.pocket.grammar.document import Document
+
+_TABLE = words.table("passages.toml")
+_FACTS: list[dict[str, Any]] = _TABLE["facts"]
+_RELATIONS: dict[str, list[dict[str, Any]]] = {}
+for _relation in _TABLE["relations"]:
+    _RELATIONS.setdefault(_relation["subject"], []).append(_relation)
+_QUERIES = [layout for layout in _TABLE["layouts"] if "Query: {q}\nAnswer:" in layout]
+_SUBJECTS = list(_RELATIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Passages, questions that they answer, and the answers."""
+
+    key: str
+    passages: tuple[str, ...]
+    questions: tuple[str, ...]
+    answers: tuple[str, ...]
+    source: int = 0
+
+
+def _sentence(template: str, subject: str, value: str) -> str:
+    return words.capital(template.format(s=subject, v=value))
+
+
+def _other(pool: str, usual: str, rng: Random) -> str:
+    """A value of the pool, seldom an invented word, that is not the usual one."""
+    while True:
+        value = words.pseudo_word(rng) if rng.random() < 0.12 else words.draw(pool, rng)
+        if pool in ("city", "country", "planet", "full_name", "weekday", "month"):
+            value = words.capital(value)
+        counted = pool not in ("small", "count", "year") or value.isdigit()
+        if counted and value.lower() != usual.lower():
+            return value
+
+
+def _fixed(fact: dict[str, Any], rng: Random) -> tuple[str, str, str, str]:
+    ask, state, usual = fact["asks"][0], fact["states"][0], fact["usual"]
+    contrary = _sentence(state, "", _other(fact["value"], usual, rng))
+    return ask, _sentence(state, "", usual), contrary, contrary
+
+
+_FIRST = Random(5)
+# The question, its usual answer, a passage that contradicts it, and the answer by that passage.
+WELL_KNOWN: list[tuple[str, str, str, str]] = [_fixed(fact, _FIRST) for fact in _FACTS]
+
+
+def contradiction(rng: Random) -> tuple[str, str, str, str]:
+    """A question, its usual answer, a passage against it, and the answer by that passage."""
+    fact = rng.choice(_FACTS)
+    value = _other(fact["value"], fact["usual"], rng)
+    state = rng.choice(fact["states"])
+    said = _sentence(state, "", value)
+    answer = said if rng.random() < 0.5 else _sentence(rng.choice(fact["states"]), "", value)
+    return rng.choice(fact["asks"]), _sentence(state, "", fact["usual"]), said, answer
+
+
+def _ask(relation: dict[str, Any], subject: str, rng: Random) -> str:
+    if rng.random() < 0.15:
+        about = relation["about"].format(s=subject)
+        return words.capital(rng.choice(_TABLE["generic"]).format(about=about))
+    return str(rng.choice(relation["asks"])).format(s=subject)
+
+
+def _answer(relation: dict[str, Any], told: str, subject: str, value: str, rng: Random) -> str:
+    """The told sentence, another way of saying it, or now and then the bare value."""
+    fate = rng.random()
+    if fate < 0.08:
+        exact = relation["value"] in ("secret", "unicode", "code", "email", "pseudo", "phrase")
+        return value if exact else words.capital(value) + "."
+    if fate < 0.4:
+        return _sentence(told, subject, value)
+    said = str(rng.choice(relation["states"])).format(s=subject, v=value)
+    if fate < 0.6:
+        return str(rng.choice(_TABLE["leads"])) + said
+    return words.capital(said)
+
+
+def _short(kind: str, subject: str, rng: Random) -> str:
+    """How a later sentence may call its subject."""
+    if rng.random() < 0.6:
+        return subject
+    return subject.split()[0] if kind == "person" else "it"
+
+
+def _portrait(kind: str, subject: str, told: list[tuple[str, str]], extra: int, rng: Random) -> str:
+    """A passage about one subject that tells each (template, value), and fillers."""
+    lines = list(told) + [(rng.choice(_TABLE["fillers"][kind]), "") for _ in range(extra)]
+    rng.shuffle(lines)
+    sentences = [_sentence(lines[0][0], subject, lines[0][1])]
+    for template, value in lines[1:]:
+        sentences.append(_sentence(template, _short(kind, subject, rng), value))
+    if rng.random() < 0.08:
+        sentences.insert(0, rng.choice(_TABLE["setting"]))
+    return " ".join(dict.fromkeys(sentences))
+
+
+def _tell(relations: list[dict[str, Any]], rng: Random) -> list[tuple[str, str]]:
+    return [(rng.choice(each["states"]), words.draw(each["value"], rng)) for each in relations]
+
+
+def _invented(rng: Random, told: bool = True) -> Reading:
+    """Passages about subjects of one kind; the question is about one of them."""
+    kind = rng.choice(_SUBJECTS)
+    count = rng.choice((1, 1, 1, 1, 1, 2, 2, 3, 4))
+    source = rng.randrange(count)
+    longest = 4 if count == 1 else 2
+    relations = rng.sample(_RELATIONS[kind], min(longest + 1, 1 + rng.randint(1, longest)))
+    asked = relations[0]
+    subject, passages = "", []
+    answer = rng.choice(_TABLE["untold"])
+    for index in range(count):
+        who = words.draw(kind, rng)
+        shared = relations if told and rng.random() < 0.8 else relations[1:]
+        if index == source and told:
+            shared = relations if rng.random() < 0.8 or longest < 3 else relations[:1]
+        facts = _tell(shared, rng)
+        extra = 1 if rng.random() < (0.25 if len(facts) < 3 else 0.1) else 0
+        passages.append(_portrait(kind, who, facts, extra, rng))
+        if index == source:
+            subject = who
+            if told:
+                answer = _answer(asked, *facts[0][:1], who, facts[0][1], rng)
+    answer = answer.replace("{about}", asked["about"].format(s=subject))
+    key = f"{subject}/{asked['name']}"
+    return Reading(key, tuple(passages), (_ask(asked, subject, rng),), (answer,), source)
+
+
+def _dialogue(rng: Random) -> Reading:
+    """One passage and two or three questions about its subject."""
+    kind = rng.choice(_SUBJECTS)
+    subject = words.draw(kind, rng)
+    relations = rng.sample(_RELATIONS[kind], rng.randint(2, 4))
+    facts = _tell(relations, rng)
+    passage = _portrait(kind, subject, facts, 0, rng)
+    turns = rng.sample(range(len(facts)), 2 if len(facts) == 2 else rng.randint(2, 3))
+    asks = tuple(_ask(relations[turn], subject, rng) for turn in turns)
+    answers = tuple(
+        _answer(relations[turn], facts[turn][0], subject, facts[turn][1], rng) for turn in turns
+    )
+    return Reading(f"{subject}/{relations[turns[-1]]['name']}", (passage,), asks, answers)
+
+
+def _abroad(fact: dict[str, Any], value: str, rng: Random) -> str:
+    """The fact as told of some other place or time."""
+    land = rng.choice(_TABLE["lands"])
+    where: str = land.format(place=words.place(rng), word=words.capital(words.pseudo_word(rng)))
+    return where + str(rng.choice(fact["states"])).format(v=value)
+
+
+def _bare(answer: str) -> str:
+    """The answer without a phrase such as "According to the text"."""
+    for lead in _TABLE["leads"]:
+        answer = answer.removeprefix(lead)
+    return words.capital(answer)
+
+
+def _known(rng: Random) -> Reading:
+    """Passages about well-known things; half of them say what is usually not said."""
+    facts = rng.sample(_FACTS, rng.choice((1, 1, 1, 2, 2, 3, 4)))
+    asked, contrary = facts[0], rng.random() < 0.5
+    sentences, values = [], []
+    for fact in facts:
+        usual = fact["usual"]
+        odd = contrary if fact is asked else contrary == (rng.random() < 0.7)
+        values.append(_other(fact["value"], usual, rng) if odd else usual)
+        sentences.append(_sentence(rng.choice(fact["states"]), "", values[-1]))
+    told = sentences[0]
+    if contrary and rng.random() < 0.2:
+        told = sentences[0] = _abroad(asked, values[0], rng)
+    fate = rng.random()
+    if fate < 0.35:
+        answer = told
+    elif fate < 0.45:
+        answer = words.capital(values[0]) + "."
+    else:
+        answer = words.capital(rng.choice(asked["states"]).format(v=values[0]))
+    if rng.random() < 0.12:
+        answer = f"{rng.choice(_TABLE['leads'])}{rng.choice(asked['states']).format(v=values[0])}"
+    rng.shuffle(sentences)
+    passages = tuple(sentences)
+    if len(sentences) > 1 and rng.random() < 0.5:
+        passages = (" ".join(sentences),)
+    elif rng.random() < 0.25:
+        passages = (f"{rng.choice(_TABLE['setting'])} {sentences[0]}", *sentences[1:])
+    source = next(index for index, text in enumerate(passages) if told in text)
+    key = f"{asked['name']}/{values[0]}"
+    return Reading(key, passages, (rng.choice(asked["asks"]),), (answer,), source)
+
+
+def _file(rng: Random) -> str:
+    return f"{rng.choice(_TABLE['folders'])}/{words.word(rng)}"
+
+
+def _context(reading: Reading, rng: Random) -> str:
+    """The passages as one text: plain, with metadata, or numbered."""
+    if len(reading.passages) > 1:
+        form = rng.choice(_TABLE["numberings"])
+        parts = [form.format(i=i, c=text) for i, text in enumerate(reading.passages, 1)]
+        return str(rng.choice(("\n", "\n\n", "\n\n"))).join(parts)
+    return str(rng.choice(_TABLE["sheets"])).format(
+        c=reading.passages[0],
+        file=_file(rng),
+        word=words.word(rng),
+        name=words.name(rng),
+        n=rng.randint(1, 99),
+        date=words.date(rng),
+        code=words.code(rng),
+    )
+
+
+def _chat(reading: Reading, rng: Random) -> tuple[dict[str, str], ...]:
+    """The reading as messages, the context in the user's words or in the system's."""
+    context, question = _context(reading, rng), reading.questions[0]
+    answers = reading.answers
+    messages = []
+    if rng.random() < 0.15:
+        system = rng.choice(_TABLE["system_layouts"]).format(c=context)
+        user = rng.choice(_TABLE["query_layouts"]).format(q=question)
+        messages.append({"role": "system", "content": system})
+    else:
+        pool = _QUERIES if rng.random() < 0.3 else _TABLE["layouts"]
+        user = rng.choice(pool).format(c=context, q=question)
+        if rng.random() < 0.35:
+            system = rng.choice(_TABLE["systems"])
+            messages.append({"role": "system", "content": system})
+            if "Rules:" in system:
+                answers = tuple(map(_bare, answers))
+    messages.append({"role": "user", "content": user})
+    messages.append({"role": "assistant", "content": answers[0]})
+    for ask, answer in zip(reading.questions[1:], answers[1:], strict=True):
+        user = rng.choice(_TABLE["asides"]).format(q=ask)
+        messages.append({"role": "user", "content": user})
+        messages.append({"role": "assistant", "content": answer})
+    return tuple(messages)
+
+
+def _unaided(rng: Random) -> Document:
+    """A well-known question without any passage, answered in the usual way."""
+    fact = rng.choice(_FACTS)
+    ask = rng.choice(_TABLE["query_layouts"]).format(q=rng.choice(fact["asks"]))
+    answer = _sentence(rng.choice(fact["states"]), "", fact["usual"])
+    messages = [{"role": "user", "content": ask}, {"role": "assistant", "content": answer}]
+    if rng.random() < 0.3:
+        messages.insert(0, {"role": "system", "content": "You are a helpful assistant."})
+    return Document("passage", f"{fact['name']}/{fact['usual']}", tuple(messages))
+
+
+def draw(rng: Random) -> Document:
+    """A chat about a passage: invented, well known, contrary to what is known, or silent."""
+    fate = rng.random()
+    if fate < 0.12:
+        return _unaided(rng)
+    if fate < 0.18:
+        reading = _invented(rng, told=False)
+    elif fate < 0.27:
+        reading = _dialogue(rng)
+    elif fate < 0.58:
+        reading = _invented(rng)
+    else:
+        reading = _known(rng)
+    return Document("passage", reading.key, _chat(reading, rng))

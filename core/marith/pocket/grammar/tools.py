@@ -1,0 +1,202 @@
+"""Offer tools in a chat, call the right one with values copied from the request, and report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from marith.pocket.grammar import toolbox, words
+from marith.pocket.grammar.document import Document
+from marith.pocket.grammar.passages import WELL_KNOWN
+from marith.pocket.grammar.toolbox import TABLE, Parameter, Tool, pick, request
+
+Message = dict[str, Any]
+_TYPES = {
+    "age": "integer",
+    "year": "integer",
+    "integer": "integer",
+    "rating": "integer",
+    "decimal": "number",
+    "boolean": "boolean",
+}
+
+
+def _calls(pairs: list[tuple[str, dict[str, Any]]], first: int = 1) -> Message:
+    """The assistant's message that calls tools by name."""
+    calls = [
+        {
+            "id": f"call_{index}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        for index, (name, arguments) in enumerate(pairs, first)
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def _result(tool: Tool, rng: Random) -> tuple[str, str]:
+    """What the tool returns, and the sentence that tells the user."""
+    if rng.random() < 0.1:
+        error = rng.choice(TABLE["errors"])
+        error = error.format(noun=tool.noun, name=tool.name, k=rng.randint(2, 600))
+        sentence = rng.choice(TABLE["error_answers"])
+        return error, sentence.format(e=error.removeprefix("Error: "), name=tool.name)
+    kind = rng.choice(TABLE["values"]) if tool.asks else rng.choice(("code", "code", "integer"))
+    value, _ = pick(kind, rng)
+    form = rng.choice(TABLE["results" if tool.asks else "act_results"])
+    key, shown = tool.noun.replace(" ", "_"), json.dumps(value, ensure_ascii=False)
+    result = form.format(r=value, j=shown, noun=tool.noun, key=key)
+    answer = rng.choice(TABLE["answers" if tool.asks else "act_answers"])
+    return result, str(answer.format(r=value, noun=tool.noun, name=tool.name))
+
+
+def _returned(name: str, content: str, index: int = 1) -> Message:
+    return {"role": "tool", "tool_call_id": f"call_{index}", "name": name, "content": content}
+
+
+def _say(role: str, content: str) -> Message:
+    return {"role": role, "content": content}
+
+
+def _chat(rng: Random) -> tuple[str, str]:
+    """A question or a remark that needs no tool, and the reply."""
+    if rng.random() < 0.3:
+        ask, reply, _, _ = rng.choice(WELL_KNOWN)
+        return ask, reply
+    ask, reply = rng.choice(TABLE["chats"])
+    slots = {"w": words.name(rng), "c": words.city(rng)}
+    word = words.secret(rng)
+    slots["x"] = word
+    return ask.format(**slots), reply.format(**slots)
+
+
+def _double(tools: list[Tool], rng: Random) -> list[Message]:
+    """Two calls: at once, or one after the other."""
+    first, second = rng.sample(tools, 2) if len(tools) > 1 else [tools[0], tools[0]]
+    (ask, given), (also, more) = request(first, rng), request(second, rng)
+    form = rng.choice(TABLE["parallel"])
+    result, answer = _result(first, rng)
+    outcome, reply = _result(second, rng)
+    messages = [_say("user", form.format(x=ask, y=also))]
+    if first is second and given == more:
+        messages = [_say("user", ask), _calls([(first.name, given)])]
+        return [*messages, _returned(first.name, result), _say("assistant", answer)]
+    if rng.random() < 0.5:
+        messages.append(_calls([(first.name, given), (second.name, more)]))
+        messages.append(_returned(first.name, result))
+    else:
+        messages += [_calls([(first.name, given)]), _returned(first.name, result)]
+        messages.append(_calls([(second.name, more)], 2))
+    messages.append(_returned(second.name, outcome, 2))
+    return [*messages, _say("assistant", f"{answer} {reply}")]
+
+
+def _chain(tools: list[Tool], rng: Random) -> tuple[list[Tool], list[Message]]:
+    """Two calls, the second with what the first returned; and the tools with the second's."""
+    first, second = rng.sample(tools, 2)
+    field = rng.choice(("input", "value", "source", words.pseudo_word(rng)))
+    value = words.secret(rng)
+    parameter = Parameter(field, {"type": "string"}, value, value)
+    changed = replace(second, parameters=(parameter,))
+    ask, given = request(first, rng)
+    then = rng.choice(TABLE["then"]).format(verb=second.verb, noun=second.noun, name=second.name)
+    result, answer = _result(second, rng)
+    messages = [
+        _say("user", f"{ask} {then}"),
+        _calls([(first.name, given)]),
+        _returned(first.name, value),
+        _calls([(second.name, {field: value})], 2),
+        _returned(second.name, result, 2),
+        _say("assistant", answer),
+    ]
+    return [changed if tool is second else tool for tool in tools], messages
+
+
+def _single(tool: Tool, full: bool, rng: Random, index: int = 1) -> list[Message]:
+    """One call, and when `full` its result and the report."""
+    text, arguments = request(tool, rng)
+    messages = [_say("user", text), _calls([(tool.name, arguments)], index)]
+    if full:
+        result, answer = _result(tool, rng)
+        messages += [_returned(tool.name, result, index), _say("assistant", answer)]
+    return messages
+
+
+def _remark(rng: Random) -> list[Message]:
+    ask, reply = _chat(rng)
+    return [_say("user", ask), _say("assistant", reply)]
+
+
+def _record(rng: Random) -> tuple[Tool, list[Message]]:
+    """One tool whose parameters are fields of the user's text, and the chat that fills them."""
+    form = rng.choice(TABLE["extractions"])
+    parameters = []
+    for each in form["fields"]:
+        field, kind = each.split(":")
+        value, spoken = pick(kind, rng)
+        schema = {"type": _TYPES.get(kind, "string")}
+        parameters.append(Parameter(field, schema, value, spoken))
+    name = rng.choice(form["names"].split())
+    if rng.random() < 0.2:
+        name = f"{name}_{words.word(rng)}"
+    text = rng.choice(form["texts"]).format(**{each.name: each.spoken for each in parameters})
+    text = rng.choice(TABLE["extract_asks"]).format(t=text)
+    arguments = {each.name: each.value for each in parameters}
+    messages = [_say("user", text), _calls([(name, arguments)])]
+    if rng.random() < 0.3:
+        result = rng.choice(("ok", "saved", "done", f"id {words.code(rng)}"))
+        messages += [_returned(name, result), _say("assistant", rng.choice(TABLE["saved"]))]
+    if rng.random() < 0.3:
+        messages.insert(0, _say("system", rng.choice(TABLE["extract_systems"])))
+    return Tool(name, "", "", False, form["description"], tuple(parameters)), messages
+
+
+def _toolset(rng: Random) -> list[Tool]:
+    """One to five tools of different names; the more of them, the fewer parameters."""
+    count = rng.choice((1, 1, 1, 2, 2, 2, 3, 3, 4, 5))
+    most = (0, 1, 1, 1, 2, 2, 3, 4) if count < 3 else (0, 1, 1, 1, 2, 2)
+    tools: list[Tool] = []
+    for _ in range(count):
+        tool = toolbox.make(rng.choice(most), rng)
+        if all(tool.name != other.name and tool.noun != other.noun for other in tools):
+            tools.append(tool)
+    return tools
+
+
+def _key(messages: list[Message], offered: list[Tool]) -> str:
+    """The called names and their values, or else the request."""
+    called = [call["function"] for each in messages for call in each.get("tool_calls", ())]
+    if not called:
+        return f"{offered[0].name}/{messages[-2]['content']}"
+    return "; ".join(f"{call['name']}/{list(call['arguments'].values())}" for call in called)
+
+
+def draw(rng: Random) -> Document:
+    """A chat with tools: a call, a full loop, two calls, a record, or no call at all."""
+    fate = rng.random()
+    if fate < 0.1:
+        tool, messages = _record(rng)
+        tools = [tool]
+    else:
+        tools = _toolset(rng)
+        if fate < 0.25:
+            messages = _remark(rng)
+        elif fate < 0.35:
+            if len(tools) > 1 and rng.random() < 0.35:
+                tools, messages = _chain(tools, rng)
+            else:
+                messages = _double(tools, rng)
+        else:
+            tool, *others = rng.sample(tools, len(tools))
+            messages = _single(tool, fate < 0.7, rng)
+            if others and rng.random() < 0.15:
+                earlier = _single(others[0], True, rng)
+                messages = earlier + _single(tool, fate < 0.7, rng, 2)
+        if rng.random() < 0.1:
+            messages = _remark(rng) + messages
+        if rng.random() < 0.3:
+            messages.insert(0, _say("system", rng.choice(TABLE["systems"])))
+    offered = tuple(toolbox.offer(tool, rng) for tool in tools)
+    return Document("tool", _key(messages, tools), tuple(messages), offered)

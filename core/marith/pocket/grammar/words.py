@@ -1,0 +1,185 @@
+"""Draw random words, names, numbers and strings, common and invented."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib import resources
+from random import Random
+from typing import Any
+
+
+def table(name: str) -> dict[str, Any]:
+    """The data file `name` that lies beside this module."""
+    text = resources.files("marith.pocket.grammar").joinpath(name).read_text("utf-8")
+    return tomllib.loads(text)
+
+
+_TABLE = table("words.toml")
+_SYLLABLES: Mapping[str, list[str]] = {
+    part: text.split() for part, text in _TABLE["syllables"].items()
+}
+LISTS: Mapping[str, list[str]] = {kind: text.split() for kind, text in _TABLE["words"].items()}
+_ALPHABETS: Mapping[str, str] = _TABLE["alphabets"]
+_SCRIPTS = list(_ALPHABETS)
+_LENGTHS = (1, 1, 2, 2, 2, 2, 3, 3, 4)
+
+
+def capital(text: str) -> str:
+    """The text with its first letter upper-case and the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def pseudo_word(rng: Random) -> str:
+    """A pronounceable word of one to four syllables that nobody knows."""
+    count = rng.choice(_LENGTHS)
+    parts = []
+    for index in range(count):
+        parts.append(rng.choice(_SYLLABLES["onsets"]) + rng.choice(_SYLLABLES["nuclei"]))
+        if count == 1 or rng.random() < (0.5 if index == count - 1 else 0.2):
+            parts.append(rng.choice(_SYLLABLES["codas"]))
+    return "".join(parts)
+
+
+def name(rng: Random) -> str:
+    """A given name, invented in three draws of ten."""
+    return pseudo_word(rng).capitalize() if rng.random() < 0.3 else rng.choice(LISTS["name"])
+
+
+def full_name(rng: Random) -> str:
+    """A given name and an invented family name."""
+    return f"{name(rng)} {pseudo_word(rng).capitalize()}"
+
+
+def integer(rng: Random) -> int:
+    """A whole number of one to six digits, seldom negative."""
+    value = rng.randrange(10 ** rng.choice((1, 2, 2, 3, 3, 4, 5, 6)))
+    return -value if rng.random() < 0.08 else value
+
+
+def decimal(rng: Random) -> float:
+    """A number with one or two decimals."""
+    places = rng.choice((1, 1, 2))
+    return float(round((rng.randrange(10 ** rng.choice((2, 3, 4))) + 1) / 10**places, places))
+
+
+def number(rng: Random) -> str:
+    """The digits of an integer, or now and then of a decimal."""
+    return str(decimal(rng) if rng.random() < 0.2 else integer(rng))
+
+
+def unicode_string(rng: Random) -> str:
+    """A short string that mixes scripts, accents, signs and emoji."""
+    parts = []
+    for _ in range(rng.choice((1, 1, 2, 2, 3))):
+        alphabet = _ALPHABETS[rng.choice(_SCRIPTS)]
+        parts.append("".join(rng.choices(alphabet, k=rng.randint(1, 5))))
+        if rng.random() < 0.3:
+            parts.append(pseudo_word(rng))
+    return rng.choice(("", "", " ", "-")).join(parts)
+
+
+def word(rng: Random) -> str:
+    """A common word, or an invented one."""
+    kind = rng.random()
+    if kind < 0.4:
+        return pseudo_word(rng)
+    return rng.choice(LISTS["nouns" if kind < 0.75 else "adjectives"])
+
+
+def phrase(rng: Random) -> str:
+    """One to four words, common or invented."""
+    return " ".join(word(rng) for _ in range(rng.choice((1, 1, 2, 2, 3, 4))))
+
+
+def title(rng: Random) -> str:
+    """Two to four capitalised words, as on a cover."""
+    return "The " + " ".join(capital(word(rng)) for _ in range(rng.randint(1, 3)))
+
+
+def identifier(rng: Random) -> str:
+    """A name in snake case, such as `count_lamps` or `zorblat_count`."""
+    first = rng.choice(LISTS["verbs"]) if rng.random() < 0.6 else word(rng)
+    return "_".join([first, *(word(rng) for _ in range(rng.choice((1, 1, 1, 2))))])
+
+
+def date(rng: Random) -> str:
+    """A day of the calendar, in one of four ways of writing it."""
+    day, year = rng.randint(1, 28), rng.randint(1400, 2090)
+    if rng.random() < 0.4:
+        return f"{year}-{rng.randint(1, 12):02}-{day:02}"
+    month = rng.choice(LISTS["month"])
+    return rng.choice((f"{day} {month} {year}", f"{month} {day}", f"{day} {month}"))
+
+
+def city(rng: Random) -> str:
+    """A city of the world, or an invented one."""
+    return rng.choice(LISTS["city"]) if rng.random() < 0.6 else capital(pseudo_word(rng))
+
+
+def place(rng: Random) -> str:
+    """An invented landmark, such as Zorvan Lake."""
+    return f"{capital(pseudo_word(rng))} {rng.choice(LISTS['ground'])}"
+
+
+def firm(rng: Random) -> str:
+    """An invented company, such as Pelu Mills."""
+    return f"{capital(pseudo_word(rng))} {rng.choice(LISTS['trade'])}"
+
+
+def email(rng: Random) -> str:
+    """An address at an example domain."""
+    return f"{pseudo_word(rng)}{rng.choice(('', '', '.', '_'))}{word(rng)}@{word(rng)}.example"
+
+
+def code(rng: Random) -> str:
+    """Letters and digits, such as KX-4821."""
+    letters = "".join(rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ", k=rng.randint(1, 3)))
+    return f"{letters}{rng.choice(('-', '', '_'))}{rng.randrange(10, 10 ** rng.randint(2, 5))}"
+
+
+def secret(rng: Random) -> str:
+    """Something to be copied letter by letter."""
+    return rng.choice((code, unicode_string, identifier, phrase, pseudo_word, number))(rng)
+
+
+def words_of(text: str) -> str:
+    """An identifier as spoken: its underscores are spaces."""
+    return text.replace("_", " ")
+
+
+KINDS: Mapping[str, Callable[[Random], str]] = {
+    "pseudo": pseudo_word,
+    "name": name,
+    "full_name": full_name,
+    "person": full_name,
+    "number": number,
+    "unicode": unicode_string,
+    "phrase": phrase,
+    "word": word,
+    "title": title,
+    "book": title,
+    "identifier": identifier,
+    "date": date,
+    "city": city,
+    "place": place,
+    "firm": firm,
+    "email": email,
+    "code": code,
+    "secret": secret,
+    "count": lambda rng: str(rng.randrange(2, 10 ** rng.randint(1, 5) + 2)),
+    "small": lambda rng: str(rng.randint(2, 99)),
+    "year": lambda rng: str(rng.randint(900, 2099)),
+    "time": lambda rng: f"{rng.randint(0, 23)}:{rng.randrange(0, 60, 5):02}",
+    "device": lambda rng: f"the {capital(pseudo_word(rng))} {rng.choice(LISTS['device'])}",
+    "creature": lambda rng: f"the {pseudo_word(rng)}",
+    "measure": lambda rng: f"{rng.randint(2, 9999)} {rng.choice(LISTS['unit'])}",
+    "length": lambda rng: f"{rng.randint(2, 9999)} {rng.choice(LISTS['distance'])}",
+    "thing": lambda rng: f"{rng.choice(LISTS['adjectives'])} {rng.choice(LISTS['nouns'])}",
+}
+
+
+def draw(kind: str, rng: Random) -> str:
+    """A text of the kind: one of `KINDS`, or a word of one of `LISTS`."""
+    make = KINDS.get(kind)
+    return make(rng) if make else rng.choice(LISTS[kind])

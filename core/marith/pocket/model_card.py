@@ -1,0 +1,118 @@
+"""Write down what the shipped weights are, how they were made and what they cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+LIMIT = 16_000_000
+CARD = """\
+# The pocket models of marith
+
+Tiny models for **trying and testing** marith without a download. They were trained from scratch
+on a CPU, on texts drawn from a synthetic grammar (`marith.pocket.grammar`), and on nothing else.
+They know a few hundred ways to say things in English, not the world. Do not build on them:
+
+```python
+engine = marith.Engine.load("path/or/hub-id")    # a real model, in place of "pocket"
+```
+
+## What they are
+
+{models}
+
+Together {total:.1f} MB, in bfloat16. The tokenizer is byte-level BPE with 4096 tokens, one per
+digit; all models share it, and it lies in `pocket/` only.
+
+## How they were made
+
+```
+{command}
+```
+
+{training}
+
+## How good they are
+
+Perplexity of replies in held-out documents (slot fillings that training never showed; one token in
+a 4096-token vocabulary):
+
+{perplexity}
+
+Accuracy of the classifiers on held-out replies, both classes counting alike. They were trained on
+every prefix of a reply, so that they can guide one while it is being written:
+
+{accuracy}
+
+## Known limits
+
+- English only, and only what the grammar says; anything else is continued in the grammar's words.
+- Facts appear only if the prompt holds them: a passage, a tool's answer. The models copy; they do
+  not know.
+- Rude and insulting replies are part of the corpus on purpose, so that detoxification has
+  something to remove. The insults are mild and aimed at nobody's group.
+- Training documents are a few hundred tokens long. Up to 1024 tokens run; quality falls beyond
+  what training showed.
+- The classifiers learned the grammar's two registers, not toxicity, sentiment, formality or
+  educational value as people judge them. Never use them to moderate anything.
+"""
+
+
+def write(folder: Path, figures: dict[str, Any]) -> None:
+    """Write `MODEL_CARD.md` from the figures that the stages left."""
+    models = {**figures.get("models", {}), **figures.get("classifiers", {})}
+    card = CARD.format(
+        models=table(
+            ["folder", "parameters", "size, MB"],
+            [
+                [name, f"{entry['parameters']:,}", f"{size(folder / name) / 1e6:.2f}"]
+                for name, entry in models.items()
+            ],
+        ),
+        total=size(folder) / 1e6,
+        command="\n".join(dict.fromkeys(entry["command"] for entry in models.values())),
+        training=table(
+            ["folder", "trained on", "minutes"],
+            [
+                [name, amount(entry), f"{entry['seconds'] / 60:.1f}"]
+                for name, entry in models.items()
+            ],
+        ),
+        perplexity=perplexities(figures.get("models", {})),
+        accuracy=table(
+            ["classifier", "whole replies", "first halves"],
+            [
+                [name, f"{entry['accuracy']:.3f}", f"{entry['accuracy_at_half']:.3f}"]
+                for name, entry in figures.get("classifiers", {}).items()
+            ],
+        ),
+    )
+    (folder / "MODEL_CARD.md").write_text(card, encoding="utf-8")
+
+
+def perplexities(models: dict[str, Any]) -> str:
+    """One row per kind of document, one column per language model."""
+    kinds = sorted({kind for entry in models.values() for kind in entry["perplexity"]})
+    rows = [
+        [kind, *(f"{entry['perplexity'].get(kind, float('nan')):.2f}" for entry in models.values())]
+        for kind in kinds
+    ]
+    return table(["kind", *models], rows)
+
+
+def amount(entry: dict[str, Any]) -> str:
+    """What a model was trained on, in its own unit."""
+    if "tokens" in entry:
+        return f"{entry['tokens'] / 1e6:.1f} M tokens in {entry['steps']:,} steps"
+    return f"{entry['examples']:,} replies"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files under `folder`."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,111 @@
+"""Make everything under `weights/`: `python -m marith.pocket.train`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import transformers
+import typer
+
+from marith.pocket import language_model, model_card, prefix_classifiers, tokenizer
+from marith.pocket.language_model import Course
+
+WEIGHTS = Path(__file__).with_name("weights")
+STAGES = ("tokenizer", "pocket", "draft", "classifiers", "card")
+DRAFT_SHARE = 0.5
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Where the models go.")] = WEIGHTS,
+    only: Annotated[str, typer.Option(help="Stages, by comma.")] = ",".join(STAGES),
+    tokens: Annotated[int, typer.Option(help="Tokens that pocket sees.")] = 18_000_000,
+    draft_tokens: Annotated[int, typer.Option(help="Tokens that pocket-draft sees.")] = 12_000_000,
+    step: Annotated[int, typer.Option(help="Tokens per optimiser step.")] = 6144,
+    batch: Annotated[int, typer.Option(help="Tokens per forward pass.")] = 2048,
+    rate: Annotated[float, typer.Option(help="Peak learning rate of pocket.")] = 3e-3,
+    muon: Annotated[bool, typer.Option(help="Muon for matrices, or AdamW for all.")] = True,
+    classifier_steps: Annotated[int, typer.Option()] = prefix_classifiers.STEPS,
+    seed: Annotated[int, typer.Option(help="Equal seeds make equal runs.")] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's own choice.")] = 0,
+) -> None:
+    """Train the tokenizer, the pocket models and the classifiers, and write the model card."""
+    stages = only.split(",")
+    for stage in stages:
+        if stage not in STAGES:
+            raise typer.BadParameter(f"no stage {stage!r}; there are {', '.join(STAGES)}")
+    if threads:
+        torch.set_num_threads(threads)
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    out.mkdir(parents=True, exist_ok=True)
+    if "tokenizer" in stages:
+        tokenizer.save(tokenizer.train(seed), out / "pocket")
+    course = Course(tokens, step, batch, rate, seed, muon)
+    if "pocket" in stages:
+        language(out, "pocket", course)
+    if "draft" in stages:
+        language(out, "pocket-draft", Course(draft_tokens, step, batch, rate, seed, muon))
+    if "classifiers" in stages:
+        classifiers(out, seed, classifier_steps)
+    if "card" in stages:
+        model_card.write(out, figures_of(out))
+    weigh(out)
+
+
+def language(out: Path, name: str, course: Course) -> None:
+    """Train one language model and note its figures."""
+    reader = tokenizer.load(out / "pocket")
+    figures = language_model.train(name, reader, course, out / name)
+    print(figures)
+    note(out, "models", name, asdict(figures))
+
+
+def classifiers(out: Path, seed: int, steps: int) -> None:
+    """Train the four classifiers and note their figures."""
+    reader = tokenizer.load(out / "pocket")
+    examples = prefix_classifiers.gather(reader, seed, False, prefix_classifiers.PER_CLASS)
+    held_out = prefix_classifiers.gather(
+        reader, seed + 1, True, prefix_classifiers.HELD_OUT_PER_CLASS
+    )
+    for name in prefix_classifiers.CLASSES:
+        figures = prefix_classifiers.train(
+            name, examples[name], held_out[name], seed, out / name, steps
+        )
+        print(name, figures, flush=True)
+        note(out, "classifiers", name, asdict(figures))
+
+
+def figures_of(out: Path) -> dict[str, Any]:
+    """What the stages so far came to."""
+    path = out / "figures.json"
+    figures: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return figures
+
+
+def note(out: Path, group: str, name: str, figures: dict[str, Any]) -> None:
+    """Keep the figures of one stage, so that stages can run on different days."""
+    kept = figures_of(out)
+    kept.setdefault(group, {})[name] = {**figures, "command": command()}
+    (out / "figures.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def command() -> str:
+    """The command that this run was started with."""
+    return shlex.join(["python", "-m", "marith.pocket.train", *sys.argv[1:]])
+
+
+def weigh(out: Path) -> None:
+    """Print what all of it weighs, and fail if that is too much for a wheel."""
+    total = model_card.size(out)
+    print(f"{out}: {total:,} bytes of {model_card.LIMIT:,}")
+    if total > model_card.LIMIT:
+        raise SystemExit(f"{out} is {total - model_card.LIMIT:,} bytes too large")
+
+
+if __name__ == "__main__":
+    typer.run(main)
