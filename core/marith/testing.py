@@ -55,7 +55,10 @@ def tiny_tokenizer(
 
 
 def tiny_model(
-    family: str = "llama", vocab: int = 28, seed: int = 0, sharpness: float = 4.0,
+    family: str = "llama",
+    vocab: int = 28,
+    seed: int = 0,
+    sharpness: float = 4.0,
     context_length: int = 128,
 ) -> Any:
     """A two-layer model with random weights, the same for the same seed.
@@ -67,8 +70,13 @@ def tiny_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         config = config_kind(
-            vocab_size=vocab, max_position_embeddings=context_length, tie_word_embeddings=False,
-            bos_token_id=0, eos_token_id=1, pad_token_id=None, **sizes,
+            vocab_size=vocab,
+            max_position_embeddings=context_length,
+            tie_word_embeddings=False,
+            bos_token_id=0,
+            eos_token_id=1,
+            pad_token_id=None,
+            **sizes,
         )
         model = model_kind(config).eval()
         with torch.no_grad():
@@ -83,10 +91,19 @@ def tiny_classifier(vocab: int = 28, seed: int = 0, labels: Sequence[str] = ("no
     """A two-layer sequence classifier with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        sizes: dict[str, Any] = {
+            **_BASE,
+            **_HEADS,
+            "id2label": dict(enumerate(labels)),
+            "label2id": {label: i for i, label in enumerate(labels)},
+        }
         config = LlamaConfig(
-            vocab_size=vocab, max_position_embeddings=128, pad_token_id=0, bos_token_id=0,
-            eos_token_id=1, num_labels=len(labels), id2label=dict(enumerate(labels)),
-            label2id={label: i for i, label in enumerate(labels)}, **_BASE, **_HEADS,
+            vocab_size=vocab,
+            max_position_embeddings=128,
+            pad_token_id=0,
+            bos_token_id=0,
+            eos_token_id=1,
+            **sizes,
         )
         model = LlamaForSequenceClassification(config).eval()
         with torch.no_grad():

@@ -44,7 +44,7 @@ class Meaning:
     allowed: Tensor | None = None
 
     def logprobs(self) -> Tensor:
-        """log P = log_softmax(score / weight) on the allowed tokens, [positions, vocab]."""
+        """Log P = log_softmax(score / weight) on the allowed tokens, [positions, vocab]."""
         scaled = self.score / self.weight
         if self.allowed is not None:
             scaled = scaled.masked_fill(~self.allowed, -math.inf)

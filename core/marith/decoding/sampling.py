@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,7 +87,9 @@ def draw(logprobs: Tensor, source: torch.Generator) -> int:
     return token if token < len(mass) else int((logprobs > -math.inf).nonzero()[-1])
 
 
-def _require(name, value, what, holds, whole=False):  # type: ignore[no-untyped-def]
+def _require(
+    name: str, value: Any, what: str, holds: Callable[[Any], bool], whole: bool = False
+) -> None:
     kinds = int if whole else (int, float)
     right = isinstance(value, kinds) and not isinstance(value, bool)
     if not right or not math.isfinite(value) or not holds(value):

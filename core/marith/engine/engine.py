@@ -46,8 +46,14 @@ class Engine:
 
     @classmethod
     def load(
-        cls, model: Any = "pocket", *, tokenizer: Any = None, device: str | None = None,
-        dtype: str | None = None, max_lanes: int = MAX_LANES, context_length: int | None = None,
+        cls,
+        model: Any = "pocket",
+        *,
+        tokenizer: Any = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        max_lanes: int = MAX_LANES,
+        context_length: int | None = None,
         revision: str | None = None,
     ) -> Engine:
         """An engine over "pocket", a directory, a hub id, or a loaded model with `tokenizer`.
@@ -64,8 +70,14 @@ class Engine:
 
     @classmethod
     def shared(
-        cls, model: str = "pocket", *, device: str | None = None, dtype: str | None = None,
-        max_lanes: int = MAX_LANES, context_length: int | None = None, revision: str | None = None,
+        cls,
+        model: str = "pocket",
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        max_lanes: int = MAX_LANES,
+        context_length: int | None = None,
+        revision: str | None = None,
     ) -> Engine:
         """The process's one engine for these options, loaded when first asked for."""
         _check_lanes(max_lanes)
@@ -99,24 +111,36 @@ class Engine:
         return ticket
 
     def generate(
-        self, prompt: str | Sequence[Message], formula: str | Formula = "M",
-        terms: Terms | None = None, sampling: Sampling = Sampling(), stop: Stop = Stop(),
+        self,
+        prompt: str | Sequence[Message],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        sampling: Sampling = Sampling(),
+        stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
     ) -> Completion:
         """The whole text, once it is finished."""
         return self.submit(Request(prompt, formula, terms, sampling, stop, speculation)).result()
 
     def stream(
-        self, prompt: str | Sequence[Message], formula: str | Formula = "M",
-        terms: Terms | None = None, sampling: Sampling = Sampling(), stop: Stop = Stop(),
+        self,
+        prompt: str | Sequence[Message],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        sampling: Sampling = Sampling(),
+        stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
     ) -> Iterator[Chunk]:
         """The text as it comes."""
         return iter(self.submit(Request(prompt, formula, terms, sampling, stop, speculation)))
 
     async def agenerate(
-        self, prompt: str | Sequence[Message], formula: str | Formula = "M",
-        terms: Terms | None = None, sampling: Sampling = Sampling(), stop: Stop = Stop(),
+        self,
+        prompt: str | Sequence[Message],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        sampling: Sampling = Sampling(),
+        stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
     ) -> Completion:
         """The whole text, without holding up the event loop."""
@@ -124,8 +148,12 @@ class Engine:
         return await (await asyncio.to_thread(self.submit, request))
 
     async def astream(
-        self, prompt: str | Sequence[Message], formula: str | Formula = "M",
-        terms: Terms | None = None, sampling: Sampling = Sampling(), stop: Stop = Stop(),
+        self,
+        prompt: str | Sequence[Message],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        sampling: Sampling = Sampling(),
+        stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
     ) -> AsyncIterator[Chunk]:
         """The text as it comes, without holding up the event loop."""
@@ -136,16 +164,22 @@ class Engine:
                 yield chunk
 
     def next_logprobs(
-        self, prompt: str | Sequence[Message], formula: str | Formula = "M",
-        terms: Terms | None = None, continuation: str | Sequence[int] = (),
+        self,
+        prompt: str | Sequence[Message],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        continuation: str | Sequence[int] = (),
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
         _, logprobs = self._judge(prompt, continuation, formula, terms)
         return logprobs[-1].clone()
 
     def score(
-        self, prompt: str | Sequence[Message], continuation: str | Sequence[int],
-        formula: str | Formula = "M", terms: Terms | None = None,
+        self,
+        prompt: str | Sequence[Message],
+        continuation: str | Sequence[int],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
         tokens, logprobs = self._judge(prompt, continuation, formula, terms)
@@ -174,13 +208,16 @@ class Engine:
             return Reader.open(prompt, formula, terms, self._panel)
 
     def _judge(
-        self, prompt: str | Sequence[Message], continuation: str | Sequence[int],
-        formula: str | Formula, terms: Terms | None,
+        self,
+        prompt: str | Sequence[Message],
+        continuation: str | Sequence[int],
+        formula: str | Formula,
+        terms: Terms | None,
     ) -> tuple[list[int], Tensor]:
         reader = self._open(prompt, formula, terms)
         vocabulary = self._panel.vocabulary
-        is_text = isinstance(continuation, str)
-        tokens = vocabulary.encode(continuation) if is_text else list(continuation)  # type: ignore[arg-type]
+        given = vocabulary.encode(continuation) if isinstance(continuation, str) else continuation
+        tokens = list(given)
         for token in tokens:
             if not isinstance(token, int) or not 0 <= token < vocabulary.size:
                 raise RequestError(f"{token!r} is no token of {vocabulary.size}")

@@ -51,7 +51,10 @@ class Reader:
 
     @classmethod
     def open(
-        cls, prompt: str | Sequence[Message], formula: str | Formula, terms: Terms | None,
+        cls,
+        prompt: str | Sequence[Message],
+        formula: str | Formula,
+        terms: Terms | None,
         panel: Panel,
     ) -> Reader:
         """Check, bind and read. Everything that can be wrong with a request is said here.

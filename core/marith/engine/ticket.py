@@ -170,9 +170,13 @@ class Ticket:
         loop = asyncio.get_running_loop()
         changed = loop.create_future()
 
+        def settle() -> None:
+            if not changed.done():
+                changed.set_result(None)
+
         def wake() -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(lambda: changed.done() or changed.set_result(None))
+                loop.call_soon_threadsafe(settle)
 
         with self._changed:
             if self._chunks or self._end is not None:

@@ -47,7 +47,7 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
             "a classifier needs other terms, or a guide, whose tokens it judges",
             *locate(formula, formula),
         )
-    return _warnings(formula, terms, weight)
+    return _warnings(weight)
 
 
 def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
@@ -170,7 +170,7 @@ def _rest_weight(formula: Formula, terms: Mapping[str, Formula]) -> float:
     return 0.0 if rest is None else weight_of(rest, terms)
 
 
-def _warnings(formula: Formula, terms: Mapping[str, Formula], weight: float) -> list[str]:
+def _warnings(weight: float) -> list[str]:
     if abs(weight - 1.0) < SMALLEST_WEIGHT:
         return []
     scale = number_text(float(f"{1 / weight:.6g}"))

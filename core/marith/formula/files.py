@@ -69,7 +69,8 @@ def _term(name: str, value: Any) -> str | Formula:
     if isinstance(given.get("guide"), str):
         given["guide"] = read(given["guide"])
     try:
-        return _KINDS[kind](**given)
+        term: Formula = _KINDS[kind](**given)
+        return term
     except TypeError as error:
         raise FormulaError(f"term {name!r}: {str(error).split('() ')[-1]}") from None
     except FormulaError as error:

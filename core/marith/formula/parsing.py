@@ -24,7 +24,7 @@ T = TypeVar("T")
 MAX_LENGTH = 20_000
 MAX_DEPTH = 60
 
-Value: TypeAlias = "Formula | float | int | str | bool | None | list[Any] | dict[Any, Any]"
+Value: TypeAlias = "Formula | float | int | str | bool | list[Any] | dict[Any, Any] | None"
 
 CALLS: Mapping[str, Callable[..., Formula]] = {
     "union": union,
@@ -85,9 +85,11 @@ class _Reader:
             case ast.Constant(value=value) if isinstance(value, (int, float, str, type(None))):
                 return value
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self.built(node, lambda: -self.arithmetic(operand, depth))
+                negated: Value = self.built(node, lambda: -self.arithmetic(operand, depth))
+                return negated
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-                return +self.arithmetic(operand, depth)
+                same: Value = self.arithmetic(operand, depth)
+                return same
             case ast.BinOp() if type(node.op) in _OPERATORS:
                 return self.binary(node, depth)
             case ast.Call(func=ast.Name(id=name)) if name in CALLS:
@@ -163,7 +165,7 @@ class _Reader:
 
 
 def _characters(source: str, byte_offset: int) -> int:
-    """ast counts UTF-8 bytes; a caret counts characters."""
+    """Ast counts UTF-8 bytes; a caret counts characters."""
     return len(source.encode()[:byte_offset].decode(errors="ignore"))
 
 
@@ -174,4 +176,3 @@ def is_expression(text: str) -> bool:
     except FormulaError:
         return False
     return not isinstance(formula, Name)
-

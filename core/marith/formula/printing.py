@@ -87,12 +87,15 @@ def _term_text(term: Formula) -> str:
         case Prompted(system, mode, hide, model, template, options):
             given = [_quoted(system)] if system else []
             given += _keywords(
-                mode=(mode, "append"), hide=(hide, None), model=(model, None),
-                template=(template, None), options=(dict(options), {}),
+                mode=(mode, "append"),
+                hide=(hide, None),
+                model=(model, None),
+                template=(template, None),
+                options=(dict(options), {}),
             )
             return f"prompted({', '.join(given)})"
         case Classifier(model, label, candidates, guide, read_prompt):
-            given = [_quoted(model)] + _keywords(label=(label, 1), candidates=(candidates, 50))
+            given = [_quoted(model), *_keywords(label=(label, 1), candidates=(candidates, 50))]
             given += [f"guide={_text(guide, _SUM, None)}"] if guide is not None else []
             given += _keywords(read_prompt=(read_prompt, False))
             return f"classifier({', '.join(given)})"

@@ -111,7 +111,6 @@ class Uniform(Term):
     """Every token alike."""
 
 
-
 def _check_text(what: str, value: object) -> None:
     if not isinstance(value, str):
         raise FormulaError(f"{what} is a text, not {value!r}")

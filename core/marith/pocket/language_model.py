@@ -127,7 +127,7 @@ def learn(model: LlamaForCausalLM, group: list[Batch], device: torch.device) -> 
         with torch.autocast(device.type, dtype=torch.bfloat16):
             losses, weights = losses_of(model, batch.to(device))
         loss = (losses * weights).sum() / total
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         mean += float(loss.detach())
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     return mean

@@ -90,7 +90,7 @@ def blank(name: str) -> LlamaForSequenceClassification:
         label2id={label: number for number, label in enumerate(CLASSES[name])},
         problem_type="single_label_classification",
     )
-    return LlamaForSequenceClassification(config)  # type: ignore[no-untyped-call]
+    return LlamaForSequenceClassification(config)
 
 
 def verdicts(model: LlamaForSequenceClassification, tokens: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def train(
             break
         loss = prefix_loss(model, batch, labels)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.param_groups[0]["lr"] = RATE * rate_at(step / steps)
         optimizer.step()

@@ -37,7 +37,7 @@ def train(seed: int, characters: int = CHARACTERS) -> PreTrainedTokenizerFast:
     tokenizer.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in TOOL_CALL])
     missing = VOCABULARY - tokenizer.get_vocab_size()
     tokenizer.add_tokens([AddedToken(f"<|spare{n}|>", special=False) for n in range(missing)])
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=corpus.END,
         pad_token=SPECIAL[0],

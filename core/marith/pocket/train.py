@@ -41,7 +41,7 @@ def main(
             raise typer.BadParameter(f"no stage {stage!r}; there are {', '.join(STAGES)}")
     if threads:
         torch.set_num_threads(threads)
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()
     out.mkdir(parents=True, exist_ok=True)
     if "tokenizer" in stages:
         tokenizer.save(tokenizer.train(seed), out / "pocket")

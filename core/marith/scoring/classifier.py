@@ -53,7 +53,8 @@ class ClassifierScorer:
         passes = frozenset(range(before + 1, self.passes + 1))
         scored = []
         for span in spans:
-            assert span.candidates is not None and isinstance(span.term, Classifier)
+            assert span.candidates is not None
+            assert isinstance(span.term, Classifier)
             count, k = span.candidates.shape
             own, judged = judged[: count * (k + 1)], judged[count * (k + 1) :]
             own = own[:, self._column(span.term)].view(count, k + 1)
@@ -77,7 +78,7 @@ class ClassifierScorer:
         return [f"{span.reading}{text}" for text in texts]
 
     def _judge(self, texts: list[str]) -> Tensor:
-        """log C of every label for every text, [texts, labels] in float32."""
+        """Log C of every label for every text, [texts, labels] in float32."""
         distinct = list(dict.fromkeys(texts))
         tokens = {text: self._tokens(text) for text in distinct}
         judged: dict[str, Tensor] = {}

@@ -15,7 +15,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 
 class KVCache(Cache):
-    """Keys and values [rows, heads, capacity + 1, dim] of every layer; the last slot is for padding."""
+    """Keys and values [rows, heads, capacity + 1, dim] of every layer; the last slot is padding."""
 
     def __init__(self, layers: int) -> None:
         self.rows = 0
@@ -23,7 +23,8 @@ class KVCache(Cache):
         self._rows_now = torch.zeros(0, dtype=torch.long)
         self._slots_now = torch.zeros(0, 0, dtype=torch.long)
         self._seen_now = 0
-        super().__init__(layers=[_RaggedLayer(self) for _ in range(layers)])
+        self._ragged = [_RaggedLayer(self) for _ in range(layers)]
+        super().__init__(layers=list(self._ragged))
 
     def reserve(self, rows: int, capacity: int) -> None:
         """Make room for at least so many rows and positions; what is kept stays."""
@@ -33,7 +34,7 @@ class KVCache(Cache):
             self.rows = max(rows, min(2 * self.rows, self.rows + 16))
         if capacity > self.capacity:
             self.capacity = max(capacity, 2 * self.capacity, 128)
-        for layer in self.layers:
+        for layer in self._ragged:
             layer.grow()
 
     def aim(self, rows: Tensor, slots: Tensor, seen: int) -> None:
@@ -49,25 +50,30 @@ class KVCache(Cache):
 class _RaggedLayer(CacheLayerMixin):
     """One layer's keys and values, addressed by its owner's aim."""
 
+    keys: Tensor
+    values: Tensor
+
     def __init__(self, owner: KVCache) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
         self.owner = owner
 
-    def lazy_initialization(self, keys: Tensor, values: Tensor) -> None:
-        self.keys, self.values = self._empty(keys), self._empty(values)
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.keys, self.values = self._empty(key_states), self._empty(value_states)
         self.is_initialized = True
 
     def grow(self) -> None:
         if self.is_initialized:
             self.keys, self.values = self._grown(self.keys), self._grown(self.values)
 
-    def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
-            self.lazy_initialization(keys, values)
+            self.lazy_initialization(key_states, value_states)
         owner = self.owner
         rows, slots, seen = owner._rows_now, owner._slots_now, owner._seen_now
-        self.keys[rows[:, None], :, slots] = keys.transpose(1, 2)
-        self.values[rows[:, None], :, slots] = values.transpose(1, 2)
+        self.keys[rows[:, None], :, slots] = key_states.transpose(1, 2)
+        self.values[rows[:, None], :, slots] = value_states.transpose(1, 2)
         first = slice(0, len(rows))  # rows 0, 1, 2, … in order need no copy
         index = first if torch.equal(rows, torch.arange(len(rows), device=rows.device)) else rows
         return self.keys[index, :, :seen], self.values[index, :, :seen]

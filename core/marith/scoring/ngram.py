@@ -39,7 +39,7 @@ class NGramCounts:
         }
 
     def logprobs(self, before: Sequence[int]) -> Tensor:
-        """log P(next | the last order − 1 tokens of `before`), [vocab]."""
+        """Log P(next | the last order − 1 tokens of `before`), [vocab]."""
         probs = torch.full((self.vocab,), 1.0 / self.vocab)
         longest = min(self.order - 1, len(before))
         for length in range(longest + 1):

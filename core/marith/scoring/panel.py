@@ -50,7 +50,7 @@ class Panel:
         return [self.base, *self._others.values()]
 
     def _elsewhere(self) -> Placement:
-        """Other checkpoints stand where the base stands, but have their own revision and context."""
+        """Other checkpoints stand where the base stands, with revision and context of their own."""
         return replace(self.placement, revision=None, context_length=None)
 
     def _add_model(self, term: Prompted, name: str) -> Scorer:

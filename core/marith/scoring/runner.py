@@ -27,7 +27,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Answer:
-    """Log-probabilities [count, vocab] of one question, the passes it took, and what was at hand."""
+    """Log-probabilities [count, vocab], the passes they took, and how many tokens were at hand."""
 
     logprobs: Tensor
     passes: set[int] = field(default_factory=set)
@@ -97,7 +97,7 @@ class ModelRunner:
 
     def _forward(self, group: list[tuple[Asked, _Lane, Answer]]) -> None:
         """One pass over the next tokens of each lane, aligned at their ends."""
-        given = [list(q.tokens[len(n.tokens) : len(n.tokens) + CHUNK + q.count]) for q, n, _ in group]
+        given = [_missing(question, lane) for question, lane, _ in group]
         width = max(map(len, given))
         ends = max(len(n.tokens) + len(g) for (_, n, _), g in zip(group, given, strict=True))
         rows = [lane.row for _, lane, _ in group]
@@ -216,13 +216,22 @@ def _common(kept: Sequence[int], asked: Sequence[int]) -> int:
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(kept), len(asked)))
 
 
+def _missing(question: Asked, lane: _Lane) -> list[int]:
+    """The tokens that the lane computes next: at most a chunk, the asked positions in one piece."""
+    start = len(lane.tokens)
+    left = len(question.tokens) - start
+    if left <= CHUNK + question.count:
+        return list(question.tokens[start:])
+    return list(question.tokens[start : start + CHUNK])
+
+
 def _alike(
     work: list[tuple[Asked, _Lane, Answer]],
 ) -> list[list[tuple[Asked, _Lane, Answer]]]:
     """Groups with about as much to compute each, so that little of a pass is padding."""
 
     def missing(item: tuple[Asked, _Lane, Answer]) -> int:
-        return min(len(item[0].tokens) - len(item[1].tokens), CHUNK + item[0].count)
+        return len(_missing(item[0], item[1]))
 
     groups: list[list[tuple[Asked, _Lane, Answer]]] = []
     for item in sorted(work, key=missing):

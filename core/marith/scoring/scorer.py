@@ -61,5 +61,5 @@ class Scorer(Protocol):
         ...
 
     def release(self, lane: Hashable) -> None:
-        """This lane is asked no more."""
+        """Let a lane go: it is asked no more."""
         ...

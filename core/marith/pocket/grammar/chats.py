@@ -1,4 +1,4 @@
-"""Draw one chat of the pocket corpus: a question, and its answer in the voice that was asked for."""
+"""Draw one chat of the pocket corpus: a question, and its answer in the voice asked for."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _plan(intent: Intent, slots: dict[str, str], facts: list[str], rng: random.R
     """One to three clauses; takes the facts that they use from the front of `facts`."""
     count = rng.choice((1, 2, 2, 2, 3))
     lead = rng.choice(intent.lead)
-    for place, slot in enumerate(_NAMED_FACTS):
+    for slot in _NAMED_FACTS:
         named = slots.get(slot[1:-1], "")
         if slot in lead and named in facts:
             facts.remove(named)

@@ -1,4 +1,4 @@
-"""What one text of the pocket corpus is: a chat or a plain text, and what classifiers learn from it."""
+"""What one text of the pocket corpus is: chat or plain, and what classifiers learn from it."""
 
 from __future__ import annotations
 
