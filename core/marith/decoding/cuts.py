@@ -20,7 +20,9 @@ def top_p(logprobs: Tensor, p: float) -> Tensor:
 
     Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2.
     """
-    ordered, order = logprobs.exp().sort(dim=-1, descending=True, stable=True)
+    if p >= 1.0:
+        return logprobs > -math.inf
+    ordered, order = logprobs.double().exp().sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(dim=-1) - ordered
     kept = torch.zeros_like(logprobs, dtype=torch.bool).scatter_(-1, order, before < p)
     return kept & (logprobs > -math.inf)

@@ -65,7 +65,8 @@ def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ())
     if sampling.temperature == 0.0:
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
     if sampling.temperature != 1.0:
-        logprobs = torch.log_softmax(logprobs / sampling.temperature, dim=-1)
+        below = logprobs - logprobs.amax(dim=-1, keepdim=True)  # the likeliest stays finite
+        logprobs = torch.log_softmax(below / sampling.temperature, dim=-1)
     if sampling.top_k is not None:
         logprobs = cuts.keep(logprobs, cuts.top_k(logprobs, sampling.top_k))
     if sampling.top_p < 1.0:
@@ -92,5 +93,6 @@ def _require(
 ) -> None:
     kinds = int if whole else (int, float)
     right = isinstance(value, kinds) and not isinstance(value, bool)
-    if not right or not math.isfinite(value) or not holds(value):
+    finite = right and (isinstance(value, int) or math.isfinite(value))
+    if not finite or not holds(value):
         raise RequestError(f"{name} is {what}, not {value!r}")

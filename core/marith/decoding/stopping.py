@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from marith.errors import RequestError
@@ -18,6 +19,8 @@ class Stop:
         whole = isinstance(self.max_tokens, int) and not isinstance(self.max_tokens, bool)
         if not whole or self.max_tokens < 1:
             raise RequestError(f"max_tokens is a whole number from 1, not {self.max_tokens!r}")
+        if not isinstance(self.strings, (str, Sequence)):
+            raise RequestError(f"strings is a list of texts, not {self.strings!r}")
         strings = (self.strings,) if isinstance(self.strings, str) else tuple(self.strings)
         for string in strings:
             if not isinstance(string, str) or not string:
@@ -38,10 +41,10 @@ class TextGate:
         if self.closed:
             return ""
         self._held += text
-        starts = [at for s in self.strings if (at := self._held.find(s)) >= 0]
-        if starts:
+        found = [(at + len(s), at) for s in self.strings if (at := self._held.find(s)) >= 0]
+        if found:
             self.closed = True
-            return self._release(min(starts))
+            return self._release(min(found)[1])  # the first to be complete
         return self._release(len(self._held) - self._suspect())
 
     def flush(self) -> str:

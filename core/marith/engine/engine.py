@@ -105,7 +105,7 @@ class Engine:
 
     def submit(self, request: Request) -> Ticket:
         """Start a request. Raises FormulaError, RequestError or ModelError for a bad one."""
-        ticket = Ticket()
+        ticket = Ticket(keeper=self)
         reader = self._open(request.prompt, request.formula, request.terms)
         self._scheduler.add(Generation(request, reader, self._panel.vocabulary, ticket))
         return ticket

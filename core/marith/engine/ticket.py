@@ -94,8 +94,9 @@ class Ticket:
     within one step. Its state is shared by the reader and the engine's thread, under one lock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keeper: object = None) -> None:
         self.cancelled = False
+        self._keeper = keeper  # an engine lives as long as someone reads from it
         self._changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._end: Completion | BaseException | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from marith.errors import FormulaError
@@ -30,19 +31,22 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
 
     `terms` are bound. Raises FormulaError, the formula quoted with a caret under the fault.
     """
-    for node in _parts(formula):
-        problem = _problem(node, terms)
-        if problem:
-            raise FormulaError(problem, *locate(formula, node))
+    _refuse_faults(formula, terms)
+    bound = bound_in(formula, terms)
+    _refuse_faults(bound, terms)  # what a named term holds may be at fault too
     weight = weight_of(formula, terms)
+    if not math.isfinite(weight):
+        raise FormulaError(
+            "the weights add up to more than a number holds", *locate(formula, formula)
+        )
     if weight < SMALLEST_WEIGHT:
         raise FormulaError(
             f"the weights of a formula must add up to more than zero, not {weight:.6g}: "
             "with less it would flip its own preferences",
             *locate(formula, formula),
         )
-    stray = next((c for c in leaves(bound_in(formula, terms)) if _is_unguided(c)), None)
-    if stray is not None and _rest_weight(formula, terms) < SMALLEST_WEIGHT:
+    unguided = any(_is_unguided(term) for term in leaves(bound))
+    if unguided and _rest_weight(bound) < SMALLEST_WEIGHT:
         raise FormulaError(
             "a classifier needs other terms, or a guide, whose tokens it judges",
             *locate(formula, formula),
@@ -73,7 +77,7 @@ def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> f
 def leaves(formula: Formula) -> list[Term]:
     """The distinct terms of a bound formula, in order; a classifier's guide comes before it.
 
-    What is multiplied by zero has no say and is left out.
+    What is multiplied by zero has no say and is left out, and so has a draft that is superseded.
     """
     found: dict[Term, None] = {}
 
@@ -83,6 +87,9 @@ def leaves(formula: Formula) -> list[Term]:
                 return
             case Classifier(guide=Formula() as guide):
                 visit(guide)
+            case Supersede(_, of):
+                visit(of)
+                return
         if isinstance(node, Term):
             found[node] = None
         for child in children(node):
@@ -140,6 +147,8 @@ def _problem(node: Formula, terms: Mapping[str, Formula]) -> str:
         case Supersede(draft, of):
             if min(weight_of(draft, terms), weight_of(of, terms)) < SMALLEST_WEIGHT:
                 return "a draft and what supersedes it need weight above zero"
+        case Unscaled(of) if not leaves(bound_in(of, terms)):
+            return "unscaled needs a term that is not multiplied by zero"
         case Cut(of, kind, _) if weight_of(of, terms) < SMALLEST_WEIGHT:
             return f"{kind} cuts a distribution, and this has no weight above zero"
         case Classifier(guide=Formula() as guide):
@@ -165,9 +174,16 @@ def _is_unguided(term: Term) -> bool:
     return isinstance(term, Classifier) and term.guide is None
 
 
-def _rest_weight(formula: Formula, terms: Mapping[str, Formula]) -> float:
-    rest = without_classifiers(bound_in(formula, terms))
-    return 0.0 if rest is None else weight_of(rest, terms)
+def _rest_weight(bound: Formula) -> float:
+    rest = without_classifiers(bound)
+    return 0.0 if rest is None else weight_of(rest)
+
+
+def _refuse_faults(formula: Formula, terms: Mapping[str, Formula]) -> None:
+    for node in _parts(formula):
+        problem = _problem(node, terms)
+        if problem:
+            raise FormulaError(problem, *locate(formula, node))
 
 
 def _warnings(weight: float) -> list[str]:

@@ -41,8 +41,9 @@ def normalised(formula: Formula, terms: Mapping[str, Formula]) -> str:
     """
     weight = weight_of(formula, terms)
     factors: dict[Formula, float] = {}
-    for factor, atom in _linear(formula, 1.0):
-        factors[atom] = factors.get(atom, 0.0) + factor / weight
+    for factor, atom in _linear(formula, 1.0, terms):
+        own = weight_of(atom, terms) or 1.0  # "log t" is the log-distribution of t, weight one
+        factors[atom] = factors.get(atom, 0.0) + factor * own / weight
     pieces: list[tuple[float, str]] = []
     for atom in list(factors):
         if isinstance(atom, Union | Intersection):
@@ -52,12 +53,18 @@ def normalised(formula: Formula, terms: Mapping[str, Formula]) -> str:
     return _signed(written) or "0"
 
 
-def _linear(formula: Formula, factor: float) -> list[tuple[float, Formula]]:
+def _linear(
+    formula: Formula, factor: float, terms: Mapping[str, Formula]
+) -> list[tuple[float, Formula]]:
+    """Factors and what they multiply; a name for something with no weight above 0 is opened."""
     match formula:
         case Sum(members):
-            return [piece for member in members for piece in _linear(member, factor)]
+            return [piece for member in members for piece in _linear(member, factor, terms)]
         case Scaled(inner, of):
-            return _linear(of, factor * inner)
+            return _linear(of, factor * inner, terms)
+        case Name(name) if isinstance(terms[name], Sum | Scaled):
+            if weight_of(formula, terms) <= 0:
+                return _linear(terms[name], factor, terms)
     return [(factor, formula)]
 
 
@@ -66,7 +73,7 @@ def _as_relu(
 ) -> tuple[float, str]:
     """max(a, b) = b + relu(a − b) and min(a, b) = b − relu(b − a); moves the b into `factors`."""
     factor, members = factors[pair], pair.members
-    beside = next((m for m in members if m in factors), None)
+    beside = next((m for m in members if m in factors and not _is_pair(m)), None)
     if len(members) != 2 or beside is None:
         name = "max" if isinstance(pair, Union) else "min"
         return factor, f"{name}({', '.join(_log(m, terms) for m in members)})"

@@ -36,7 +36,7 @@ def load_file(path: str | Path) -> FormulaFile:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FormulaError(f"{str(path)!r} is not TOML: {error}") from None
     strangers = sorted(set(data) - {"terms", "formulas"})
     if strangers:
@@ -65,7 +65,10 @@ def _term(name: str, value: Any) -> str | Formula:
     given = dict(value)
     kind = next((k for k in ("classifier", "ngram") if k in given), "prompted")
     if kind != "prompted":
-        given["model" if kind == "classifier" else "path"] = given.pop(kind)
+        field = "model" if kind == "classifier" else "path"
+        if field in given:
+            raise FormulaError(f"term {name!r} has both {kind!r} and {field!r}")
+        given[field] = given.pop(kind)
     if isinstance(given.get("guide"), str):
         given["guide"] = read(given["guide"])
     try:

@@ -7,10 +7,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 from marith.errors import FormulaError
 
 Factor: TypeAlias = "float"
+
+# What float32 scores can be multiplied by and divided by again.
+LARGEST_FACTOR, SMALLEST_FACTOR = 1e30, 1e-30
+MOST_TOKENS = 10**9
 
 
 class Formula:
@@ -50,12 +55,12 @@ class Formula:
             return _refuse("/", self, factor)
         if not number(factor):
             raise FormulaError(f"a formula cannot be divided by zero: {self} / {factor!r}")
-        return _scaled(1.0 / number(factor), self)
+        return _scaled(number(1.0 / number(factor)), self)
 
     def top_k(self, k: int) -> Formula:
         """This formula with all but its k likeliest tokens forbidden."""
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise FormulaError(f"top_k takes a whole number of at least 1, not {k!r}")
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOKENS:
+            raise FormulaError(f"top_k takes a whole number from 1 to {MOST_TOKENS}, not {k!r}")
         return Cut(self, "top_k", float(k))
 
     def top_p(self, p: float) -> Formula:
@@ -82,7 +87,8 @@ class Name(Formula):
     name: str
 
     def __post_init__(self) -> None:
-        if not str(self.name).isidentifier() or keyword.iskeyword(self.name):
+        plain = isinstance(self.name, str) and self.name.isidentifier()
+        if not plain or keyword.iskeyword(self.name) or normalize("NFKC", self.name) != self.name:
             raise FormulaError(f"a term's name is a plain word, not {self.name!r}")
 
 
@@ -184,13 +190,15 @@ def is_number(value: object) -> bool:
 
 
 def number(value: Any) -> float:
-    """A finite factor as a float; zero has one sign."""
+    """A factor that float32 can carry, as a float; zero has one sign."""
     try:
         result = float(value) + 0.0
     except OverflowError:
         result = math.inf
     if not math.isfinite(result):
         raise FormulaError(f"a factor must be a finite number, not {result!r}")
+    if result and not SMALLEST_FACTOR <= abs(result) <= LARGEST_FACTOR:
+        raise FormulaError(f"a factor lies between 1e-30 and 1e30 in size, unlike {result!r}")
     return result
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import io
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError
@@ -54,7 +57,7 @@ def read(text: str) -> Formula:
         raise FormulaError(f"a formula is a text or a Formula, not {text!r}")
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
-    source = " ".join(text.split("\n")).strip()
+    source = re.sub(r"\s", " ", text).strip()
     if not source:
         raise FormulaError("an empty text is no formula")
     try:
@@ -64,6 +67,8 @@ def read(text: str) -> Formula:
         raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
     except (RecursionError, MemoryError, ValueError):
         raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
+    if any(token.type == tokenize.COMMENT for token in _tokens(source)):
+        raise FormulaError("a formula has no comments", source, source.index("#"), len(source))
     value = _Reader(source).read(tree.body, 0)
     if not isinstance(value, Formula):
         raise FormulaError(f"a formula needs a term; this is {value!r}", source, 0, len(source))
@@ -84,6 +89,8 @@ class _Reader:
                 return Name(name)
             case ast.Constant(value=value) if isinstance(value, (int, float, str, type(None))):
                 return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if is_number(value):
+                return -value  # type: ignore[operator]  # is_number() says it is one
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 negated: Value = self.built(node, lambda: -self.arithmetic(operand, depth))
                 return negated
@@ -99,13 +106,17 @@ class _Reader:
                 return self.call(cut, node, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 return [self.read(item, depth + 1) for item in items]
-            case ast.Dict(keys=keys, values=values) if None not in keys:
+            case ast.Dict(keys=keys, values=values):
                 return {
-                    self.read(k, depth + 1): self.read(v, depth + 1)
+                    self.key(k, node): self.read(v, depth + 1)
                     for k, v in zip(keys, values, strict=True)
-                    if isinstance(k, ast.Constant)
                 }
         raise self.error("this has no meaning in a formula", node)
+
+    def key(self, key: ast.expr | None, within: ast.Dict) -> str:
+        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+            raise self.error("options are named by texts", key or within)
+        return key.value
 
     def binary(self, node: ast.BinOp, depth: int) -> Value:
         """A chain of operators, left to right; its length is no depth."""
@@ -167,6 +178,10 @@ class _Reader:
 def _characters(source: str, byte_offset: int) -> int:
     """Ast counts UTF-8 bytes; a caret counts characters."""
     return len(source.encode()[:byte_offset].decode(errors="ignore"))
+
+
+def _tokens(source: str) -> Iterator[tokenize.TokenInfo]:
+    return tokenize.generate_tokens(io.StringIO(source).readline)
 
 
 def is_expression(text: str) -> bool:

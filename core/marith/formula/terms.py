@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def _check_pattern(pattern: object) -> None:
     _check_text("hide", pattern)
     try:
         re.compile(str(pattern))
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise FormulaError(f"hide is not a regular expression ({error}): {pattern!r}") from None
 
 
@@ -131,8 +132,11 @@ def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
         frozen = tuple(sorted((key, value) for key, value in pairs))
     except (TypeError, ValueError):
         raise FormulaError(f"options maps names to values, not {options!r}") from None
+    if len({key for key, _ in frozen}) < len(frozen):
+        raise FormulaError(f"an option is named twice in {options!r}")
     for key, value in frozen:
-        plain = value is None or isinstance(value, (str, int, float, bool))
+        plain = value is None or isinstance(value, (str, int, bool))
+        plain = plain or (isinstance(value, float) and math.isfinite(value))
         if not isinstance(key, str) or not plain:
             raise FormulaError(f"an option is a name with a plain value, not {key!r}: {value!r}")
     return frozen

@@ -35,6 +35,7 @@ class ClassifierScorer:
         self._own = checkpoint.vocabulary
         self._context_length = _usable_context(checkpoint)
         self._labels = _labels(checkpoint.model.config)
+        self._padding = self._pad_with(checkpoint.model.config)
         self._said_cut = False
 
     def read(self, term: Classifier, messages: Sequence[Message]) -> str:
@@ -65,6 +66,12 @@ class ClassifierScorer:
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept between questions."""
+
+    @torch.inference_mode()
+    def probabilities(self, term: Classifier, texts: Sequence[str]) -> list[float]:
+        """The probability of the term's label for whole texts, one number in [0, 1] each."""
+        column = self._column(term)
+        return self._judge(list(texts))[:, column].exp().tolist() if texts else []
 
     def _texts(self, span: Span) -> list[str]:
         """For each position the text so far, then the text with each candidate."""
@@ -105,9 +112,7 @@ class ClassifierScorer:
     def _forward(self, rows: list[list[int]]) -> Tensor:
         """One padded pass; an empty text is judged by nobody and has equal classes."""
         width = max(1, max(map(len, rows)))
-        padding = getattr(self.model.config, "pad_token_id", None)
-        padding = padding if padding is not None else (self._own.start_id or 0)
-        ids = torch.full((len(rows), width), padding)
+        ids = torch.full((len(rows), width), self._padding)
         mask = torch.zeros(len(rows), width, dtype=torch.long)
         for i, row in enumerate(rows):
             ids[i, : len(row)] = torch.tensor(row)
@@ -118,7 +123,7 @@ class ClassifierScorer:
         self.passes += 1
         logprobs = self._to_logprobs(logits.float())
         empty = torch.tensor([not row for row in rows], device=device)
-        even = torch.log(torch.tensor(1.0 / logprobs.shape[-1], device=device))
+        even = self._to_logprobs(torch.zeros_like(logprobs))
         return torch.where(empty[:, None], even, logprobs).cpu()
 
     def _to_logprobs(self, logits: Tensor) -> Tensor:
@@ -126,6 +131,13 @@ class ClassifierScorer:
         if multi or logits.shape[-1] == 1:
             return torch.nn.functional.logsigmoid(logits)
         return torch.log_softmax(logits, dim=-1)
+
+    def _pad_with(self, config: Any) -> int:
+        """The padding token, which causal classifiers need to know to find a text's end."""
+        known = [config.pad_token_id, self._own.tokenizer.pad_token_id, self._own.start_id, 0]
+        padding = next(int(token) for token in known if token is not None)
+        config.pad_token_id = padding
+        return padding
 
     def _column(self, term: Classifier) -> int:
         """The class that a label names. Raises RequestError with the classes there are."""

@@ -56,8 +56,9 @@ class NGramCounts:
 class NGramScorer:
     """Every n-gram term over one vocabulary; each is fitted once, when it is first read."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
         self.vocabulary = vocabulary
+        self.device = device
         self._fitted: dict[NGram, NGramCounts] = {}
 
     def read(self, term: NGram, messages: Sequence[Message]) -> tuple[int, ...]:
@@ -75,7 +76,8 @@ class NGramScorer:
             assert isinstance(span.term, NGram)
             counts, text = self._fitted[span.term], list(span.continuation)
             ends = range(len(text) - span.count + 1, len(text) + 1)
-            scored.append(Scored(torch.stack([counts.logprobs(text[:end]) for end in ends])))
+            rows = torch.stack([counts.logprobs(text[:end]) for end in ends])
+            scored.append(Scored(rows.to(self.device)))
         return scored
 
     def release(self, lane: Hashable) -> None:
@@ -85,8 +87,9 @@ class NGramScorer:
 class UniformScorer:
     """Every token alike."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
         self.vocab = vocabulary.size
+        self.device = device
 
     def read(self, term: Uniform, messages: Sequence[Message]) -> tuple[int, ...]:
         """Nothing is read."""
@@ -95,7 +98,10 @@ class UniformScorer:
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """−log V everywhere, [count, vocab]."""
         level = -math.log(self.vocab)
-        return [Scored(torch.full((span.count, self.vocab), level)) for span in spans]
+        return [
+            Scored(torch.full((span.count, self.vocab), level, device=self.device))
+            for span in spans
+        ]
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept."""

@@ -23,6 +23,7 @@ class Panel:
     def __init__(self, base: Checkpoint, placement: Placement) -> None:
         self.base = PromptedScorer(base)
         self.vocabulary = base.vocabulary
+        self.device = base.model.device
         self.placement = placement
         self._others: dict[str, Scorer] = {}
 
@@ -40,9 +41,11 @@ class Panel:
             case Classifier(model=name):
                 return self._others.get(f"classifier {name}") or self._add_classifier(name)
             case NGram():
-                return self._others.setdefault("ngram", NGramScorer(self.vocabulary))
+                return self._others.setdefault("ngram", NGramScorer(self.vocabulary, self.device))
             case Uniform():
-                return self._others.setdefault("uniform", UniformScorer(self.vocabulary))
+                return self._others.setdefault(
+                    "uniform", UniformScorer(self.vocabulary, self.device)
+                )
         raise TypeError(f"nobody speaks for {type(term).__name__}")
 
     def scorers(self) -> list[Scorer]:

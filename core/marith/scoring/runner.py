@@ -167,8 +167,10 @@ class ModelRunner:
         """A lane to go on from, a new one while few lie idle, or else the longest unused."""
         idle = [lane for lane in self._lanes if lane.owner is None]
         best = max(idle, key=lambda n: (_common(n.tokens, question.tokens), -n.used), default=None)
-        if best and 2 * _common(best.tokens, question.tokens) >= len(best.tokens):
-            return best
+        if best:
+            shorter = min(len(best.tokens), len(question.tokens))
+            if 2 * _common(best.tokens, question.tokens) >= shorter:
+                return best
         if len(idle) >= IDLE_LANES:
             return min(idle, key=lambda lane: lane.used)
         lane = _Lane(row=len(self._lanes), owner=None)

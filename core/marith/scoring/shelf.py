@@ -6,18 +6,22 @@ Not safe between threads by itself: the engine, which owns the threads, takes tu
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
+from transformers.utils import logging
 
 from marith.errors import ModelError
 from marith.scoring.vocabulary import Vocabulary
@@ -31,6 +35,15 @@ EMBEDDED = {
     "pocket-formality": "formality",
     "pocket-education": "education",
 }
+_FAULTS = (
+    OSError,
+    ValueError,
+    KeyError,
+    ImportError,
+    RuntimeError,
+    AssertionError,
+    SafetensorError,
+)
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -100,25 +113,49 @@ def _shelved(kind: Any, name: str, placement: Placement) -> Checkpoint:
 
 
 def _load(kind: Any, name: str, where: str, placement: Placement) -> Checkpoint:
-    device, dtype = _device(placement.device), placement.dtype
+    device = _device(placement.device)
+    dtype = _dtype(placement.dtype, device)
     given = {"revision": placement.revision, "trust_remote_code": False}
     try:
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         config = AutoConfig.from_pretrained(where, **given)
-        model = kind.from_pretrained(
-            where, config=config, dtype=_dtype(dtype, device), use_safetensors=True, **given
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        with _progress(shown=name not in EMBEDDED):
+            model, report = kind.from_pretrained(
+                where,
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                output_loading_info=True,
+                **given,
+            )
+        model = model.to(device)
+    except _FAULTS as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(f"cannot load the model {name!r}: {first}") from error
-    return _checkpoint(name, model.to(device), tokenizer, placement)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {missing[0]!r}")
+    return _checkpoint(name, model, tokenizer, placement)
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[None]:
+    """Bars are for what takes long: an embedded model loads before one could be read."""
+    hide = not shown and logging.is_progress_bar_enabled()
+    if hide:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if hide:
+            logging.enable_progress_bar()
 
 
 def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     config = model.config.get_text_config()
     known = int(getattr(config, "max_position_embeddings", None) or 2048)
-    wanted = placement.context_length or known
+    wanted = known if placement.context_length is None else placement.context_length
     if wanted > known or wanted < 2:
         raise ModelError(f"the context of {name!r} holds {known} tokens, not {wanted!r}")
     generation = getattr(model, "generation_config", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -15,8 +16,8 @@ from marith.scoring.scorer import Message
 from marith.scoring.vocabulary import Vocabulary
 
 _SYSTEM = ("system", "developer")
-_MARK = "\ue0f0{}\ue0f1"
-_MARKS = re.compile("\ue0f0(\\d+)\ue0f1")
+_MARK = "@@quoted-{}@@"
+_MARKS = re.compile(r"@@quoted-(\d+)@@")
 
 
 def to_messages(prompt: str | Sequence[Message]) -> tuple[dict[str, Any], ...]:
@@ -100,14 +101,13 @@ def _chat_tokens(
 ) -> list[int]:
     """Rendered, then encoded without added tokens: a template writes its own first token.
 
-    Content that spells a special token is data: it is kept out of the template, and encoded as
+    Text that spells a special token is data: it is kept out of the template, and encoded as
     letters.
     """
+    if not messages:
+        raise RequestError("of these messages nothing is left to read")
     quoted: list[str] = []
-    for message in messages:
-        if any(special in message["content"] for special in vocabulary.special_texts):
-            quoted.append(message["content"])
-            message["content"] = _MARK.format(len(quoted) - 1)
+    messages = [_quote(message, vocabulary.special_texts, quoted) for message in messages]
     pieces = _MARKS.split(_chat_text(messages, options, vocabulary.tokenizer))
     tokens: list[int] = []
     for i, piece in enumerate(pieces):
@@ -117,12 +117,36 @@ def _chat_tokens(
     return tokens
 
 
+def _quote(value: Any, special: Sequence[str], quoted: list[str], escaped: bool = False) -> Any:
+    """`value` with a mark for each text that spells a special token; the texts go to `quoted`.
+
+    The values of a call's arguments are `escaped`: templates write them as JSON.
+    """
+    match value:
+        case str() if _MARKS.search(value) or any(text in value for text in special):
+            quoted.append(json.dumps(value, ensure_ascii=False)[1:-1] if escaped else value)
+            return _MARK.format(len(quoted) - 1)
+        case Mapping():
+            return {
+                key: _quote(item, special, quoted, escaped or _is_tree(key, item))
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            return [_quote(item, special, quoted, escaped) for item in value]
+    return value
+
+
+def _is_tree(key: str, item: Any) -> bool:
+    """Whether these are a call's arguments before they are written as JSON."""
+    return key == "arguments" and isinstance(item, Mapping)
+
+
 def _chat_text(messages: list[dict[str, Any]], options: dict[str, Any], tokenizer: Any) -> str:
     """The template's text; folded where the template refuses, or loses, the system's text."""
-    lost = messages[0]["content"].strip() if messages[0]["role"] in _SYSTEM else ""
+    system = [m["content"].strip() for m in messages if m["role"] in _SYSTEM]
     try:
         text = _render(messages, options, tokenizer)
-        if lost in text:
+        if all(part in text for part in system):
             return text
     except (TemplateError, TypeError, ValueError, KeyError):
         pass

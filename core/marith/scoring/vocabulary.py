@@ -35,7 +35,9 @@ class Vocabulary:
         self.size = min(width, max(self._ids.values()) + 1)
         own = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
         self.eos_ids = frozenset({*own, *eos_ids})
-        self.special_texts = tuple(text for text in tokenizer.all_special_tokens if text)
+        added = self._raw.get_added_tokens_decoder().values()
+        special = {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
+        self.special_texts = tuple(sorted(text for text in special if text))
 
     @property
     def has_chat_template(self) -> bool:

@@ -1,0 +1,36 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Python ≥ 3.11, make and pip suffice.
+PYTHON ?= python3
+BIN := .venv/bin
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: demo test check format pocket clean
+
+demo: .venv/installed
+	$(BIN)/marith demo
+
+test: .venv/installed
+	$(BIN)/pytest
+
+check: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith
+	$(BIN)/pytest tests/test_architecture.py
+
+format: .venv/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# About 100 minutes on two cores; the weights in the package were made by this.
+pocket: .venv/installed
+	$(BIN)/python -m marith.pocket.train
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "marith needs Python 3.11 or later")'
+	$(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv

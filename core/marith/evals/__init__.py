@@ -1,0 +1,1 @@
+"""How well does a formula do? Attributes and perplexity of what it says."""
