@@ -22,7 +22,7 @@ def top_p(logprobs: Tensor, p: float) -> Tensor:
     """
     if p >= 1.0:
         return logprobs > -math.inf
-    ordered, order = logprobs.double().exp().sort(dim=-1, descending=True, stable=True)
+    ordered, order = logprobs.exp().double().sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(dim=-1) - ordered
     kept = torch.zeros_like(logprobs, dtype=torch.bool).scatter_(-1, order, before < p)
     return kept & (logprobs > -math.inf)

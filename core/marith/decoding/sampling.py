@@ -13,6 +13,8 @@ from torch import Tensor
 from marith.decoding import cuts
 from marith.errors import RequestError
 
+COLDEST = 1e-30  # below it float32 divides by zero; from it down only the likeliest is drawn
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -66,7 +68,7 @@ def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ())
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
     if sampling.temperature != 1.0:
         below = logprobs - logprobs.amax(dim=-1, keepdim=True)  # the likeliest stays finite
-        logprobs = torch.log_softmax(below / sampling.temperature, dim=-1)
+        logprobs = torch.log_softmax(below / max(sampling.temperature, COLDEST), dim=-1)
     if sampling.top_k is not None:
         logprobs = cuts.keep(logprobs, cuts.top_k(logprobs, sampling.top_k))
     if sampling.top_p < 1.0:

@@ -63,7 +63,7 @@ def read(text: str) -> Formula:
     try:
         tree = ast.parse(source, mode="eval")
     except SyntaxError as error:
-        start = max(0, (error.offset or 1) - 1)
+        start = error.offset - 1 if error.offset else max(0, len(source) - 1)
         raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
     except (RecursionError, MemoryError, ValueError):
         raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
@@ -89,8 +89,8 @@ class _Reader:
                 return Name(name)
             case ast.Constant(value=value) if isinstance(value, (int, float, str, type(None))):
                 return value
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if is_number(value):
-                return -value  # type: ignore[operator]  # is_number() says it is one
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=(int() | float()) as value)):
+                return -value
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 negated: Value = self.built(node, lambda: -self.arithmetic(operand, depth))
                 return negated

@@ -56,7 +56,7 @@ class NGramCounts:
 class NGramScorer:
     """Every n-gram term over one vocabulary; each is fitted once, when it is first read."""
 
-    def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
+    def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:
         self.vocabulary = vocabulary
         self.device = device
         self._fitted: dict[NGram, NGramCounts] = {}
@@ -87,7 +87,7 @@ class NGramScorer:
 class UniformScorer:
     """Every token alike."""
 
-    def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
+    def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:
         self.vocab = vocabulary.size
         self.device = device
 

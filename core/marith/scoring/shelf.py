@@ -171,9 +171,12 @@ def _has_tokenizer(where: str) -> bool:
 
 def _device(name: str | None) -> torch.device:
     try:
-        return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
         raise ModelError(f"there is no device {name!r}") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ModelError(f"this machine has no device {name!r}")
+    return device
 
 
 def _dtype(name: str | None, device: torch.device) -> torch.dtype:

@@ -1,0 +1,21 @@
+"""What all tests share: a small real model in a directory, and no way to the hub."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
+
+
+@pytest.fixture(scope="session")
+def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A two-layer Llama over the alphabet, saved as any checkpoint is."""
+    from marith.testing import CHAT_TEMPLATE, tiny_model, tiny_tokenizer
+
+    path: Path = tmp_path_factory.mktemp("tiny")
+    tiny_model(seed=4, context_length=1024).save_pretrained(path)
+    tiny_tokenizer(chat_template=CHAT_TEMPLATE).save_pretrained(path)
+    return str(path)

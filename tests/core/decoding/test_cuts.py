@@ -1,0 +1,90 @@
+"""Cuts keep what their definitions say, beside naive loops."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import logprobs
+from torch import Tensor
+
+from marith.decoding import cuts
+
+rows = logprobs(3, 8, holes=True)
+fractions = st.floats(0.01, 0.99)
+
+
+def naive_nucleus(row: list[float], p: float) -> set[int]:
+    order = sorted(range(len(row)), key=lambda i: -row[i])
+    kept, mass = set(), 0.0
+    for i in order:
+        if mass >= p or row[i] == -math.inf:
+            break
+        kept.add(i)
+        mass += math.exp(row[i])
+    return kept
+
+
+def kept_of(mask: Tensor) -> list[set[int]]:
+    return [set(row.nonzero().flatten().tolist()) for row in mask]
+
+
+@given(rows, st.integers(1, 12))
+def test_top_k_keeps_the_k_likeliest(given_: Tensor, k: int) -> None:
+    for kept, row in zip(kept_of(cuts.top_k(given_, k)), given_.tolist(), strict=True):
+        possible = [i for i in range(8) if row[i] > -math.inf]
+        assert kept == set(sorted(possible, key=lambda i: -row[i])[:k])
+
+
+@given(rows, fractions)
+def test_top_p_keeps_the_smallest_nucleus(given_: Tensor, p: float) -> None:
+    for kept, row in zip(kept_of(cuts.top_p(given_, p)), given_.tolist(), strict=True):
+        if kept != naive_nucleus(row, p):  # only rounding at the very edge may differ
+            edge = min(math.fsum(math.exp(row[i]) for i in naive_nucleus(row, q)) - p
+                       for q in (p - 1e-6, p) if q > 0)  # fmt: skip
+            assert abs(edge) < 1e-5
+
+
+@given(rows, fractions)
+def test_plausible_keeps_what_is_near_the_likeliest(given_: Tensor, alpha: float) -> None:
+    for kept, row in zip(kept_of(cuts.plausible(given_, alpha)), given_.tolist(), strict=True):
+        bar = max(row) + math.log(alpha)
+        assert {i for i in range(8) if row[i] > bar + 1e-5} <= kept
+        assert kept <= {i for i in range(8) if row[i] > bar - 1e-5}
+
+
+@given(rows, st.integers(1, 8), fractions)
+def test_the_likeliest_is_always_kept_and_the_impossible_never(
+    given_: Tensor, k: int, p: float
+) -> None:
+    best = given_.argmax(dim=-1, keepdim=True)
+    for kept in (cuts.top_k(given_, k), cuts.top_p(given_, p), cuts.plausible(given_, p)):
+        assert bool(kept.gather(-1, best).all())
+        assert not bool((kept & given_.isneginf()).any())
+
+
+@given(rows, st.integers(1, 8))
+def test_what_is_kept_is_normalised_and_in_proportion(given_: Tensor, k: int) -> None:
+    kept = cuts.top_k(given_, k)
+    result = cuts.keep(given_, kept)
+    mass = given_.exp().masked_fill(~kept, 0.0)
+    torch.testing.assert_close(result.exp(), mass / mass.sum(dim=-1, keepdim=True))
+    assert bool(result.isneginf().eq(~kept).all())
+
+
+def test_a_nucleus_of_one_and_a_plausibility_of_one() -> None:
+    row = torch.tensor([[0.5, 0.25, 0.25]]).log()
+    assert cuts.top_p(row, 1.0).tolist() == [[True, True, True]]
+    assert cuts.top_p(row, 0.5).tolist() == [[True, False, False]]
+    assert cuts.top_p(row, 0.51).tolist() == [[True, True, False]]
+    assert cuts.plausible(row, 1.0).tolist() == [[True, False, False]]
+    assert cuts.plausible(row, 0.5).tolist() == [[True, True, True]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_nucleus_of_one_keeps_every_possible_token_of_a_large_vocabulary(seed: int) -> None:
+    raw = torch.randn(2, 50_000, generator=torch.Generator().manual_seed(seed)) * 3
+    assert bool(cuts.top_p(torch.log_softmax(raw, dim=-1), 1.0).all())

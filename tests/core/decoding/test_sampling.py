@@ -1,0 +1,159 @@
+"""Warping follows its definitions; the draw follows the distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from strategies import logprobs
+from torch import Tensor
+
+from marith.decoding.sampling import Sampling, draw, generator, warp
+from marith.errors import RequestError
+
+rows = logprobs(2, 7, holes=True)
+
+
+def one_by_one(row: list[float], sampling: Sampling, seen: set[int]) -> list[float]:
+    """The warped probabilities of one row, written out token by token."""
+
+    def normalised(values: list[float]) -> list[float]:
+        return [value / math.fsum(values) for value in values]
+
+    logs = [lp * sampling.repetition_penalty if i in seen else lp for i, lp in enumerate(row)]
+    top = max(logs)
+    p = normalised([math.exp((lp - top) / sampling.temperature) for lp in logs])
+    order = sorted(range(len(p)), key=lambda i: -p[i])
+    if sampling.top_k is not None:
+        p = normalised([v if i in order[: sampling.top_k] else 0.0 for i, v in enumerate(p)])
+    mass, kept = 0.0, set()
+    for i in order:
+        if mass < sampling.top_p:
+            kept.add(i)
+        mass += p[i]
+    if sampling.top_p < 1:
+        p = normalised([v if i in kept else 0.0 for i, v in enumerate(p)])
+    return normalised([v if v >= sampling.min_p * max(p) else 0.0 for v in p])
+
+
+@given(
+    rows, st.floats(0.2, 4.0), st.none() | st.integers(1, 9), st.sampled_from([0.37, 0.81, 1.0]),
+    st.sampled_from([0.0, 0.113]), st.sampled_from([0.7, 1.0, 1.8]), st.sets(st.integers(0, 6)),
+)  # fmt: skip
+def test_warping_is_what_its_definitions_say(
+    given_: Tensor, temperature: float, k: int | None, p: float, min_p: float,
+    penalty: float, seen: set[int],
+) -> None:  # fmt: skip
+    sampling = Sampling(temperature, k, p, min_p, penalty)
+    warped = warp(given_, sampling, [*seen, *seen]).exp()
+    expected = [one_by_one(row, sampling, seen) for row in given_.double().tolist()]
+    torch.testing.assert_close(warped, torch.tensor(expected), atol=1e-5, rtol=1e-4)
+
+
+@given(rows)
+def test_the_default_changes_nothing(given_: Tensor) -> None:
+    assert torch.equal(warp(given_, Sampling()), given_)
+
+
+@given(rows)
+def test_warping_leaves_its_input_alone(given_: Tensor) -> None:
+    before = given_.clone()
+    warp(given_, Sampling(0.5, 3, 0.9, 0.1, 1.5), [0, 1])
+    assert torch.equal(given_, before)
+
+
+@given(rows)
+def test_temperature_zero_is_one_hot_on_the_likeliest(given_: Tensor) -> None:
+    warped = warp(given_, Sampling(temperature=0.0)).exp()
+    assert warped.argmax(dim=-1).tolist() == given_.argmax(dim=-1).tolist()
+    assert torch.equal(warped.sort(dim=-1).values[:, -1], torch.ones(2))
+    assert torch.equal(warped.sum(dim=-1), torch.ones(2))
+
+
+@given(rows, st.floats(0.1, 10))
+def test_temperature_divides_log_ratios(given_: Tensor, temperature: float) -> None:
+    given_ = given_.nan_to_num(neginf=-9.0).log_softmax(dim=-1)
+    warped = warp(given_, Sampling(temperature=temperature))
+    torch.testing.assert_close(
+        (warped - warped[:, :1]) * temperature, given_ - given_[:, :1], atol=1e-4, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-20, 1e-40, 1e-300])
+def test_a_tiny_temperature_takes_the_likeliest(temperature: float) -> None:
+    row = torch.tensor([[0.2, 0.5, 0.3]]).log()
+    warped = warp(row, Sampling(temperature=temperature))
+    assert warped.exp().tolist() == [[0.0, 1.0, 0.0]]
+
+
+def test_the_repetition_penalty_multiplies_what_was_said() -> None:
+    row = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    warped = warp(row, Sampling(repetition_penalty=2.0), [0, 0])
+    expected = torch.tensor([[0.25, 0.3, 0.2]]) / 0.75
+    torch.testing.assert_close(warped.exp(), expected)
+    assert torch.equal(warp(row, Sampling(repetition_penalty=2.0)), row)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_draws_follow_the_distribution_and_never_the_impossible(seed: int) -> None:
+    source = generator(Sampling(seed=seed))
+    row = torch.tensor([0.0, 0.4, 0.0, 0.3, 0.2, 0.0999, 0.0001, 0.0]).log()
+    drawn = torch.tensor([draw(row, source) for _ in range(20_000)])
+    counts = torch.bincount(drawn, minlength=8)
+    possible = row.exp() > 0
+    assert int(counts[~possible].sum()) == 0
+    expected = row.exp()[possible].double()
+    result = chisquare(counts[possible].numpy(), (expected / expected.sum() * 20_000).numpy())
+    assert result.pvalue > 1e-3
+
+
+@given(rows, st.integers(-(2**63), 2**63 - 1))
+def test_the_same_seed_draws_the_same_tokens(given_: Tensor, seed: int) -> None:
+    first, second = (generator(Sampling(seed=seed)) for _ in range(2))
+    assert [draw(given_[0], first) for _ in range(20)] == [
+        draw(given_[0], second) for _ in range(20)
+    ]
+
+
+def test_without_a_seed_no_two_requests_draw_alike() -> None:
+    row = torch.zeros(1000).log_softmax(dim=0)
+    first, second = (generator(Sampling()) for _ in range(2))
+    assert [draw(row, first) for _ in range(20)] != [draw(row, second) for _ in range(20)]
+
+
+def test_randomness_is_the_requests_own() -> None:
+    row = torch.zeros(1000).log_softmax(dim=0)
+    source = generator(Sampling(seed=3))
+    alone = [draw(row, source) for _ in range(10)]
+    source, other = generator(Sampling(seed=3)), generator(Sampling(seed=4))
+    among = []
+    for _ in range(10):
+        among.append(draw(row, source))
+        draw(row, other)
+        torch.rand(3)
+    assert among == alone
+
+
+BAD: list[tuple[str, Any]] = [
+    *(("temperature", v) for v in (-0.1, math.nan, math.inf, "1", None, True)),
+    *(("top_k", v) for v in (0, -1, 1.0, "1", True, 10**400)),
+    *(("top_p", v) for v in (0.0, 1.1, -1, math.nan, "1", None, False)),
+    *(("min_p", v) for v in (-0.1, 1.1, math.nan, "0", None)),
+    *(("repetition_penalty", v) for v in (0.0, -1, math.inf, math.nan, "1", None)),
+    *(("seed", v) for v in (1.0, "7", True, 2**63, -(2**63) - 1, 10**400)),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=[f"{n}={str(v)[:9]}" for n, v in BAD])
+def test_a_bad_value_is_refused_by_name(name: str, value: Any) -> None:
+    if isinstance(value, int) and value > 2**64 and name == "top_k":
+        assert Sampling(top_k=value).top_k == value  # more than all tokens is all tokens
+        return
+    with pytest.raises(RequestError, match=name) as caught:
+        Sampling(**{name: value})
+    assert repr(value) in str(caught.value)

@@ -1,0 +1,176 @@
+"""The engine says what the slow reference says: for every shape of formula, alone and together."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from house import FORMULAS, House, request, wait_until_idle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import Reference
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
+
+SAMPLINGS = (
+    Sampling(seed=1),
+    Sampling(temperature=0.0),
+    Sampling(temperature=0.7, top_k=6, seed=2),
+    Sampling(temperature=1.5, top_p=0.8, min_p=0.02, repetition_penalty=1.3, seed=3),
+)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_every_formula_is_spoken_as_the_reference_speaks_it(
+    house: House, formula: str, sampling: Sampling
+) -> None:
+    asked = request(house, formula, len(formula), sampling)
+    text, tokens, reason = house.reference.decode(asked)
+    got = house.engine.submit(asked).result(timeout=60)
+    assert (got.text, got.tokens, got.finish_reason) == (text, tokens, reason)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_of_models_is_spoken_as_the_reference_speaks_it(family: str) -> None:
+    model, tokenizer = tiny_model(family, seed=5), tiny_tokenizer()
+    with Engine.load(model, tokenizer=tokenizer) as engine:
+        reference = Reference({None: (model, engine._panel.vocabulary)})
+        for i in range(4):
+            asked = Request(
+                "a b c " * (i + 1), "2*M - 0.5*x", {"x": "q q"}, Sampling(seed=i), Stop(20)
+            )
+            got = engine.submit(asked).result(timeout=60)
+            assert (got.text, got.tokens, got.finish_reason) == reference.decode(asked)
+
+
+def test_a_scored_continuation_is_what_generation_would_have_given_it(house: House) -> None:
+    for i, formula in enumerate(FORMULAS):
+        asked = request(house, formula, i)
+        tokens = house.reference.decode(asked)[1][:6]
+        scores = house.engine.score(asked.prompt, tokens, formula, house.terms)
+        for k, (token, score) in enumerate(zip(tokens, scores, strict=True)):
+            want = house.reference.distribution(asked, tokens[:k])[0, token]
+            assert score == pytest.approx(float(want), abs=1e-3)
+        following = house.engine.next_logprobs(asked.prompt, formula, house.terms, tokens)
+        want = house.reference.distribution(asked, tokens)[0]
+        finite = want > -1e9
+        assert torch.equal(finite, following > -1e9)
+        assert torch.allclose(following[finite], want[finite], atol=1e-3)
+
+
+def test_sixteen_uneven_requests_from_threads_and_tasks_equal_the_reference(house: House) -> None:
+    asked = [request(house, FORMULAS[i % len(FORMULAS)], 100 + i) for i in range(32)]
+    want = [house.reference.decode(one) for one in asked]
+
+    async def tasks() -> list[marith.Completion]:
+        tickets = [house.engine.submit(one) for one in asked[16:]]
+        return await asyncio.gather(*(ticket._finished() for ticket in tickets))
+
+    with ThreadPoolExecutor(17) as pool:
+        from_tasks = pool.submit(lambda: asyncio.run(tasks()))
+        from_threads = [
+            pool.submit(lambda r=r: house.engine.submit(r).result(60)) for r in asked[:16]
+        ]
+        got = [future.result() for future in from_threads] + from_tasks.result()
+    assert [(c.text, c.tokens, c.finish_reason) for c in got] == want
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 13), st.integers(0, 6)), min_size=2, max_size=16))
+def test_any_interleaving_with_cancellations_equals_the_reference(
+    house: House, plan: list[tuple[int, int]]
+) -> None:
+    tickets = []
+    for i, (which, dropped_after) in enumerate(plan):
+        asked = request(house, FORMULAS[which], 500 + i)
+        ticket = house.engine.submit(asked)
+        if dropped_after == 0:
+            tickets.append((asked, ticket))
+        elif dropped_after == 1:
+            ticket.cancel()
+        else:
+            reader = iter(ticket)
+            for _ in range(dropped_after - 1):
+                next(reader, None)
+            reader.close()
+    for asked, ticket in tickets:
+        got = ticket.result(timeout=60)
+        assert (got.text, got.tokens, got.finish_reason) == house.reference.decode(asked)
+    wait_until_idle(house.engine)
+
+
+def test_a_stream_joins_to_the_text_that_generate_gives(house: House) -> None:
+    for formula in FORMULAS:
+        asked = request(house, formula, 7)
+        whole = house.engine.submit(asked).result(60)
+        chunks = list(house.engine.submit(asked))
+        assert "".join(chunk.text for chunk in chunks) == whole.text
+        assert [t for chunk in chunks for t in chunk.tokens] == whole.tokens
+        assert [chunk.finish_reason for chunk in chunks][-1] == whole.finish_reason
+        assert all(chunk.finish_reason is None for chunk in chunks[:-1])
+
+
+async def test_async_twins_say_the_same(house: House) -> None:
+    given = ("a b", "2*x - M", house.terms, Sampling(seed=4), Stop(12))
+    want = house.engine.generate(*given)
+    assert (await house.engine.agenerate(*given)).text == want.text
+    assert "".join([chunk.text async for chunk in house.engine.astream(*given)]) == want.text
+
+
+def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
+    long = Request("a", "2*x - M", house.terms, Sampling(seed=1), Stop(100))
+    runner = house.engine._panel.base.runner
+    wait_until_idle(house.engine)
+    house.engine.submit(long)  # forgotten at once
+    for chunk in house.engine.submit(long):
+        assert chunk.tokens
+        break
+    wait_until_idle(house.engine)
+    assert runner.busy_lanes == 0
+
+
+async def test_a_cancelled_task_frees_its_lanes(house: House) -> None:
+    task = asyncio.create_task(house.engine.agenerate("a", "2*x - M", house.terms, stop=Stop(100)))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.to_thread(wait_until_idle, house.engine)
+    assert house.engine._panel.base.runner.busy_lanes == 0
+
+
+def test_lanes_in_flight_stay_within_bounds_and_late_requests_are_served(house: House) -> None:
+    seen: list[int] = []
+    tickets = [house.engine.submit(request(house, "x - 0.6*y + M", 900 + i)) for i in range(40)]
+    while not house.engine._scheduler.idle:
+        seen.append(house.engine._scheduler.lanes)
+    assert max(seen) <= 24
+    assert all(ticket.result(60).finish_reason for ticket in tickets)
+
+
+def test_costs_are_counted(house: House) -> None:
+    asked = Request("a b c", "M + 1.5*(big - x)", house.terms, Sampling(seed=8), Stop(10))
+    wait_until_idle(house.engine)
+    got = house.engine.submit(asked).result(60)
+    steps = len(got.tokens) + (got.finish_reason == "stop")
+    assert got.stats.calls == 3 * steps
+    assert 2 * steps <= got.stats.passes <= 2 * steps + 2  # two checkpoints; prompts differ once
+    assert got.usage.prompt_tokens == 3
+    assert got.usage.total_tokens == 3 + got.usage.completion_tokens
+    assert got.usage.completion_tokens == len(got.tokens)
+    again = house.engine.submit(asked).result(60)
+    assert again.usage.cached_tokens == 2  # all of the prompt but the token that is asked anew
+
+
+def test_the_context_ends_a_text_by_its_length() -> None:
+    model = tiny_model(seed=1, context_length=16)
+    with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
+        reference = Reference({None: (model, engine._panel.vocabulary)})
+        asked = Request("a b c d e", sampling=Sampling(seed=3), stop=Stop(100))
+        got = engine.submit(asked).result(60)
+        assert (got.text, got.tokens, got.finish_reason) == reference.decode(asked, 16)

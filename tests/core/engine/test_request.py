@@ -1,0 +1,145 @@
+"""Bad input: one clear error each, before anything is lost, and the engine goes on serving."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from pathlib import Path
+from typing import Any
+
+import pytest
+from house import House
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+from marith.testing import tiny_model, tiny_tokenizer
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"formula": "M - fromal"}, marith.FormulaError, "unknown term 'fromal'"),
+    ({"formula": "x - 2*M"}, marith.FormulaError, "more than zero"),
+    ({"formula": "x - M"}, marith.FormulaError, "more than zero"),
+    ({"formula": "M + " * 250_000 + "M"}, marith.FormulaError, "at most 20000 characters"),
+    ({"formula": "__import__('os')"}, marith.FormulaError, "no meaning in a formula"),
+    ({"formula": "(" * 5000 + "M" + ")" * 5000}, marith.FormulaError, "not a formula"),
+    ({"formula": "M*x"}, marith.FormulaError, "multiplied by a number only"),
+    ({"formula": 3}, marith.FormulaError, "not 3"),
+    ({"formula": "C"}, marith.FormulaError, "more than zero"),
+    ({"formula": 'prompted("a", model="/no/where")'}, marith.ModelError, "/no/where"),
+    ({"formula": 'M + classifier("/no/where")'}, marith.ModelError, "/no/where"),
+    ({"formula": 'M + ngram("/no/where.txt")'}, marith.ModelError, "/no/where.txt"),
+    ({"prompt": "a " * 500}, marith.ContextOverflow, "500 tokens"),
+    ({"prompt": []}, marith.RequestError, "not []"),
+    ({"prompt": [{"role": "user", "content": 5}]}, marith.RequestError, "not 5"),
+    ({"prompt": [{"content": "a"}]}, marith.RequestError, "role"),
+    ({"terms": {"x": 5}}, marith.FormulaError, "not 5"),
+    ({"terms": {"a b": "q"}}, marith.FormulaError, "'a b'"),
+    ({"terms": {"p": "q + M", "q": "p + M"}}, marith.FormulaError, "p → q → p"),
+    ({"speculation": "yes"}, marith.RequestError, "'yes'"),
+    ({"sampling": {"seed": 1}}, marith.RequestError, "Sampling"),
+]
+
+
+@pytest.mark.parametrize(("fault", "kind", "words"), BAD, ids=[str(b[0])[:40] for b in BAD])
+def test_bad_input_is_one_clear_error_and_the_engine_goes_on_serving(
+    house: House, fault: dict[str, Any], kind: type[Exception], words: str
+) -> None:
+    given = {"prompt": "a b", "formula": "M + x", "terms": house.terms, **fault}
+    with pytest.raises(kind) as caught:
+        house.engine.submit(Request(**given))
+    assert words in str(caught.value)
+    assert house.engine.generate("a b", stop=Stop(3), sampling=Sampling(seed=1)).tokens
+
+
+def test_a_term_of_another_vocabulary_is_refused(house: House, tmp_path: Path) -> None:
+    tiny_model(vocab=12).save_pretrained(tmp_path)
+    tiny_tokenizer(tuple("klmnopqrst")).save_pretrained(tmp_path)
+    with pytest.raises(marith.FormulaError, match="vocabulary"):
+        house.engine.generate("a", f'M + prompted(model="{tmp_path}")')
+
+
+def test_a_fault_while_running_harms_no_other(house: House) -> None:
+    """Two cuts that share no token: the error is found only at a step, among other requests."""
+    terms = {**house.terms, "never": "M.top_k(1) + (2*x - M).top_k(1) + (2*y - M).top_k(1)"}
+    good = [Request("a b", "2*x - M", house.terms, Sampling(seed=i), Stop(12)) for i in range(6)]
+    alone = [house.engine.submit(one).result(60).text for one in good]
+    tickets = []
+    for one in good:
+        tickets.append(house.engine.submit(one))
+        bad = house.engine.submit(Request("a b c", "never", terms, Sampling(seed=0), Stop(60)))
+        tickets.append(bad)
+    results = []
+    for ticket in tickets:
+        try:
+            results.append(ticket.result(60).text)
+        except marith.FormulaError as error:
+            results.append(str(error))
+    assert results[::2] == alone
+    assert any("no token is allowed" in text for text in results[1::2])
+
+
+def test_a_closed_engine_says_so_to_those_who_wait_and_those_who_come() -> None:
+    engine = Engine.load(tiny_model(seed=1, context_length=4096), tokenizer=tiny_tokenizer())
+    ticket = engine.submit(Request("a", "M.top_k(2)", stop=Stop(4000)))
+    engine.close()
+    with pytest.raises(marith.EngineClosed):
+        ticket.result(10)
+    with pytest.raises(marith.EngineClosed):
+        engine.generate("a")
+    engine.close()
+
+
+def test_an_engine_that_is_forgotten_ends_its_thread() -> None:
+    engine = Engine.load(tiny_model(), tokenizer=tiny_tokenizer())
+    thread = engine._scheduler._thread
+    del engine
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+def test_more_lanes_than_the_engine_has_are_refused_at_once() -> None:
+    with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=2) as engine:
+        with pytest.raises(marith.RequestError, match="3 lanes"):
+            engine.generate("a", "M + x + y", {"x": "b", "y": "c"})
+        assert engine.generate("a", "M + x", {"x": "b"}, stop=Stop(2)).stats.calls
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_lanes": 0}, "max_lanes"),
+        ({"device": "abacus"}, "abacus"),
+        ({"dtype": "int8"}, "int8"),
+        ({"context_length": 10_000}, "10000"),
+    ],
+)
+def test_bad_options_of_load_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(marith.MarithError, match=words):
+        Engine.load("pocket", **options)
+
+
+def test_a_loaded_model_needs_its_tokenizer() -> None:
+    with pytest.raises(marith.ModelError, match="tokenizer"):
+        Engine.load(tiny_model())
+
+
+def test_a_result_that_takes_too_long_is_cancelled() -> None:
+    with Engine.load(tiny_model(seed=1, context_length=4096), tokenizer=tiny_tokenizer()) as engine:
+        ticket = engine.submit(Request("a", "M.top_k(2)", stop=Stop(4000)))
+        with pytest.raises(TimeoutError):
+            ticket.result(timeout=0.01)
+        assert ticket.cancelled
+
+
+async def test_awaiting_in_a_loop_that_ends_does_no_harm(house: House) -> None:
+    def abandon() -> None:
+        async def start() -> None:
+            ticket = house.engine.submit(Request("a", stop=Stop(100)))
+            waiting = asyncio.ensure_future(ticket._finished())
+            await asyncio.sleep(0)
+            waiting.cancel()
+
+        asyncio.run(start())
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        await asyncio.get_running_loop().run_in_executor(pool, abandon)
+    assert (await house.engine.agenerate("a", stop=Stop(3))).tokens

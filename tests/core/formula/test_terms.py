@@ -1,0 +1,96 @@
+"""Terms refuse what they cannot mean, with the value in the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from strategies import options
+
+from marith.errors import FormulaError
+from marith.formula.nodes import Name
+from marith.formula.parsing import read
+from marith.formula.terms import Classifier, NGram, Prompted, Uniform
+
+BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
+    (Prompted, {"system": 5}, "not 5"),
+    (Prompted, {"mode": "between"}, "not 'between'"),
+    (Prompted, {"mode": ["append"]}, "append"),
+    (Prompted, {"template": "html"}, "not 'html'"),
+    (Prompted, {"hide": "("}, r"regular expression .*'\('"),
+    (Prompted, {"hide": 3}, "not 3"),
+    (Prompted, {"model": 7}, "not 7"),
+    (Prompted, {"options": 5}, "not 5"),
+    (Prompted, {"options": "ab"}, "'ab'"),
+    (Prompted, {"options": {"a": [1]}}, r"\[1\]"),
+    (Prompted, {"options": {1: "a"}}, "not 1"),
+    (Classifier, {"model": 5}, "not 5"),
+    (Classifier, {"model": "x", "label": True}, "not True"),
+    (Classifier, {"model": "x", "label": 1.5}, "not 1.5"),
+    (Classifier, {"model": "x", "candidates": 0}, "not 0"),
+    (Classifier, {"model": "x", "candidates": True}, "not True"),
+    (Classifier, {"model": "x", "candidates": 2.0}, "not 2.0"),
+    (Classifier, {"model": "x", "guide": "M"}, "not 'M'"),
+    (Classifier, {"model": "x", "read_prompt": 1}, "not 1"),
+    (NGram, {}, "either a path or texts"),
+    (NGram, {"path": "p", "texts": ("t",)}, "either a path or texts"),
+    (NGram, {"path": 5}, "not 5"),
+    (NGram, {"texts": "a text"}, "'a text'"),
+    (NGram, {"texts": 5}, "not 5"),
+    (NGram, {"texts": [5]}, "not 5"),
+    (NGram, {"path": "p", "order": 0}, "not 0"),
+    (NGram, {"path": "p", "order": True}, "not True"),
+    (NGram, {"path": "p", "order": 1.0}, "not 1.0"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given_", "says"), BAD, ids=range(len(BAD)))
+def test_a_bad_field_is_refused_with_its_value(
+    kind: Callable[..., Any], given_: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(FormulaError, match=says):
+        kind(**given_)
+
+
+@given(options)
+def test_options_are_the_same_in_any_order(chosen: dict[str, Any]) -> None:
+    backwards = dict(reversed(chosen.items()))
+    first, second = Prompted(options=chosen), Prompted(options=backwards)  # type: ignore[arg-type]
+    assert first == second
+    assert hash(first) == hash(second)
+    assert dict(first.options) == chosen
+
+
+def test_the_defaults_are_the_bare_model_and_the_papers_numbers() -> None:
+    assert Prompted() == Prompted("", "append", None, None, None, ())
+    assert (Classifier("x").label, Classifier("x").candidates) == (1, 50)
+    assert NGram("p").order == 2
+    assert Uniform() == Uniform()
+
+
+def test_a_classifier_is_told_apart_by_its_guide() -> None:
+    assert Classifier("x", guide=Name("a")) != Classifier("x", guide=Name("b"))
+
+
+@pytest.mark.parametrize("hide", ["a{99999999999}", "(" * 3000 + ")" * 3000])
+def test_a_pattern_too_large_to_compile_is_a_formula_error(hide: str) -> None:
+    with pytest.raises(FormulaError):
+        Prompted(hide=hide)
+
+
+def test_an_option_given_twice_is_refused() -> None:
+    with pytest.raises(FormulaError):
+        Prompted(options=(("a", 1), ("a", 2)))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_an_option_that_cannot_be_written_is_refused(value: float) -> None:
+    with pytest.raises(FormulaError):
+        Prompted(options=(("a", value),))
+
+
+def test_an_option_whose_name_is_no_text_is_not_dropped_in_silence() -> None:
+    with pytest.raises(FormulaError):
+        read('prompted("x", options={key: 1})')

@@ -1,0 +1,280 @@
+"""Cached, batched, shortened, taken over: the runner's answers are the uncached model's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import (
+    MambaConfig,
+    MambaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from marith.scoring import runner as runner_module
+from marith.scoring.runner import IDLE_LANES, Asked, ModelRunner
+from marith.testing import FAMILIES, tiny_model
+
+VOCAB = 28
+CONTEXT = 128
+CLOSE = 1e-4
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCAB,
+         "max_position_embeddings": CONTEXT}  # fmt: skip
+
+cached_model = cache(tiny_model)
+tokens = st.integers(0, VOCAB - 1)
+
+Round = list[tuple[int, int, list[int], int, bool]]
+
+
+@st.composite
+def rounds(draw: st.DrawFn, longest_tail: int = 9) -> list[Round]:
+    """Rounds of (lane, how much of its last text is kept, new tail, count, released after)."""
+    one = st.tuples(
+        st.integers(0, IDLE_LANES + 4),
+        st.integers(0, 60),
+        st.lists(tokens, max_size=longest_tail),
+        st.integers(1, 12),
+        st.booleans(),
+    )
+    together = st.lists(one, min_size=1, max_size=5, unique_by=lambda item: item[0])
+    return draw(st.lists(together, min_size=1, max_size=6))
+
+
+def uncached(model: Any, text: Sequence[int], count: int = 1) -> Tensor:
+    """The model's own log-softmax after each of the last `count` prefixes."""
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([list(text)]), use_cache=False).logits
+    return torch.log_softmax(logits[0, -count:].float(), dim=-1)
+
+
+def play(model: Any, runner: ModelRunner, script: list[Round], close: float = CLOSE) -> None:
+    """Ask every round, and compare each answer with the uncached model's."""
+    texts: dict[int, list[int]] = {}
+    for together in script:
+        asked = []
+        for lane, kept, tail, count, _ in together:
+            texts[lane] = (texts.get(lane, [])[:kept] + tail)[:100] or [lane]
+            asked.append(Asked(lane, tuple(texts[lane]), min(count, len(texts[lane]))))
+        for question, answer in zip(asked, runner.ask(asked), strict=True):
+            want = uncached(model, question.tokens, question.count)
+            assert answer.logprobs.shape == want.shape
+            torch.testing.assert_close(answer.logprobs, want, atol=close, rtol=0)
+        for lane, _, _, _, released in together:
+            if released:
+                runner.release(lane)
+
+
+def runner_of(model: Any) -> ModelRunner:
+    runner = ModelRunner(model, VOCAB, CONTEXT)
+    assert not runner.plain
+    return runner
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=20, deadline=None)
+@given(script=rounds())
+def test_any_sequence_of_questions_is_answered_as_without_a_cache(
+    family: str, script: list[Round]
+) -> None:
+    model = cached_model(family)
+    play(model, runner_of(model), script)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@settings(max_examples=25, deadline=None)
+@given(script=rounds(longest_tail=25), chunk=st.integers(1, 6))
+def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
+    family: str, script: list[Round], chunk: int
+) -> None:
+    model = cached_model(family)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner_module, "CHUNK", chunk)
+        play(model, runner_of(model), script)
+
+
+@pytest.mark.parametrize("missing", range(1, 14))
+def test_several_positions_are_answered_when_the_last_chunk_is_short(
+    missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "CHUNK", 4)
+    model, text = cached_model("llama"), [i % VOCAB for i in range(missing)]
+    count = min(3, missing)
+    got = runner_of(model).ask([Asked("a", text, count)])[0].logprobs
+    assert got.shape == (count, VOCAB)
+    torch.testing.assert_close(got, uncached(model, text, count), atol=CLOSE, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox"])
+@settings(max_examples=10, deadline=None)
+@given(script=rounds())
+def test_eager_attention_is_answered_as_without_a_cache(family: str, script: list[Round]) -> None:
+    model = eager_model(family)
+    play(model, runner_of(model), script)
+
+
+@cache
+def eager_model(family: str) -> Any:
+    model = tiny_model(family)
+    model.set_attn_implementation("eager")
+    return model
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_half_precision_is_answered_within_its_own_rounding(
+    dtype: torch.dtype, family: str, attention: str
+) -> None:
+    model = tiny_model(family, sharpness=1.0).to(dtype)
+    model.set_attn_implementation(attention)
+    script: list[Round] = [
+        [(0, 0, [1, 2, 3, 4, 5], 1, False), (1, 0, [6, 7], 1, False)],
+        [(0, 5, [8], 1, False), (1, 1, [9, 10, 11], 3, False), (2, 0, [3] * 20, 20, False)],
+    ]
+    play(model, runner_of(model), script, close=0.02 if dtype == torch.float16 else 0.15)
+
+
+def test_many_lanes_cost_one_pass_and_say_so() -> None:
+    runner = runner_of(cached_model("llama"))
+    assert runner.passes == 0
+    texts = [[1, 2, 3 + i] for i in range(6)]
+    runner.ask([Asked(i, text) for i, text in enumerate(texts)])
+    assert runner.passes == 1
+    answers = runner.ask([Asked(i, [*text, 9]) for i, text in enumerate(texts)])
+    assert runner.passes == 2
+    assert all(answer.passes == {2} for answer in answers)
+
+
+def test_passes_count_the_models_forward_calls() -> None:
+    model = tiny_model("llama")
+    runner, calls = runner_of(model), []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    runner.ask([Asked("a", [1] * 60), Asked("b", [2])])
+    runner.ask([Asked("a", [1] * 61), Asked("b", [2, 3]), Asked("c", [4] * 40)])
+    assert runner.passes == len(calls) > 0
+
+
+def test_a_repeated_question_computes_its_last_positions_only() -> None:
+    runner = runner_of(cached_model("llama"))
+    runner.ask([Asked("a", range(20))])
+    assert runner.ask([Asked("a", range(20))])[0].cached == 19
+    assert runner.ask([Asked("a", range(20), 5)])[0].cached == 15
+    assert runner.ask([Asked("a", range(25))])[0].cached == 20
+
+
+@settings(max_examples=25, deadline=None)
+@given(first=st.lists(tokens, min_size=1, max_size=12), second=st.lists(tokens, min_size=1))
+def test_cached_counts_the_common_prefix(first: list[int], second: list[int]) -> None:
+    runner = runner_of(cached_model("llama"))
+    assert runner.ask([Asked("a", first)])[0].cached == 0
+    common = 0
+    while common < min(len(first), len(second)) and first[common] == second[common]:
+        common += 1
+    assert runner.ask([Asked("a", second)])[0].cached == min(common, len(second) - 1)
+
+
+def test_a_released_lane_is_taken_over_with_what_it_holds() -> None:
+    model = cached_model("gpt2")
+    runner = runner_of(model)
+    runner.ask([Asked("first", range(20))])
+    assert runner.busy_lanes == 1
+    runner.release("first")
+    assert runner.busy_lanes == 0
+    [answer] = runner.ask([Asked("second", [*range(15), 27])])
+    assert answer.cached == 15
+    torch.testing.assert_close(
+        answer.logprobs, uncached(model, [*range(15), 27]), atol=CLOSE, rtol=0
+    )
+
+
+def test_a_lane_that_is_held_is_never_taken_over() -> None:
+    runner = runner_of(cached_model("llama"))
+    runner.ask([Asked("first", range(20))])
+    assert runner.ask([Asked("second", range(21))])[0].cached == 0
+    assert runner.ask([Asked("first", range(21))])[0].cached == 20
+
+
+def test_idle_lanes_are_few_however_many_callers_came_and_went() -> None:
+    runner = runner_of(cached_model("llama"))
+    for caller in range(3 * IDLE_LANES):
+        runner.ask([Asked(caller, [caller % VOCAB, 1, 2])])
+        runner.release(caller)
+    assert len(runner._lanes) <= IDLE_LANES + 1
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_rows_and_room_grow_without_losing_what_is_kept(family: str) -> None:
+    model = tiny_model(family, context_length=700)
+    runner = ModelRunner(model, VOCAB, 700)
+    held = [Asked(i, [i + 1, i + 2, i + 3]) for i in range(3)]
+    runner.ask(held)
+    runner.ask([Asked(i, [i % VOCAB] * 5) for i in range(3, 30)])
+    long = [i % VOCAB for i in range(600)]
+    answers = runner.ask([Asked("long", long, 2), *(Asked(h.lane, [*h.tokens, 5]) for h in held)])
+    torch.testing.assert_close(answers[0].logprobs, uncached(model, long, 2), atol=CLOSE, rtol=0)
+    for question, answer in zip(held, answers[1:], strict=True):
+        assert answer.cached == 3
+        want = uncached(model, [*question.tokens, 5])
+        torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
+
+
+def sliding_mistral() -> Any:
+    return MistralForCausalLM(MistralConfig(**SMALL, sliding_window=6))
+
+
+def sliding_qwen() -> Any:
+    kinds = ["full_attention", "sliding_attention"]
+    return Qwen2ForCausalLM(
+        Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=6, layer_types=kinds)
+    )
+
+
+def mamba() -> Any:
+    sizes = {"vocab_size": VOCAB, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
+    return MambaForCausalLM(MambaConfig(**sizes))
+
+
+@pytest.mark.parametrize("build", [sliding_mistral, sliding_qwen, mamba])
+def test_a_past_that_cannot_be_rolled_back_runs_plain_and_says_so_once(
+    build: Callable[[], Any],
+) -> None:
+    torch.manual_seed(0)
+    model = build().eval()
+    with pytest.warns(UserWarning, match="without a cache") as said:
+        runner = ModelRunner(model, VOCAB, CONTEXT)
+        script: list[Round] = [
+            [(0, 0, [1] * 5 + [2] * 9, 3, False), (1, 0, [6, 7], 1, True)],
+            [(0, 7, [8, 9, 10], 2, False), (2, 0, list(range(20)), 12, False)],
+        ]
+        play(model, runner, script)
+    assert runner.plain
+    assert [w for w in said if "without a cache" in str(w.message)] == list(said)
+    assert len(said) == 1
+    assert runner.passes == 4
+
+
+def test_a_window_as_wide_as_the_context_is_no_window() -> None:
+    torch.manual_seed(0)
+    model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=CONTEXT)).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play(model, runner_of(model), [[(0, 0, [1, 2, 3], 2, False), (1, 0, [4], 1, False)]])
+
+
+def test_the_models_padded_columns_are_no_tokens() -> None:
+    model = cached_model("llama")
+    [answer] = ModelRunner(model, 20, CONTEXT).ask([Asked("a", [1, 2, 3])])
+    assert answer.logprobs.shape == (1, 20)
+    assert float(answer.logprobs.exp().sum()) == pytest.approx(1, abs=1e-5)

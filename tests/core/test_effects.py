@@ -1,0 +1,157 @@
+"""What formulas do to texts, measured on real models: pocket, and the one beside the project."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+from marith import Engine, Prompted, Request, Sampling, Stop
+from marith.evals.measures import attribute, perplexity
+from marith.pocket.grammar import chats, conversations, reviews
+
+PROMPTS = 64
+TINYSTORIES = Path(__file__).parents[3] / "shared" / "models" / "tinystories-656k"
+PLAIN = {
+    "M": 'prompted(template="plain")',
+    "toxic": f'prompted("{conversations.TOXIC}", template="plain")',
+    "positive": f'prompted("{reviews.POSITIVE}", template="plain")',
+    "C": 'classifier("pocket-toxicity", label="civil")',
+}
+FORMAL = "You are an assistant using formal and objective language to answer the user."
+
+Report = Callable[[str], None]
+
+
+@pytest.fixture(scope="module")
+def pocket() -> Iterator[Engine]:
+    with Engine.load("pocket") as engine:
+        yield engine
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Report:
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print("\n  " + line, end="")
+
+    return tell
+
+
+def speak(
+    engine: Engine, prompts: Sequence[str], formula: str, terms: Mapping[str, str], stop: Stop
+) -> tuple[list[str], float]:
+    """All texts, and their mean perplexity under M (its median text, against outliers)."""
+    tickets = [
+        engine.submit(Request(prompt, formula, terms, Sampling(seed=i), stop))
+        for i, prompt in enumerate(prompts)
+    ]
+    done = [ticket.result(timeout=240) for ticket in tickets]
+    surprise = [
+        perplexity(engine, prompt, one.tokens, terms)
+        for prompt, one in zip(prompts, done, strict=True)
+        if one.tokens
+    ]
+    return [one.text for one in done], statistics.median(surprise)
+
+
+def test_formality_rises_from_the_bare_model_over_the_prompt_to_twice_the_prompt(
+    pocket: Engine, report: Report
+) -> None:
+    draw = random.Random(1)
+    prompts = [chats.question(draw) for _ in range(2 * PROMPTS)]
+    means = {}
+    for formula in ("M", "formal", "2*formal - M"):
+        texts, surprise = speak(pocket, prompts, formula, {"formal": FORMAL}, Stop(60))
+        means[formula] = statistics.mean(attribute(texts, "pocket-formality", "formal"))
+        report(f"{formula:<36} formality {means[formula]:.4f}  perplexity {surprise:.2f}")
+    assert means["2*formal - M"] > means["formal"] > means["M"]
+
+
+def test_a_union_subtracted_detoxifies_and_a_classifier_detoxifies_further(
+    pocket: Engine, report: Report
+) -> None:
+    draw = random.Random(2)
+    prompts = [f"Person 1: {conversations.message(draw)}\nPerson 2:" for _ in range(2 * PROMPTS)]
+    formulas = ("M", "M - 0.96*union(toxic, M)", "M - 0.96*union(toxic, M) + 0.04*C")
+    stop = Stop(32, ("\n", "Person 1:"))
+    bare, union, guided = (
+        _mean(pocket, prompts, formula, stop, ("pocket-toxicity", "toxic"), report)
+        for formula in formulas
+    )
+    assert union < 0.6 * bare
+    assert guided < union
+
+
+def test_sentiment_rises_monotonically_with_the_strength_of_the_positive_prompt(
+    pocket: Engine, report: Report
+) -> None:
+    draw = random.Random(3)
+    prompts = [reviews.opening(draw) for _ in range(2 * PROMPTS)]
+    means = [
+        _mean(
+            pocket,
+            prompts,
+            f"M + {strength}*(positive - M)",
+            Stop(48, ("\n",)),
+            ("pocket-sentiment", "positive"),
+            report,
+        )
+        for strength in (0, 0.5, 1, 1.5)
+    ]
+    assert means == sorted(means)
+    assert len(set(means)) == len(means)
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not TINYSTORIES.is_dir(), reason="the models beside the project are absent")
+def test_an_expert_and_an_anti_expert_shift_the_sentiment_of_a_foreign_model(
+    report: Report,
+) -> None:
+    """Mean VADER compound of −0.37, +0.46 and +0.93 for strengths −1, 0 and +1, as measured."""
+    terms = {
+        name: str(Prompted(model=f"{TINYSTORIES}-{name}")) for name in ("positive", "negative")
+    }
+    openings = (
+        "Once upon a time, there was a little girl. One day she ",
+        "Tom and his dog went to the park. They ",
+        "The old man lived in a small house. He ",
+        "Lily found a box under the tree. She ",
+    )
+    judge, means = SentimentIntensityAnalyzer(), []
+    with Engine.load(str(TINYSTORIES)) as engine:
+        for strength in (-1, 0, 1):
+            formula = f"M + {strength}*(positive - negative)"
+            tickets = [
+                engine.submit(
+                    Request(prompt, formula, terms, Sampling(temperature=0.8, seed=s), Stop(40))
+                )
+                for prompt in openings
+                for s in range(32)
+            ]
+            texts = [ticket.result(timeout=240).text for ticket in tickets]
+            means.append(statistics.mean(judge.polarity_scores(t)["compound"] for t in texts))
+            report(f"{formula:<36} VADER {means[-1]:+.3f}")
+    assert means[0] < means[1] < means[2]
+    assert means == pytest.approx([-0.37, 0.46, 0.93], abs=0.2)
+
+
+def _mean(
+    engine: Engine,
+    prompts: Sequence[str],
+    formula: str,
+    stop: Stop,
+    judge: tuple[str, str],
+    report: Report,
+) -> float:
+    """The mean of an attribute over a formula's texts, reported beside an independent lexicon."""
+    texts, surprise = speak(engine, prompts, formula, PLAIN, stop)
+    mean = statistics.mean(attribute(texts, *judge))
+    lexicon = SentimentIntensityAnalyzer()
+    vader = statistics.mean(lexicon.polarity_scores(text)["compound"] for text in texts)
+    report(f"{formula:<36} {judge[1]} {mean:.4f}  VADER {vader:+.3f}  perplexity {surprise:.2f}")
+    return mean

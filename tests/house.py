@@ -1,0 +1,92 @@
+"""One engine over tiny real models, with another checkpoint and a classifier beside it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reference import Reference
+from tokenizers import Regex, pre_tokenizers
+
+from marith import Engine, Request, Sampling, Stop
+from marith.scoring.vocabulary import Vocabulary
+from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
+
+FORMULAS = (
+    "M",
+    "2*x - M",
+    "M - 0.96*union(x, M)",
+    "M - 0.96*union(x, M) + 0.04*C",
+    "x - 0.6*y + 2*union(x, y) + intersection(M, big)",
+    "M + 1.5*(big - x)",
+    "big",
+    "0.5*A + M",
+    "supersede(A, 2*M - x)",
+    "unscaled(M + 0.5*x)",
+    "1.5*M.plausible(0.1) - 0.5*big",
+    "M.top_k(5) + x",
+    "M + uniform()",
+    "0*y + M + 2*C",
+)
+
+
+@dataclass(frozen=True)
+class House:
+    """An engine, the reference that specifies it, and the terms both know."""
+
+    engine: Engine
+    reference: Reference
+    terms: dict[str, Any]
+
+
+def build(folder: Path) -> Iterator[House]:
+    """The house, with its other checkpoint and its classifier saved in `folder`."""
+    other, judge = str(folder / "other"), str(folder / "judge")
+    base_tokenizer, letters = tiny_tokenizer(), tiny_tokenizer()
+    letters.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    base, second, classifier = tiny_model(seed=1), tiny_model(seed=2), tiny_classifier(seed=3)
+    second.save_pretrained(other)
+    base_tokenizer.save_pretrained(other)
+    classifier.save_pretrained(judge)
+    letters.save_pretrained(judge)
+    words = Vocabulary(base_tokenizer, 28, [1])
+    reference = Reference(
+        {
+            None: (base, words),
+            other: (second, words),
+            judge: (classifier, Vocabulary(letters, 28)),
+        }
+    )
+    terms = {
+        "x": "q w e r t y",
+        "y": "z z",
+        "big": f'prompted("k k", model="{other}")',
+        "A": 'ngram(texts=["a b c a b d", "b c a"], order=3)',
+        "C": f'classifier("{judge}", label=1, candidates=5)',
+    }
+    with Engine.load(base, tokenizer=base_tokenizer, max_lanes=24) as engine:
+        yield House(engine, reference, terms)
+
+
+def request(house: House, formula: str, i: int, sampling: Sampling | None = None) -> Request:
+    draw = random.Random(i)
+    letters = [draw.choice("abcdefghij") for _ in range(draw.randint(1, 40))]
+    return Request(
+        " ".join(letters),
+        formula,
+        house.terms,
+        sampling or Sampling(seed=i),
+        Stop(draw.randint(1, 24), ("zq", "ab")),
+    )
+
+
+def wait_until_idle(engine: Engine) -> None:
+    """Let the loop finish, and let go of what was given up."""
+    end = time.monotonic() + 20
+    while not engine._scheduler.idle and time.monotonic() < end:
+        time.sleep(0.002)
+    assert engine._scheduler.idle

@@ -1,0 +1,122 @@
+"""The front door: every name is importable, documented, and takes what the design promises."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import marith
+
+NOWHERE = inspect.Parameter.empty
+
+
+def test_the_exports_are_sorted_and_without_repetition() -> None:
+    assert marith.__all__ == sorted(set(marith.__all__))
+
+
+def test_dir_shows_the_exports_and_nothing_else() -> None:
+    assert dir(marith) == sorted(marith.__all__)
+
+
+@pytest.mark.parametrize("name", marith.__all__)
+def test_every_export_is_importable_and_documented(name: str) -> None:
+    value = getattr(marith, name)
+    assert value.__name__ == name
+    assert (value.__doc__ or "").strip()
+    assert not value.__doc__.startswith(f"{name}("), "dataclasses write this one themselves"
+
+
+@pytest.mark.parametrize("name", [n for n in marith.__all__ if inspect.isclass(getattr(marith, n))])
+def test_every_public_method_is_documented(name: str) -> None:
+    for method, value in vars(getattr(marith, name)).items():
+        if not method.startswith("_") and (callable(value) or isinstance(value, property)):
+            assert inspect.getdoc(value), f"{name}.{method}"
+
+
+def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        marith.nonsense  # noqa: B018
+
+
+def test_star_import_brings_every_export() -> None:
+    code = "from marith import *; import marith; assert set(marith.__all__) <= set(globals())"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+PROMPT = {"prompt": NOWHERE, "formula": "M", "terms": None}
+SAMPLED = {**PROMPT, "sampling": marith.Sampling(temperature=1.0, top_k=None, top_p=1.0, seed=None),
+           "stop": marith.Stop(max_tokens=256, strings=()), "speculation": "auto"}  # fmt: skip
+DOOR: dict[str, dict[str, Any]] = {
+    "Engine.generate": SAMPLED,
+    "Engine.stream": SAMPLED,
+    "Engine.agenerate": SAMPLED,
+    "Engine.astream": SAMPLED,
+    "Engine.submit": {"request": NOWHERE},
+    "Engine.next_logprobs": {**PROMPT, "continuation": ()},
+    "Engine.score": {"prompt": NOWHERE, "continuation": NOWHERE, "formula": "M", "terms": None},
+    "Engine.close": {},
+    "parse": {"text": NOWHERE, "terms": None},
+    "Prompted": {"system": "", "mode": "append", "hide": None, "model": None, "template": None,
+                 "options": ()},
+    "Classifier": {"model": NOWHERE, "label": 1, "candidates": 50, "guide": None},
+    "NGram": {"path": None, "order": 2, "texts": ()},
+    "Uniform": {},
+    "Stop": {"max_tokens": 256, "strings": ()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", DOOR)
+def test_the_public_door_takes_what_the_design_promises(path: str) -> None:
+    value: Any = marith
+    for part in path.split("."):
+        value = getattr(value, part)
+    found = {n: p.default for n, p in inspect.signature(value).parameters.items() if n != "self"}
+    promised = DOOR[path]
+    assert list(found)[: len(promised)] == list(promised)
+    assert {name: found[name] for name in promised} == promised
+    assert all(found[name] is not NOWHERE for name in set(found) - set(promised))
+
+
+def test_loading_and_sampling_take_the_promised_options() -> None:
+    load = inspect.signature(marith.Engine.load).parameters
+    options = ("tokenizer", "device", "dtype", "context_length", "revision")
+    assert next(iter(load)) == "model"
+    assert all(load[name].default is None for name in options)
+    assert isinstance(load["max_lanes"].default, int)
+    sampling = inspect.signature(marith.Sampling).parameters
+    assert {n: sampling[n].default for n in ("temperature", "top_k", "top_p", "seed")} == {
+        "temperature": 1.0, "top_k": None, "top_p": 1.0, "seed": None,
+    }  # fmt: skip
+    assert "formula" in inspect.signature(marith.explain).parameters
+
+
+def _fields(kind: Any) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_what_comes_back_carries_the_promised_fields() -> None:
+    assert _fields(marith.Completion) >= {"text", "tokens", "finish_reason", "usage", "stats"}
+    assert _fields(marith.Chunk) >= {"text", "tokens", "finish_reason"}
+    assert _fields(marith.Usage) >= {
+        "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens"}  # fmt: skip
+    assert _fields(marith.Stats) >= {
+        "passes", "calls", "drafted", "accepted", "seconds", "passes_per_token",
+        "calls_per_token", "acceptance"}  # fmt: skip
+
+
+def test_an_engine_is_a_context_manager_and_a_ticket_is_read_in_every_way() -> None:
+    assert hasattr(marith.Engine, "__enter__")
+    assert hasattr(marith.Engine, "__exit__")
+    assert all(hasattr(marith.Ticket, name) for name in ("__iter__", "__aiter__", "__await__"))
+
+
+def test_errors_are_of_one_family() -> None:
+    for name in ("FormulaError", "RequestError", "ContextOverflow", "ModelError", "EngineClosed"):
+        assert issubclass(getattr(marith, name), marith.MarithError)
+    assert issubclass(marith.FormulaError, ValueError)
+    assert issubclass(marith.RequestError, ValueError)
+    assert issubclass(marith.ModelError, OSError)
