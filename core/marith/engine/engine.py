@@ -20,10 +20,12 @@ from marith.engine.ticket import Chunk, Completion, Ticket
 from marith.errors import EngineClosed, RequestError
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
+from marith.formula.terms import Prompted
 from marith.scoring import shelf
 from marith.scoring.panel import Panel
 from marith.scoring.scorer import Message
 from marith.scoring.shelf import Checkpoint, Placement
+from marith.scoring.templates import to_messages
 
 _loading = threading.RLock()  # the shelf, the panels and their readings are used in turns
 _shared: dict[tuple[str, Placement, int], Engine] = {}
@@ -185,9 +187,17 @@ class Engine:
         tokens, logprobs = self._judge(prompt, continuation, formula, terms)
         return [float(row[token]) for row, token in zip(logprobs, tokens, strict=False)]
 
-    def count_tokens(self, text: str) -> int:
-        """How many tokens a text has in the base model's vocabulary."""
-        return len(self._panel.vocabulary.encode(text))
+    def encode(self, text: str) -> list[int]:
+        """A text as tokens of the base model's vocabulary; names of special tokens are letters."""
+        return self._panel.vocabulary.encode(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Tokens of the base model's vocabulary as text, special tokens left out."""
+        return self._panel.vocabulary.decode(tokens)
+
+    def count_tokens(self, prompt: str | Sequence[Message]) -> int:
+        """How many tokens a prompt has as the bare model reads it, its chat template included."""
+        return len(self._panel.base.read(Prompted(), to_messages(prompt)))
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed, the weights are let go."""

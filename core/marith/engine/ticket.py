@@ -146,8 +146,7 @@ class Ticket:
     async def __aiter__(self) -> AsyncIterator[Chunk]:
         try:
             while True:
-                while not self._chunks and self._end is None:
-                    await self._change()
+                await self._until(lambda: bool(self._chunks) or self._end is not None)
                 if not self._chunks:
                     self._completion()
                     return
@@ -160,14 +159,17 @@ class Ticket:
 
     async def _finished(self) -> Completion:
         try:
-            while self._end is None:
-                await self._change()
+            await self._until(lambda: self._end is not None)
             return self._completion()
         finally:
             self._leave()
 
-    async def _change(self) -> None:
-        """Until the engine's thread calls into this task's loop."""
+    async def _until(self, ready: Callable[[], bool]) -> None:
+        """Sleep in this task's loop; the engine's thread calls in at each change."""
+        while not ready():
+            await self._change(ready)
+
+    async def _change(self, ready: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()
         changed = loop.create_future()
 
@@ -180,7 +182,7 @@ class Ticket:
                 loop.call_soon_threadsafe(settle)
 
         with self._changed:
-            if self._chunks or self._end is not None:
+            if ready():
                 return
             self._wakers.append(wake)
         await changed

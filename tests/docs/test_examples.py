@@ -1,0 +1,119 @@
+"""What the documents say is run: their code, their output, their commands and their links."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HELP = re.compile(r"^\$ marith (.*--help)$")
+OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [code for kind, code in found if kind == language]
+
+
+def with_block(language: str) -> list[Path]:
+    return [page for page in PAGES if blocks(page, language)]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def outputs(page: Path) -> dict[int, str]:
+    """For each `python` block that a `text` block follows at once: its place, and that text."""
+    text = page.read_text(encoding="utf-8")
+    found = list(BLOCK.finditer(text))
+    python = [block for block in found if block[1] == "python"]
+    return {
+        python.index(block): after[2]
+        for block, after in pairwise(found)
+        if block[1] == "python" and after[1] == "text"
+        if not text[block.end() : after.start()].strip()
+    }
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The arguments of every `marith` command in the `sh` blocks of a page."""
+    lines = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("marith ")]
+
+
+def quoted_help() -> list[tuple[list[str], str]]:
+    """The arguments and the text of every `$ marith … --help` that a page quotes."""
+    texts = [text.partition("\n") for page in PAGES for text in blocks(page, "text")]
+    return [(shlex.split(m[1]), rest) for first, _, rest in texts if (m := HELP.match(first))]
+
+
+def help_of(arguments: list[str]) -> str:
+    from marith.cli import app
+
+    result = CliRunner().invoke(
+        app, arguments, prog_name="marith", env={"COLUMNS": "100", "NO_COLOR": "1"}
+    )
+    assert result.exit_code == 0, result.output
+    return re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+
+
+@pytest.mark.parametrize("page", with_block("python"), ids=name)
+def test_every_python_block_runs_and_prints_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    said = outputs(page)
+    for i, code in enumerate(blocks(page, "python")):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, f"{name(page)}[{i}]", "exec"), namespace)
+        if i in said:
+            assert printed.getvalue() == said[i]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_every_example_runs_and_says_something(
+    example: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", with_block("sh"), ids=name)
+def test_every_command_in_the_documents_and_its_options_exist(page: Path) -> None:
+    for command, *arguments in commands(page):
+        known = set(OPTION.findall(help_of([command, "--help"])))
+        assert {argument for argument in arguments if OPTION.fullmatch(argument)} <= known
+
+
+@pytest.mark.parametrize("quoted", quoted_help(), ids=lambda quoted: " ".join(quoted[0]))
+def test_quoted_help_is_the_help_there_is(quoted: tuple[list[str], str]) -> None:
+    arguments, text = quoted
+    assert text.split() == help_of(arguments).split()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    inside = [to.split("#")[0] for to in LINK.findall(prose) if "://" not in to]
+    missing = [to for to in inside if to and not (page.parent / to).exists()]
+    assert missing == []

@@ -1,0 +1,128 @@
+"""`MarithLLM`: a string asks and a string answers, a whole batch at once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.callbacks import BaseCallbackHandler
+from pydantic import ValidationError
+
+import marith
+from langchain_marith import MarithLLM
+
+FORMULA = "2*a - 0.5*b"
+TERMS = {"a": "a b c", "b": "x y z"}
+PROMPTS = ["k l", "m n o", "p", "q r s t"]
+
+Make = Callable[..., MarithLLM]
+
+
+@pytest.fixture
+def make(tiny_dir: str) -> Make:
+    def made(**options: Any) -> MarithLLM:
+        known = {"temperature": 0.9, "seed": 5, "max_tokens": 24}
+        known |= {"model": tiny_dir, "formula": FORMULA, "terms": TERMS}
+        return MarithLLM(**{**known, **options})
+
+    return made
+
+
+@pytest.fixture
+def truths(tiny_dir: str) -> list[marith.Completion]:
+    engine, sampling = marith.Engine.shared(tiny_dir), marith.Sampling(0.9, seed=5)
+    return [engine.generate(p, FORMULA, TERMS, sampling, marith.Stop(24)) for p in PROMPTS]
+
+
+async def test_every_way_to_ask_gives_the_engines_text(
+    make: Make, truths: list[marith.Completion]
+) -> None:
+    model, texts = make(), [truth.text for truth in truths]
+    assert [model.invoke(p) for p in PROMPTS] == texts
+    assert [await model.ainvoke(p) for p in PROMPTS] == texts
+    assert model.batch(PROMPTS) == texts
+    assert await model.abatch(PROMPTS) == texts
+    assert ["".join(model.stream(p)) for p in PROMPTS] == texts
+    assert ["".join([c async for c in model.astream(p)]) for p in PROMPTS] == texts
+
+
+class Listener(BaseCallbackHandler):
+    """Writes down the tokens and the results."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.results: list[Any] = []
+
+    def on_llm_new_token(self, token: str, **kwargs: Any) -> None:
+        self.heard.append(token)
+
+    def on_llm_end(self, response: Any, **kwargs: Any) -> None:
+        self.results.append(response)
+
+
+async def test_a_stream_announces_each_token_once(
+    make: Make, truths: list[marith.Completion]
+) -> None:
+    model, truth = make(), truths[0]
+    for awaited in (False, True):
+        listener = Listener()
+        config = {"callbacks": [listener]}
+        if awaited:
+            [text async for text in model.astream("k l", config=config)]
+        else:
+            list(model.stream("k l", config=config))
+        assert "".join(listener.heard) == truth.text
+        (generation,) = listener.results[0].generations[0]
+        assert generation.generation_info["finish_reason"] == truth.finish_reason
+        assert generation.generation_info["token_usage"]["completion_tokens"] == len(truth.tokens)
+
+
+def test_usage_of_a_batch_adds_up(
+    make: Make, truths: list[marith.Completion], tiny_dir: str
+) -> None:
+    result = make().generate(PROMPTS)
+    usages = [g.generation_info["token_usage"] for (g,) in result.generations]  # type: ignore[index]
+    assert [u["total_tokens"] for u in usages] == [t.usage.total_tokens for t in truths]
+    direct = make()._generate(PROMPTS).llm_output
+    assert direct is not None
+    assert direct["model_name"] == tiny_dir
+    assert direct["token_usage"]["total_tokens"] == sum(t.usage.total_tokens for t in truths)
+
+
+def test_strings_that_stop_are_joined_and_never_told(make: Make) -> None:
+    whole = make().invoke("k l")
+    by_model, by_call = whole[4:6], whole[9:11]
+    cut = whole[: min(whole.index(by_model), whole.index(by_call))]
+    assert make(stop=[by_model]).invoke("k l", stop=[by_call]) == cut
+    assert "".join(make(stop=[by_model]).stream("k l", stop=[by_call])) == cut
+
+
+async def test_cached_answers_know_a_calls_options(make: Make) -> None:
+    model = make(cache=InMemoryCache())
+    first = model.invoke("k l")
+    assert model.invoke("k l", formula="b") == make(formula="b").invoke("k l") != first
+    assert await model.ainvoke("k l", temperature=0) == make(temperature=0).invoke("k l")
+    assert model.invoke("k l") == first
+    unseeded = make(cache=model.cache, seed=None)
+    assert unseeded.invoke("k l") == unseeded.invoke("k l")
+
+
+async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> None:
+    with pytest.raises(ValidationError, match="best_of"):
+        make(best_of=2)
+    with pytest.raises(ValueError, match="MarithLLM takes no option 'best_of'"):
+        make().invoke("k", best_of=2)
+    with pytest.raises(ValueError, match="no option 'best_of'"):
+        await make().ainvoke("k", best_of=2)
+    with pytest.raises(ValueError, match="no option 'best_of'"):
+        list(make().stream("k", best_of=2))
+
+
+def test_a_model_is_a_plain_value(make: Make) -> None:
+    model = make()
+    twin = pickle.loads(pickle.dumps(model))
+    assert twin == model
+    assert twin.invoke("k l") == model.invoke("k l")
