@@ -19,10 +19,10 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import ConfigDict
 
 import marith
-from langchain_marith.speaking import (
+from langchain_marith.asking import (
     PROVIDER,
-    Deadline,
-    Speaking,
+    Asked,
+    Timed,
     acollect,
     apieces,
     collect,
@@ -30,7 +30,7 @@ from langchain_marith.speaking import (
 )
 
 
-class ChatMarith(Speaking, BaseChatModel):
+class ChatMarith(Timed, BaseChatModel):
     """A chat model that samples from a formula over language models.
 
     An immutable, cheap value: engines are shared by all models of one process. An unknown option
@@ -51,7 +51,7 @@ class ChatMarith(Speaking, BaseChatModel):
         """How many tokens the messages have under the model's chat template. Loads the model."""
         if tools:
             raise ValueError(f"ChatMarith calls no tools yet, so {len(tools)} cannot be counted")
-        return self._engine().count_tokens(_to_dicts(messages))
+        return self.engine().count_tokens(_to_dicts(messages))
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=[*self.stop, *(stop or ())], **kwargs)
@@ -64,9 +64,9 @@ class ChatMarith(Speaking, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        spoken = self._spoken_in_chat(stop, kwargs)
-        tickets = spoken._submit([_to_dicts(messages)])
-        return _result(spoken, collect(tickets, Deadline(spoken.timeout)))
+        asked = self._asked(stop, kwargs)
+        tickets = asked.submit([_to_dicts(messages)])
+        return _result(asked, collect(tickets, asked.deadline))
 
     async def _agenerate(
         self,
@@ -75,9 +75,9 @@ class ChatMarith(Speaking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        spoken = self._spoken_in_chat(stop, kwargs)
-        tickets = await spoken._asubmit([_to_dicts(messages)])
-        return _result(spoken, await acollect(tickets, Deadline(spoken.timeout)))
+        asked = self._asked(stop, kwargs)
+        tickets = await asked.asubmit([_to_dicts(messages)])
+        return _result(asked, await acollect(tickets, asked.deadline))
 
     def _stream(
         self,
@@ -86,10 +86,10 @@ class ChatMarith(Speaking, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        spoken = self._spoken_in_chat(stop, kwargs)
-        (ticket,) = spoken._submit([_to_dicts(messages)])
-        for text, completion in pieces(ticket, Deadline(spoken.timeout)):
-            chunk = _chunk(spoken, text, completion)
+        asked = self._asked(stop, kwargs)
+        (ticket,) = asked.submit([_to_dicts(messages)])
+        for text, completion in pieces(ticket, asked.deadline):
+            chunk = _chunk(asked, text, completion)
             if run_manager:
                 run_manager.on_llm_new_token(text, chunk=chunk)
             yield chunk
@@ -101,18 +101,18 @@ class ChatMarith(Speaking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        spoken = self._spoken_in_chat(stop, kwargs)
-        (ticket,) = await spoken._asubmit([_to_dicts(messages)])
-        async with aclosing(apieces(ticket, Deadline(spoken.timeout))) as told:
+        asked = self._asked(stop, kwargs)
+        (ticket,) = await asked.asubmit([_to_dicts(messages)])
+        async with aclosing(apieces(ticket, asked.deadline)) as told:
             async for text, completion in told:
-                chunk = _chunk(spoken, text, completion)
+                chunk = _chunk(asked, text, completion)
                 if run_manager:
                     await run_manager.on_llm_new_token(text, chunk=chunk)
                 yield chunk
 
-    def _spoken_in_chat(self, stop: list[str] | None, options: dict[str, Any]) -> Speaking:
+    def _asked(self, stop: list[str] | None, options: dict[str, Any]) -> Asked:
         """`stream` is LangChain's own switch between the two ways to ask."""
-        return self._spoken(stop, {k: v for k, v in options.items() if k != "stream"})
+        return self._for_call(stop, {k: v for k, v in options.items() if k != "stream"})
 
 
 def _to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
@@ -121,26 +121,24 @@ def _to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     return dicts
 
 
-def _result(spoken: Speaking, completions: list[marith.Completion]) -> ChatResult:
+def _result(asked: Asked, completions: list[marith.Completion]) -> ChatResult:
     (completion,) = completions
     message = AIMessage(
         content=completion.text,
         usage_metadata=_usage(completion),
-        response_metadata=spoken._metadata(completion),
+        response_metadata=asked.metadata(completion),
     )
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _chunk(
-    spoken: Speaking, text: str, completion: marith.Completion | None
-) -> ChatGenerationChunk:
+def _chunk(asked: Asked, text: str, completion: marith.Completion | None) -> ChatGenerationChunk:
     """A piece of text. What is said once is on the last one: LangChain adds chunks up."""
     if completion is None:
         return ChatGenerationChunk(message=AIMessageChunk(content=text))
     message = AIMessageChunk(
         content=text,
         usage_metadata=_usage(completion),
-        response_metadata=spoken._metadata(completion),
+        response_metadata=asked.metadata(completion),
         chunk_position="last",
     )
     return ChatGenerationChunk(message=message)

@@ -13,10 +13,10 @@ from langchain_core.outputs import Generation, GenerationChunk, LLMResult
 from pydantic import ConfigDict
 
 import marith
-from langchain_marith.speaking import (
+from langchain_marith.asking import (
     PROVIDER,
-    Deadline,
-    Speaking,
+    Asked,
+    Timed,
     acollect,
     apieces,
     collect,
@@ -24,7 +24,7 @@ from langchain_marith.speaking import (
 )
 
 
-class MarithLLM(Speaking, BaseLLM):
+class MarithLLM(Timed, BaseLLM):
     """A text model that samples from a formula; a prompt is read as a user's message.
 
     A batch of prompts is in flight together. An unknown option raises.
@@ -55,8 +55,8 @@ class MarithLLM(Speaking, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        spoken = self._spoken(stop, kwargs)
-        return _result(spoken, collect(spoken._submit(prompts), Deadline(spoken.timeout)))
+        asked = self._for_call(stop, kwargs)
+        return _result(asked, collect(asked.submit(prompts), asked.deadline))
 
     async def _agenerate(
         self,
@@ -65,9 +65,9 @@ class MarithLLM(Speaking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        spoken = self._spoken(stop, kwargs)
-        tickets = await spoken._asubmit(prompts)
-        return _result(spoken, await acollect(tickets, Deadline(spoken.timeout)))
+        asked = self._for_call(stop, kwargs)
+        tickets = await asked.asubmit(prompts)
+        return _result(asked, await acollect(tickets, asked.deadline))
 
     def _stream(
         self,
@@ -76,10 +76,10 @@ class MarithLLM(Speaking, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[GenerationChunk]:
-        spoken = self._spoken(stop, kwargs)
-        (ticket,) = spoken._submit([prompt])
-        for text, completion in pieces(ticket, Deadline(spoken.timeout)):
-            chunk = GenerationChunk(text=text, generation_info=_info(spoken, completion))
+        asked = self._for_call(stop, kwargs)
+        (ticket,) = asked.submit([prompt])
+        for text, completion in pieces(ticket, asked.deadline):
+            chunk = GenerationChunk(text=text, generation_info=_info(asked, completion))
             if run_manager:
                 run_manager.on_llm_new_token(text, chunk=chunk)
             yield chunk
@@ -91,36 +91,36 @@ class MarithLLM(Speaking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        spoken = self._spoken(stop, kwargs)
-        (ticket,) = await spoken._asubmit([prompt])
-        async with aclosing(apieces(ticket, Deadline(spoken.timeout))) as told:
+        asked = self._for_call(stop, kwargs)
+        (ticket,) = await asked.asubmit([prompt])
+        async with aclosing(apieces(ticket, asked.deadline)) as told:
             async for text, completion in told:
-                chunk = GenerationChunk(text=text, generation_info=_info(spoken, completion))
+                chunk = GenerationChunk(text=text, generation_info=_info(asked, completion))
                 if run_manager:
                     await run_manager.on_llm_new_token(text, chunk=chunk)
                 yield chunk
 
     def _told(self, kwargs: dict[str, Any]) -> Self:
-        """This model with a call's own options, which are taken out of `kwargs`; `stop` stays."""
-        names = [name for name in kwargs if name in Speaking.model_fields and name != "stop"]
-        own = {name: kwargs.pop(name) for name in names}
-        return self.model_copy(update=self._spoken(None, own)._identifying_params)
+        """This model with a call's own options, which are taken out of `kwargs`."""
+        own = {name: kwargs.pop(name) for name in [*kwargs] if name in self._identifying_params}
+        timeout = own.pop("timeout", self.timeout)
+        return self.model_copy(update={**self.over(own).chosen(), "timeout": timeout})
 
 
-def _result(spoken: Speaking, completions: list[marith.Completion]) -> LLMResult:
+def _result(asked: Asked, completions: list[marith.Completion]) -> LLMResult:
     return LLMResult(
         generations=[
-            [Generation(text=completion.text, generation_info=_info(spoken, completion))]
+            [Generation(text=completion.text, generation_info=_info(asked, completion))]
             for completion in completions
         ],
-        llm_output={"token_usage": _usage(*completions), "model_name": spoken.model},
+        llm_output={"token_usage": _usage(*completions), "model_name": asked.options.model},
     )
 
 
-def _info(spoken: Speaking, completion: marith.Completion | None) -> dict[str, Any] | None:
+def _info(asked: Asked, completion: marith.Completion | None) -> dict[str, Any] | None:
     if completion is None:
         return None
-    return {**spoken._metadata(completion), "token_usage": _usage(completion)}
+    return {**asked.metadata(completion), "token_usage": _usage(completion)}
 
 
 def _usage(*completions: marith.Completion) -> dict[str, int]:

@@ -15,6 +15,7 @@ from llama_index.core.base.llms.types import (
     CompletionResponseGen,
     LLMMetadata,
     MessageRole,
+    TextBlock,
 )
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 from llama_index.core.llms.custom import CustomLLM
@@ -22,10 +23,11 @@ from llama_index.core.tools.function_tool import sync_to_async
 from pydantic import ConfigDict
 
 import marith
-from llamaindex_marith.speaking import Speaking
+
+_ROLES = {MessageRole.CHATBOT: "assistant", MessageRole.MODEL: "assistant"}
 
 
-class Marith(Speaking, CustomLLM):
+class Marith(marith.Options, CustomLLM):
     """A language model that samples from a formula over language models.
 
     An immutable, cheap value: engines are shared by all models of one process. `complete` asks
@@ -43,7 +45,7 @@ class Marith(Speaking, CustomLLM):
     def metadata(self) -> LLMMetadata:
         """What prompts are cut to. Loads the model, unless `context_length` is given."""
         return LLMMetadata(
-            context_window=self.context_length or self._engine().context_length,
+            context_window=self.context_length or self.engine().context_length,
             num_output=self.max_tokens,
             is_chat_model=True,
             model_name=self.model,
@@ -51,8 +53,7 @@ class Marith(Speaking, CustomLLM):
 
     def to_payload(self) -> dict[str, Any]:
         """What observers are told, without loading the model."""
-        own = {name: getattr(self, name) for name in Speaking.model_fields}
-        return {"class_name": self.class_name(), "model_name": self.model, **own}
+        return {"class_name": self.class_name(), "model_name": self.model, **self.chosen()}
 
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
@@ -116,22 +117,22 @@ class Marith(Speaking, CustomLLM):
     def _answer(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponse:
-        spoken = self._spoken(options)
-        completion = spoken._submit(messages).result()
-        return _response(spoken, completion.text, None, completion)
+        said = self.over(options)
+        completion = _submit(said, messages).result()
+        return _response(said, completion.text, None, completion)
 
     async def _aanswer(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponse:
-        spoken = self._spoken(options)
-        completion = await (await sync_to_async(spoken._submit)(messages))
-        return _response(spoken, completion.text, None, completion)
+        said = self.over(options)
+        completion = await (await sync_to_async(_submit)(said, messages))
+        return _response(said, completion.text, None, completion)
 
     def _answers(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponseGen:
-        spoken = self._spoken(options)
-        ticket = spoken._submit(messages)
+        said = self.over(options)
+        ticket = _submit(said, messages)
 
         def told() -> CompletionResponseGen:
             text = ""
@@ -139,7 +140,7 @@ class Marith(Speaking, CustomLLM):
                 for chunk in ticket:
                     text += chunk.text
                     completion = ticket.result() if chunk.finish_reason else None
-                    yield _response(spoken, text, chunk.text, completion)
+                    yield _response(said, text, chunk.text, completion)
             finally:
                 ticket.cancel()
 
@@ -148,8 +149,8 @@ class Marith(Speaking, CustomLLM):
     async def _aanswers(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponseAsyncGen:
-        spoken = self._spoken(options)
-        ticket = await sync_to_async(spoken._submit)(messages)
+        said = self.over(options)
+        ticket = await sync_to_async(_submit)(said, messages)
 
         async def told() -> CompletionResponseAsyncGen:
             text = ""
@@ -157,15 +158,19 @@ class Marith(Speaking, CustomLLM):
                 async for chunk in ticket:
                     text += chunk.text
                     completion = await ticket if chunk.finish_reason else None
-                    yield _response(spoken, text, chunk.text, completion)
+                    yield _response(said, text, chunk.text, completion)
             finally:
                 ticket.cancel()
 
         return told()
 
 
+def _submit(said: marith.Options, messages: Sequence[ChatMessage]) -> marith.Ticket:
+    return said.engine().submit(said.request([_to_dict(message) for message in messages]))
+
+
 def _response(
-    spoken: Speaking, text: str, delta: str | None, completion: marith.Completion | None
+    said: marith.Options, text: str, delta: str | None, completion: marith.Completion | None
 ) -> CompletionResponse:
     """The text so far; the last one also says what it cost and why it ended."""
     if completion is None:
@@ -179,8 +184,8 @@ def _response(
     raw = {
         "usage": {**usage, "cached_tokens": completion.usage.cached_tokens},
         "finish_reason": completion.finish_reason,
-        "model": spoken.model,
-        "composition": {"formula": spoken.formula, "passes": stats.passes, "calls": stats.calls},
+        "model": said.model,
+        "composition": {"formula": said.formula, "passes": stats.passes, "calls": stats.calls},
     }
     return CompletionResponse(text=text, delta=delta, raw=raw, additional_kwargs=usage)
 
@@ -192,3 +197,17 @@ def _as_chat(answer: CompletionResponse) -> ChatResponse:
         raw=answer.raw,
         additional_kwargs=answer.additional_kwargs,
     )
+
+
+def _to_dict(message: ChatMessage) -> dict[str, Any]:
+    """Role and content, and which call a tool answers. Raises ValueError for what is no text."""
+    for block in message.blocks:
+        if not isinstance(block, TextBlock):
+            raise ValueError(f"only text can be read, not a {type(block).__name__}")
+    given = {"role": _ROLES.get(message.role, message.role.value), "content": message.content or ""}
+    call = message.additional_kwargs.get("tool_call_id")
+    return given if call is None else {**given, "tool_call_id": call}
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, marith.Formula) else value

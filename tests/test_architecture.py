@@ -23,15 +23,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "formula": {"errors"},
     "recipes": {"errors", "formula"},
     "decoding": {"errors", "formula"},
-    "scoring": {"errors", "formula", "pocket"},  # pocket's weights lie beside its code
+    "scoring": {"errors", "formula"},
     "engine": {"errors", "formula", "decoding", "scoring"},
     "pocket": {"errors"},
     "testing": _ENGINE,
+    "options": _ENGINE,
     "evals": _ALL,
     "server": _ALL,
     "demo": {*_ALL, "evals"},
     "cli": {*_ALL, "demo", "evals", "server"},
-    "marith": {"errors", "formula", "recipes", "decoding", "engine"},
+    "marith": {"errors", "formula", "recipes", "decoding", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},
 }
 NO_TORCH = {"errors", "formula", "recipes", "marith"}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from marith.engine.plan import Plan
     from marith.engine.request import Request
     from marith.engine.ticket import Chunk, Completion, Stats, Ticket, Usage
+    from marith.options import Options
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ _LATER = {
     "Sampling": "marith.decoding.sampling",
     "Stop": "marith.decoding.stopping",
     "Engine": "marith.engine.engine",
+    "Options": "marith.options",
     "Plan": "marith.engine.plan",
     "Request": "marith.engine.request",
     "Chunk": "marith.engine.ticket",
@@ -58,6 +60,7 @@ __all__ = [
     "MarithError",
     "ModelError",
     "NGram",
+    "Options",
     "Plan",
     "Prompted",
     "Request",

@@ -43,9 +43,13 @@ SHAPES = {"pocket": Shape(256, 6, 4, 704), "pocket-draft": Shape(96, 2, 2, 224)}
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One training run: how many tokens, in steps of how many, at which peak rate."""
+    """One training run: how many tokens, in steps of how many, at which peak rate.
+
+    The rate falls towards zero over `horizon` tokens, of which the run may see a part.
+    """
 
     tokens: int
+    horizon: int
     step: int = 6144
     batch: int = 2048
     rate: float = 3e-3
@@ -102,7 +106,7 @@ def optimizers(model: LlamaForCausalLM, course: Course) -> list[Optimizer]:
 
 
 def rate_at(done: float) -> float:
-    """The learning rate, as a share of its peak, when `done` of the tokens are seen."""
+    """The learning rate, as a share of its peak, when `done` of the horizon is seen."""
     if done < WARM_UP:
         return max(done, WARM_UP / 10) / WARM_UP
     return 1 - (1 - FINAL_RATE) * (done - WARM_UP) / (1 - WARM_UP)
@@ -161,6 +165,12 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     (folder / "model.safetensors").chmod(0o644)
 
 
+def shipped(folder: Path) -> LlamaForCausalLM:
+    """The model as it was written, in float32: what is measured is what ships."""
+    model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return model
+
+
 def train(name: str, tokenizer: PreTrainedTokenizerFast, course: Course, folder: Path) -> Figures:
     """Train the model `name` and leave it in `folder`, a checkpoint now and then before."""
     torch.manual_seed(course.seed)
@@ -184,7 +194,7 @@ def train(name: str, tokenizer: PreTrainedTokenizerFast, course: Course, folder:
         tokens=seen,
         steps=step,
         seconds=round(time.monotonic() - start, 1),
-        perplexity=perplexity(model, tokenizer, 1500, 2),
+        perplexity=perplexity(shipped(folder).to(device), tokenizer, 1500, 2),
         course=asdict(course),
     )
 
@@ -209,7 +219,7 @@ def run(
             for optimizer in chosen:
                 optimizer.zero_grad()
                 for settings in optimizer.param_groups:
-                    settings["lr"] = course.rate * rate_at(seen / course.tokens)
+                    settings["lr"] = course.rate * rate_at(min(1.0, seen / course.horizon))
             loss = learn(model, group, model.device)
             for optimizer in chosen:
                 optimizer.step()

@@ -18,13 +18,13 @@ from marith.pocket.language_model import Course
 
 WEIGHTS = Path(__file__).with_name("weights")
 STAGES = ("tokenizer", "pocket", "draft", "classifiers", "card")
-DRAFT_SHARE = 0.5
 
 
 def main(
     out: Annotated[Path, typer.Option(help="Where the models go.")] = WEIGHTS,
     only: Annotated[str, typer.Option(help="Stages, by comma.")] = ",".join(STAGES),
     tokens: Annotated[int, typer.Option(help="Tokens that pocket sees.")] = 18_000_000,
+    horizon: Annotated[int, typer.Option(help="Tokens over which the rate falls.")] = 18_000_000,
     draft_tokens: Annotated[int, typer.Option(help="Tokens that pocket-draft sees.")] = 12_000_000,
     step: Annotated[int, typer.Option(help="Tokens per optimiser step.")] = 6144,
     batch: Annotated[int, typer.Option(help="Tokens per forward pass.")] = 2048,
@@ -45,11 +45,13 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     if "tokenizer" in stages:
         tokenizer.save(tokenizer.train(seed), out / "pocket")
-    course = Course(tokens, step, batch, rate, seed, muon)
+    course = Course(tokens, horizon, step, batch, rate, seed, muon)
     if "pocket" in stages:
         language(out, "pocket", course)
     if "draft" in stages:
-        language(out, "pocket-draft", Course(draft_tokens, step, batch, rate, seed, muon))
+        language(
+            out, "pocket-draft", Course(draft_tokens, draft_tokens, step, batch, rate, seed, muon)
+        )
     if "classifiers" in stages:
         classifiers(out, seed, classifier_steps)
     if "card" in stages:
