@@ -33,7 +33,7 @@ from langchain_marith.asking import (
 class ChatMarith(Timed, BaseChatModel):
     """A chat model that samples from a formula over language models.
 
-    An immutable, cheap value: engines are shared by all models of one process. An unknown option
+    A cheap value: engines are shared by all models of one process. An unknown option
     raises; a prompt longer than the context raises LangChain's ContextOverflowError.
     """
 

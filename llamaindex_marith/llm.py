@@ -30,7 +30,7 @@ _ROLES = {MessageRole.CHATBOT: "assistant", MessageRole.MODEL: "assistant"}
 class Marith(marith.Options, CustomLLM):
     """A language model that samples from a formula over language models.
 
-    An immutable, cheap value: engines are shared by all models of one process. `complete` asks
+    A cheap value: engines are shared by all models of one process. `complete` asks
     as a user's message, after the system prompt. An unknown option raises.
     """
 
@@ -205,6 +205,8 @@ def _to_dict(message: ChatMessage) -> dict[str, Any]:
         if not isinstance(block, TextBlock):
             raise ValueError(f"only text can be read, not a {type(block).__name__}")
     given = {"role": _ROLES.get(message.role, message.role.value), "content": message.content or ""}
+    if message.additional_kwargs.get("tool_calls"):
+        raise ValueError("Marith reads no tool calls yet")
     call = message.additional_kwargs.get("tool_call_id")
     return given if call is None else {**given, "tool_call_id": call}
 

@@ -6,8 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
+
+settings.register_profile("marith", deadline=None)  # laws are timed by nobody: machines are shared
+settings.load_profile("marith")
 
 
 @pytest.fixture(scope="session")

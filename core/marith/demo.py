@@ -9,6 +9,7 @@ from typing import TypeAlias
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
@@ -56,7 +57,7 @@ def run(model: str, question: str, seed: int) -> None:
         except ModuleNotFoundError as error:
             console.print(f"{entry.name} is left out: {error.name} is not installed")
     answers = _ask(ways, model, question, seed, console)
-    console.print(f"\n[bold]{question}[/bold]   (model {model}, seed {seed})")
+    console.print(Text(f"\n{question}   (model {model}, seed {seed})", style="bold"))
     for way, texts in answers.items():
         console.print(_table(way, texts))
 
@@ -98,5 +99,5 @@ def _table(way: str, texts: list[str]) -> Table:
         table.add_column(name, justify="right", min_width=8)
         scores.append(attribute(texts, model, label))
     for i, (formula, text) in enumerate(zip(FORMULAS, texts, strict=True)):
-        table.add_row(formula, text, *(f"{column[i]:.2f}" for column in scores))
+        table.add_row(formula, Text(text), *(f"{column[i]:.2f}" for column in scores))
     return table

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from marith.formula.explaining import explain
 from marith.formula.nodes import Formula
+from marith.formula.parsing import read
 
 if TYPE_CHECKING:
     from marith.engine.engine import Engine
@@ -105,16 +106,22 @@ class Options(BaseModel):
             self.temperature,
             self.top_k,
             self.top_p,
+            self.seed,
             self.min_p,
             self.repetition_penalty,
-            self.seed,
         )
         stop = Stop(self.max_tokens, tuple(self.stop))
         return Request(prompt, self.formula, self.terms, sampling, stop, self.speculation)
 
 
 def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, Formula) else value
+    """A formula as text that reads back as itself. Raises where it is too long for that."""
+    if not isinstance(value, Formula):
+        return value
+    text = str(value)
+    if read(text) != value:
+        raise ValueError(f"this formula cannot be written as text: {text[:80]}")
+    return text
 
 
 def _listed(stop: str | Iterable[str] | None) -> list[str]:

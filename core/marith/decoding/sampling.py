@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.errors import RequestError
+from marith.errors import FormulaError, RequestError
 
 COLDEST = 1e-30  # below it float32 divides by zero; from it down only the likeliest is drawn
 
@@ -28,9 +28,9 @@ class Sampling:
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float = 1.0
+    seed: int | None = None
     min_p: float = 0.0
     repetition_penalty: float = 1.0
-    seed: int | None = None
 
     def __post_init__(self) -> None:
         _require("temperature", self.temperature, "a number from 0", lambda t: t >= 0)
@@ -85,6 +85,8 @@ def draw(logprobs: Tensor, source: torch.Generator) -> int:
     many tokens the vocabulary has or which kernel summed them.
     """
     mass = logprobs.double().cpu().exp().cumsum(dim=0)
+    if bool(mass[-1].isnan()):
+        raise FormulaError("the composed distribution is not a number (NaN)")
     at = torch.rand((), generator=source, dtype=torch.float64) * mass[-1]
     token = int(torch.searchsorted(mass, at, right=True))
     return token if token < len(mass) else int((logprobs > -math.inf).nonzero()[-1])

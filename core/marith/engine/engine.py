@@ -17,7 +17,7 @@ from marith.engine.job import Generation, Judgement
 from marith.engine.request import Reader, Request
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Chunk, Completion, Ticket
-from marith.errors import EngineClosed, RequestError
+from marith.errors import EngineClosed, ModelError, RequestError
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted
@@ -27,7 +27,7 @@ from marith.scoring.scorer import Message
 from marith.scoring.shelf import Checkpoint, Placement
 from marith.scoring.templates import to_messages
 
-_loading = threading.RLock()  # the shelf, the panels and their readings are used in turns
+loading = threading.RLock()  # the shelf, the panels and their readings are used in turns
 _shared: dict[tuple[str, Placement, int], Engine] = {}
 
 MAX_LANES = 64
@@ -40,9 +40,9 @@ class Engine:
     all are lines over `submit`. A closed, cancelled or forgotten request frees its lanes.
     """
 
-    def __init__(self, base: Checkpoint, placement: Placement, max_lanes: int = MAX_LANES) -> None:
-        with _loading:
-            self._panel = Panel(base, placement)
+    def __init__(self, base: Checkpoint, max_lanes: int = MAX_LANES) -> None:
+        with loading:
+            self._panel = Panel(base)
         self._scheduler = Scheduler(max_lanes)
         self._closing = weakref.finalize(self, self._scheduler.close)
 
@@ -65,10 +65,12 @@ class Engine:
         """
         _check_lanes(max_lanes)
         placement = Placement(device, dtype, revision, context_length)
-        with _loading:
+        with loading:
             if isinstance(model, str):
-                return cls(shelf.language_model(model, placement), placement, max_lanes)
-            return cls(shelf.from_loaded(model, tokenizer, placement), placement, max_lanes)
+                if tokenizer is not None:
+                    raise ModelError(f"{model!r} brings its own tokenizer")
+                return cls(shelf.language_model(model, placement), max_lanes)
+            return cls(shelf.from_loaded(model, tokenizer, placement), max_lanes)
 
     @classmethod
     def shared(
@@ -84,10 +86,10 @@ class Engine:
         """The process's one engine for these options, loaded when first asked for."""
         _check_lanes(max_lanes)
         placement = Placement(device, dtype, revision, context_length)
-        with _loading:
+        with loading:
             key = shelf.locate(model), placement, max_lanes
             if key not in _shared or _shared[key].closed:
-                _shared[key] = cls(shelf.language_model(model, placement), placement, max_lanes)
+                _shared[key] = cls(shelf.language_model(model, placement), max_lanes)
             return _shared[key]
 
     @property
@@ -197,11 +199,14 @@ class Engine:
 
     def count_tokens(self, prompt: str | Sequence[Message]) -> int:
         """How many tokens a prompt has as the bare model reads it, its chat template included."""
-        return len(self._panel.base.read(Prompted(), to_messages(prompt)))
+        return self._panel.base.count(Prompted(), to_messages(prompt))
 
     def close(self) -> None:
-        """Stop serving: open requests get EngineClosed, the weights are let go."""
+        """Stop serving: open requests get EngineClosed. The weights go with the last reference."""
         self._closing()
+        with loading:
+            for key in [key for key, engine in _shared.items() if engine is self]:
+                del _shared[key]
 
     def __enter__(self) -> Engine:
         return self
@@ -214,7 +219,7 @@ class Engine:
     ) -> Reader:
         if self.closed:
             raise EngineClosed("the engine is closed")
-        with _loading:
+        with loading:
             return Reader.open(prompt, formula, terms, self._panel)
 
     def _judge(

@@ -75,6 +75,9 @@ class Reader:
         ]
         bare = known[BARE]
         seen_by = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
-        visible = readings.get(seen_by) or panel.base.read(seen_by, messages)
+        if seen_by in readings:
+            visible = len(readings[seen_by])
+        else:
+            visible = panel.base.count(seen_by, messages)
         room = min((context - length for context, length in lengths), default=1 << 30)
-        return cls(plan, scorers, readings, len(visible), room)
+        return cls(plan, scorers, readings, visible, room)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 
 from marith.engine.job import Job, lane_of
 from marith.engine.step import take_step
@@ -57,13 +58,16 @@ class Scheduler:
             self._thread.join()
 
     def _run(self) -> None:
-        while self._admit():
-            if self._active:
+        try:
+            while self._admit():
                 self._step()
-            self._sweep()
-        for job in [*self._active, *self._waiting]:
-            job.fail(EngineClosed("the engine was closed while the request ran"))
-            _release(job)
+                self._sweep()
+        finally:
+            self._closed = True  # also if the loop itself is at fault: nobody waits in vain
+            for job in [*self._active, *self._waiting]:
+                with suppress(Exception):
+                    job.fail(EngineClosed("the engine was closed while the request ran"))
+                    _release(job)
 
     def _admit(self) -> bool:
         """Take in what fits, in order; sleep while there is nothing to do. False when closed."""
@@ -85,7 +89,8 @@ class Scheduler:
             take_step(self._active)
         except Exception:  # someone's fault: ask one by one whose, and harm no other
             for job in self._active:
-                self._step_alone(job)
+                if not job.done:
+                    self._step_alone(job)
 
     def _step_alone(self, job: Job) -> None:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -178,7 +179,7 @@ class Ticket:
                 changed.set_result(None)
 
         def wake() -> None:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # a loop that has closed waits for nothing
                 loop.call_soon_threadsafe(settle)
 
         with self._changed:

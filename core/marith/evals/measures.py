@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from marith.engine.engine import Engine
+from marith.engine.engine import Engine, loading
 from marith.formula.binding import Terms
 from marith.formula.terms import Classifier
 from marith.scoring import shelf
@@ -19,8 +19,9 @@ def attribute(texts: Sequence[str], model: str, label: str | int) -> list[float]
 
     `model` is an embedded name, a directory or a hub id. Raises ModelError or RequestError.
     """
-    checkpoint = shelf.classifier(model, Placement())
-    scorer = ClassifierScorer(checkpoint, checkpoint.vocabulary)
+    with loading:
+        checkpoint = shelf.classifier(model, Placement())
+        scorer = ClassifierScorer(checkpoint, checkpoint.vocabulary)
     return scorer.probabilities(Classifier(model, label=label), texts)
 
 

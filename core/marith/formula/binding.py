@@ -24,6 +24,7 @@ from marith.formula.printing import locate
 from marith.formula.terms import Classifier, Prompted
 
 BARE = "M"
+MAX_NODES = 5_000
 
 Terms: TypeAlias = "Mapping[str, str | Formula]"
 
@@ -58,7 +59,14 @@ def resolve(terms: Terms | None) -> dict[str, Formula]:
 
 
 def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
-    """The formula with every name replaced by its term, a classifier's guide included."""
+    """The formula with every name replaced by its term, a classifier's guide included.
+
+    Raises FormulaError for an unknown name, or for more than `MAX_NODES` nodes.
+    """
+    sizes = {name: sum(1 for _ in walk(term)) for name, term in terms.items()}
+    size = sum(sizes.get(n.name, 1) if isinstance(n, Name) else 1 for n in walk(formula))
+    if size > MAX_NODES:
+        raise FormulaError(f"with its terms the formula has {size} parts; {MAX_NODES} are allowed")
 
     def bound(node: Formula) -> Formula:
         match node:
@@ -96,9 +104,16 @@ def _meaning(name: str, value: str | Formula, known: set[str]) -> Formula:
     if not isinstance(value, str):
         raise FormulaError(f"term {name!r} is a system prompt, a term or a formula, not {value!r}")
     alone = value.strip() in known and value.strip() != name
-    if len(value) <= MAX_LENGTH and (alone or is_expression(value)):
-        return read(value)
-    return Prompted(system=value)
+    if len(value) > MAX_LENGTH or not (alone or is_expression(value)):
+        return Prompted(system=value)
+    formula = read(value)
+    stranger = next((n for n in _names(formula) if n not in known), None)
+    if stranger is not None:
+        raise FormulaError(
+            f"term {name!r} is written as a formula, but {stranger!r} is unknown; "
+            f"a system prompt that looks like a formula is written prompted({value!r})"
+        )
+    return formula
 
 
 def _resolve_one(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from marith.errors import FormulaError
 from marith.formula.nodes import (
+    LARGEST_FACTOR,
     Cut,
     Formula,
     Intersection,
@@ -22,7 +22,8 @@ from marith.formula.nodes import (
 from marith.formula.printing import locate, number_text
 from marith.formula.terms import Classifier, Term
 
-SMALLEST_WEIGHT = 1e-6
+SMALLEST_WEIGHT = 1e-30  # float32 divides by it
+ROUNDING = 1e-6
 AMPLIFYING = 10.0
 
 
@@ -35,18 +36,14 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
     bound = bound_in(formula, terms)
     _refuse_faults(bound, terms)  # what a named term holds may be at fault too
     weight = weight_of(formula, terms)
-    if not math.isfinite(weight):
-        raise FormulaError(
-            "the weights add up to more than a number holds", *locate(formula, formula)
-        )
-    if weight < SMALLEST_WEIGHT:
+    if not has_weight(formula, terms):
         raise FormulaError(
             f"the weights of a formula must add up to more than zero, not {weight:.6g}: "
             "with less it would flip its own preferences",
             *locate(formula, formula),
         )
     unguided = any(_is_unguided(term) for term in leaves(bound))
-    if unguided and _rest_weight(bound) < SMALLEST_WEIGHT:
+    if unguided and not _has_rest(bound):
         raise FormulaError(
             "a classifier needs other terms, or a guide, whose tokens it judges",
             *locate(formula, formula),
@@ -72,6 +69,25 @@ def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> f
         case Classifier():
             return 0.0
     return 1.0
+
+
+def has_weight(formula: Formula, terms: Mapping[str, Formula]) -> bool:
+    """Whether the weight is above zero by more than the rounding of the weights in it."""
+    weight = weight_of(formula, terms)
+    return weight > max(SMALLEST_WEIGHT, ROUNDING * _gross_weight(formula, terms))
+
+
+def _gross_weight(formula: Formula, terms: Mapping[str, Formula]) -> float:
+    match formula:
+        case Name(name):
+            return _gross_weight(terms[name], terms)
+        case Scaled(factor, of):
+            return abs(factor) * _gross_weight(of, terms)
+        case Sum(members):
+            return sum(_gross_weight(member, terms) for member in members)
+        case Supersede(_, of) | Cut(of, _, _):
+            return _gross_weight(of, terms)
+    return abs(weight_of(formula, terms))
 
 
 def leaves(formula: Formula) -> list[Term]:
@@ -136,20 +152,23 @@ def _problem(node: Formula, terms: Mapping[str, Formula]) -> str:
     match node:
         case Name(name) if name not in terms:
             return f"unknown term {name!r}; known are {', '.join(sorted(terms))}"
-        case Scaled(factor, _):
-            number(factor)  # refuses what is not finite in a tree built by hand
+        case Scaled(factor, _) if (
+            not abs(number(factor) * weight_of(node.of, terms)) < LARGEST_FACTOR
+        ):
+            return "the weights multiply to more than 1e30"
         case Union(members) | Intersection(members):
             for member in members:
                 if isinstance(_named(member, terms), Classifier):
                     return "a classifier cannot be a member: it has no distribution of its own"
-                if (weight := weight_of(member, terms)) < SMALLEST_WEIGHT:
-                    return f"every member needs weight above zero; {member} has {weight:.6g}"
+                if not has_weight(member, terms):
+                    own = weight_of(member, terms)
+                    return f"every member needs weight above zero; {member} has {own:.6g}"
         case Supersede(draft, of):
-            if min(weight_of(draft, terms), weight_of(of, terms)) < SMALLEST_WEIGHT:
+            if not (has_weight(draft, terms) and has_weight(of, terms)):
                 return "a draft and what supersedes it need weight above zero"
         case Unscaled(of) if not leaves(bound_in(of, terms)):
             return "unscaled needs a term that is not multiplied by zero"
-        case Cut(of, kind, _) if weight_of(of, terms) < SMALLEST_WEIGHT:
+        case Cut(of, kind, _) if not has_weight(of, terms):
             return f"{kind} cuts a distribution, and this has no weight above zero"
         case Classifier(guide=Formula() as guide):
             check(guide, terms)
@@ -174,9 +193,10 @@ def _is_unguided(term: Term) -> bool:
     return isinstance(term, Classifier) and term.guide is None
 
 
-def _rest_weight(bound: Formula) -> float:
+def _has_rest(bound: Formula) -> bool:
+    """Whether other terms speak, whose likeliest tokens a classifier can judge."""
     rest = without_classifiers(bound)
-    return 0.0 if rest is None else weight_of(rest)
+    return rest is not None and bool(leaves(rest)) and has_weight(rest, {})
 
 
 def _refuse_faults(formula: Formula, terms: Mapping[str, Formula]) -> None:
@@ -187,7 +207,7 @@ def _refuse_faults(formula: Formula, terms: Mapping[str, Formula]) -> None:
 
 
 def _warnings(weight: float) -> list[str]:
-    if abs(weight - 1.0) < SMALLEST_WEIGHT:
+    if abs(weight - 1.0) < ROUNDING:
         return []
     scale = number_text(float(f"{1 / weight:.6g}"))
     total = number_text(float(f"{weight:.6g}"))

@@ -57,7 +57,9 @@ def read(text: str) -> Formula:
         raise FormulaError(f"a formula is a text or a Formula, not {text!r}")
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
-    source = re.sub(r"\s", " ", text).strip()
+    if "\n" in text.strip() and ('"""' in text or "'''" in text):
+        raise FormulaError("a text inside a formula stays on one line; write \\n for a new one")
+    source = re.sub(r"[\r\n]", " ", text).strip()
     if not source:
         raise FormulaError("an empty text is no formula")
     try:

@@ -194,7 +194,7 @@ def train(name: str, tokenizer: PreTrainedTokenizerFast, course: Course, folder:
         tokens=seen,
         steps=step,
         seconds=round(time.monotonic() - start, 1),
-        perplexity=perplexity(shipped(folder).to(device), tokenizer, 1500, 2),
+        perplexity=perplexity(shipped(folder), tokenizer, 1500, 2),
         course=asdict(course),
     )
 

@@ -28,6 +28,7 @@ class ClassifierScorer:
     """
 
     def __init__(self, checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
+        self.checkpoint = checkpoint  # the shelf keeps it for as long as this does
         self.model = checkpoint.model.eval()
         self.name = checkpoint.name
         self.vocabulary = vocabulary

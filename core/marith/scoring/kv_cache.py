@@ -20,6 +20,7 @@ class KVCache(Cache):
     def __init__(self, layers: int) -> None:
         self.rows = 0
         self.capacity = 0
+        self._index_now: slice | Tensor = slice(0)
         self._rows_now = torch.zeros(0, dtype=torch.long)
         self._slots_now = torch.zeros(0, 0, dtype=torch.long)
         self._seen_now = 0
@@ -31,15 +32,20 @@ class KVCache(Cache):
         if rows <= self.rows and capacity <= self.capacity:
             return
         if rows > self.rows:
-            self.rows = max(rows, min(2 * self.rows, self.rows + 16))
+            rows = max(rows, min(2 * self.rows, self.rows + 16))
         if capacity > self.capacity:
-            self.capacity = max(capacity, 2 * self.capacity, 128)
-        for layer in self._ragged:
-            layer.grow()
+            capacity = max(capacity, 2 * self.capacity, 128)
+        rows, capacity = max(rows, self.rows), max(capacity, self.capacity)
+        grown = [layer.grown(rows, capacity) for layer in self._ragged]  # all, or none if it fails
+        self.rows, self.capacity = rows, capacity
+        for layer, (keys, values) in zip(self._ragged, grown, strict=True):
+            layer.keys, layer.values = keys, values
 
     def aim(self, rows: Tensor, slots: Tensor, seen: int) -> None:
         """Where the next pass writes: row numbers [rows], slots [rows, count]; what it reads."""
         self._rows_now, self._slots_now, self._seen_now = rows, slots, seen
+        in_order = torch.equal(rows, torch.arange(len(rows), device=rows.device))
+        self._index_now = slice(0, len(rows)) if in_order else rows  # a slice needs no copy
 
     @property
     def padding_slot(self) -> int:
@@ -58,12 +64,16 @@ class _RaggedLayer(CacheLayerMixin):
         self.owner = owner
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        self.keys, self.values = self._empty(key_states), self._empty(value_states)
+        rows, capacity = self.owner.rows, self.owner.capacity
+        self.keys = _empty(key_states, rows, capacity)
+        self.values = _empty(value_states, rows, capacity)
         self.is_initialized = True
 
-    def grow(self) -> None:
-        if self.is_initialized:
-            self.keys, self.values = self._grown(self.keys), self._grown(self.values)
+    def grown(self, rows: int, capacity: int) -> tuple[Tensor, Tensor]:
+        """Larger keys and values with what is kept; the layer itself stays as it is."""
+        if not self.is_initialized:
+            return torch.empty(0), torch.empty(0)
+        return _grown(self.keys, rows, capacity), _grown(self.values, rows, capacity)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -74,8 +84,7 @@ class _RaggedLayer(CacheLayerMixin):
         rows, slots, seen = owner._rows_now, owner._slots_now, owner._seen_now
         self.keys[rows[:, None], :, slots] = key_states.transpose(1, 2)
         self.values[rows[:, None], :, slots] = value_states.transpose(1, 2)
-        first = slice(0, len(rows))  # rows 0, 1, 2, … in order need no copy
-        index = first if torch.equal(rows, torch.arange(len(rows), device=rows.device)) else rows
+        index = owner._index_now
         return self.keys[index, :, :seen], self.values[index, :, :seen]
 
     def get_seq_length(self) -> int:
@@ -93,11 +102,13 @@ class _RaggedLayer(CacheLayerMixin):
     def reset(self) -> None:
         self.is_initialized = False
 
-    def _empty(self, like: Tensor) -> Tensor:
-        _, heads, _, dim = like.shape
-        return like.new_zeros(self.owner.rows, heads, self.owner.capacity + 1, dim)
 
-    def _grown(self, kept: Tensor) -> Tensor:
-        grown = self._empty(kept)
-        grown[: kept.shape[0], :, : kept.shape[2] - 1] = kept[:, :, :-1]
-        return grown
+def _empty(like: Tensor, rows: int, capacity: int) -> Tensor:
+    _, heads, _, dim = like.shape
+    return like.new_zeros(rows, heads, capacity + 1, dim)
+
+
+def _grown(kept: Tensor, rows: int, capacity: int) -> Tensor:
+    grown = _empty(kept, rows, capacity)
+    grown[: kept.shape[0], :, : kept.shape[2] - 1] = kept[:, :, :-1]
+    return grown

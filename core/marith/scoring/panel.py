@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from marith.errors import FormulaError
 from marith.formula.terms import Classifier, NGram, Prompted, Term, Uniform
 from marith.scoring import shelf
@@ -20,11 +18,12 @@ class Panel:
     Changes state, and is asked by one thread at a time.
     """
 
-    def __init__(self, base: Checkpoint, placement: Placement) -> None:
+    def __init__(self, base: Checkpoint) -> None:
         self.base = PromptedScorer(base)
         self.vocabulary = base.vocabulary
         self.device = base.model.device
-        self.placement = placement
+        dtype = str(base.model.dtype)  # other checkpoints stand where the base stands
+        self.placement = Placement(device=str(self.device), dtype=dtype)
         self._others: dict[str, Scorer] = {}
 
     def scorer_of(self, term: Term) -> Scorer:
@@ -52,12 +51,8 @@ class Panel:
         """Every scorer in use."""
         return [self.base, *self._others.values()]
 
-    def _elsewhere(self) -> Placement:
-        """Other checkpoints stand where the base stands, with revision and context of their own."""
-        return replace(self.placement, revision=None, context_length=None)
-
     def _add_model(self, term: Prompted, name: str) -> Scorer:
-        checkpoint = shelf.language_model(name, self._elsewhere())
+        checkpoint = shelf.language_model(name, self.placement)
         if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
             raise FormulaError(
                 f"the vocabulary of {name!r} ({checkpoint.vocabulary.size} tokens) is not that of "
@@ -70,6 +65,6 @@ class Panel:
         return scorer
 
     def _add_classifier(self, name: str) -> Scorer:
-        checkpoint = shelf.classifier(name, self._elsewhere())
+        checkpoint = shelf.classifier(name, self.placement)
         scorer = self._others[f"classifier {name}"] = ClassifierScorer(checkpoint, self.vocabulary)
         return scorer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from marith.errors import ContextOverflow
+from marith.errors import ContextOverflow, RequestError
 from marith.formula.terms import Prompted
 from marith.scoring.runner import Asked, ModelRunner
 from marith.scoring.scorer import Message, Scored, Span
@@ -24,12 +24,18 @@ class PromptedScorer:
     def read(self, term: Prompted, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more."""
         tokens = to_tokens(term, messages, self.vocabulary)
+        if max(tokens) >= self.vocabulary.size:
+            raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         if len(tokens) >= self.context_length:
             raise ContextOverflow(
                 f"the prompt has {len(tokens)} tokens as {str(term)[:80]} reads it; "
                 f"the context of {self.checkpoint.name!r} holds {self.context_length}"
             )
         return tuple(tokens)
+
+    def count(self, term: Prompted, messages: Sequence[Message]) -> int:
+        """How many tokens the prompt has as the term reads it, whether they fit or not."""
+        return len(to_tokens(term, messages, self.vocabulary))
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible."""

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marith.errors import ModelError
 from marith.scoring.kv_cache import KVCache
 
 CHUNK = 256
+_REFUSALS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, ModelError)
 IDLE_LANES = 8
 
 
@@ -140,7 +142,14 @@ class ModelRunner:
             logits_to_keep=count,
         )
         self.passes += 1
-        return self._to_logprobs(out.logits[:, -count:])
+        logprobs = self._to_logprobs(out.logits[:, -count:])
+        if bool(logprobs.isnan().any()):
+            self._forget()  # keys that are no numbers would reach whoever has the row next
+            raise ModelError("the model computed what is not a number (NaN)")
+        return logprobs
+
+    def _forget(self) -> None:
+        self._cache, self._lanes = KVCache(len(self._cache.layers)), []
 
     def _whole(self, question: Asked) -> Answer:
         """One pass over the whole text, nothing kept."""
@@ -188,11 +197,10 @@ class ModelRunner:
             got = self.ask([Asked(0, texts[0], 2), Asked(1, texts[1][:5], 2)])
             with torch.inference_mode():
                 want = [self._whole(Asked(0, texts[0], 2)), self._whole(Asked(1, texts[1][:5], 2))]
-        except (TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+        except _REFUSALS as error:
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
-            self._cache = KVCache(len(self._cache.layers))
-            self._lanes = []
+            self._forget()
         worst = max(
             float((a.logprobs - b.logprobs).abs().max()) for a, b in zip(got, want, strict=True)
         )
@@ -205,6 +213,13 @@ def _why_plain(model: Any, context_length: int) -> str:
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
     window = getattr(config, "sliding_window", None)
     windowed = getattr(config, "use_sliding_window", True) and window and window < context_length
+    turning = getattr(config, "rope_parameters", None) or {}
+    turns = {
+        turning.get("rope_type"),
+        *(v.get("rope_type") for v in turning.values() if isinstance(v, dict)),
+    }
+    if turns & {"dynamic", "longrope"}:
+        return "its rotary frequencies hang on the longest text of a pass"
     if kinds - {"sliding_attention"}:
         return f"it has layers of kind {', '.join(sorted(kinds))}"
     return f"its attention slides over {window} tokens" if windowed else ""

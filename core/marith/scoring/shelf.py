@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -84,6 +84,10 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A model that is loaded already, with its tokenizer."""
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
+    for option in ("device", "dtype", "revision"):
+        value = getattr(placement, option)
+        if value is not None:
+            raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     return _checkpoint(name, model, tokenizer, placement)
 
@@ -105,10 +109,12 @@ def locate(name: str) -> str:
 
 
 def _shelved(kind: Any, name: str, placement: Placement) -> Checkpoint:
-    key = kind.__name__, locate(name), placement
+    device = _device(placement.device)
+    resolved = replace(placement, device=str(device), dtype=str(_dtype(placement.dtype, device)))
+    key = kind.__name__, locate(name), resolved
     found = _kept.get(key)
     if found is None:
-        found = _kept[key] = _load(kind, name, key[1], placement)
+        found = _kept[key] = _load(kind, name, key[1], resolved)
     return found
 
 

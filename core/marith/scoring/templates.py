@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
+from uuid import uuid4
 
 from jinja2 import TemplateError
 
@@ -16,8 +17,6 @@ from marith.scoring.scorer import Message
 from marith.scoring.vocabulary import Vocabulary
 
 _SYSTEM = ("system", "developer")
-_MARK = "@@quoted-{}@@"
-_MARKS = re.compile(r"@@quoted-(\d+)@@")
 
 
 def to_messages(prompt: str | Sequence[Message]) -> tuple[dict[str, Any], ...]:
@@ -106,34 +105,40 @@ def _chat_tokens(
     """
     if not messages:
         raise RequestError("of these messages nothing is left to read")
-    quoted: list[str] = []
-    messages = [_quote(message, vocabulary.special_texts, quoted) for message in messages]
-    pieces = _MARKS.split(_chat_text(messages, options, vocabulary.tokenizer))
+    quotes = _Quotes(vocabulary.special_texts)
+    messages = [quotes.quote(message) for message in messages]
+    pieces = quotes.mark.split(_chat_text(messages, options, vocabulary.tokenizer))
     tokens: list[int] = []
     for i, piece in enumerate(pieces):
         is_content = i % 2 == 1
-        text = quoted[int(piece)] if is_content else piece
+        text = quotes.texts[int(piece)] if is_content else piece
         tokens += vocabulary.encode(text, literal=is_content)
     return tokens
 
 
-def _quote(value: Any, special: Sequence[str], quoted: list[str], escaped: bool = False) -> Any:
-    """`value` with a mark for each text that spells a special token; the texts go to `quoted`.
+class _Quotes:
+    """Texts that spell special tokens, each replaced by a mark that no text can guess."""
 
-    The values of a call's arguments are `escaped`: templates write them as JSON.
-    """
-    match value:
-        case str() if _MARKS.search(value) or any(text in value for text in special):
-            quoted.append(json.dumps(value, ensure_ascii=False)[1:-1] if escaped else value)
-            return _MARK.format(len(quoted) - 1)
-        case Mapping():
-            return {
-                key: _quote(item, special, quoted, escaped or _is_tree(key, item))
-                for key, item in value.items()
-            }
-        case list() | tuple():
-            return [_quote(item, special, quoted, escaped) for item in value]
-    return value
+    def __init__(self, special: Sequence[str]) -> None:
+        self.special = special
+        self.texts: list[str] = []
+        self.name = uuid4().hex
+        self.mark = re.compile(f"@{self.name}-(\\d+)@")
+
+    def quote(self, value: Any, escaped: bool = False) -> Any:
+        """`value` with marks for such texts; a call's arguments are `escaped`, as in JSON."""
+        match value:
+            case str() if any(text in value for text in self.special):
+                self.texts.append(json.dumps(value, ensure_ascii=False)[1:-1] if escaped else value)
+                return f"@{self.name}-{len(self.texts) - 1}@"
+            case Mapping():
+                return {
+                    self.quote(key, escaped): self.quote(item, escaped or _is_tree(key, item))
+                    for key, item in value.items()
+                }
+            case list() | tuple():
+                return [self.quote(item, escaped) for item in value]
+        return value
 
 
 def _is_tree(key: str, item: Any) -> bool:

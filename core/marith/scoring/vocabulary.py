@@ -48,7 +48,7 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """Equal for two vocabularies exactly when every token has the same number in both."""
         known = sorted((i, text) for text, i in self._ids.items() if i < self.size)
-        return hashlib.sha256(repr(known).encode()).hexdigest()
+        return hashlib.sha256(repr((self.size, known)).encode()).hexdigest()
 
     @property
     def start_id(self) -> int | None:

@@ -49,7 +49,7 @@ def test_warping_is_what_its_definitions_say(
     given_: Tensor, temperature: float, k: int | None, p: float, min_p: float,
     penalty: float, seen: set[int],
 ) -> None:  # fmt: skip
-    sampling = Sampling(temperature, k, p, min_p, penalty)
+    sampling = Sampling(temperature, k, p, None, min_p, penalty)
     warped = warp(given_, sampling, [*seen, *seen]).exp()
     expected = [one_by_one(row, sampling, seen) for row in given_.double().tolist()]
     torch.testing.assert_close(warped, torch.tensor(expected), atol=1e-5, rtol=1e-4)
@@ -63,7 +63,7 @@ def test_the_default_changes_nothing(given_: Tensor) -> None:
 @given(rows)
 def test_warping_leaves_its_input_alone(given_: Tensor) -> None:
     before = given_.clone()
-    warp(given_, Sampling(0.5, 3, 0.9, 0.1, 1.5), [0, 1])
+    warp(given_, Sampling(0.5, 3, 0.9, None, 0.1, 1.5), [0, 1])
     assert torch.equal(given_, before)
 
 

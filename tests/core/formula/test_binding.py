@@ -115,7 +115,9 @@ def test_an_unknown_name_is_quoted_with_the_known_ones() -> None:
 
 
 def test_an_unknown_name_inside_a_term_says_which_term() -> None:
-    with pytest.raises(FormulaError, match="in term 'a': unknown term 'nope'"):
+    with pytest.raises(
+        FormulaError, match="term 'a' is written as a formula, but 'nope' is unknown"
+    ):
         resolve({"a": "M - nope"})
 
 
