@@ -23,9 +23,9 @@ STAGES = ("tokenizer", "pocket", "draft", "classifiers", "card")
 def main(
     out: Annotated[Path, typer.Option(help="Where the models go.")] = WEIGHTS,
     only: Annotated[str, typer.Option(help="Stages, by comma.")] = ",".join(STAGES),
-    tokens: Annotated[int, typer.Option(help="Tokens that pocket sees.")] = 18_000_000,
+    tokens: Annotated[int, typer.Option(help="Tokens that pocket sees.")] = 12_924_695,
     horizon: Annotated[int, typer.Option(help="Tokens over which the rate falls.")] = 18_000_000,
-    draft_tokens: Annotated[int, typer.Option(help="Tokens that pocket-draft sees.")] = 12_000_000,
+    draft_tokens: Annotated[int, typer.Option(help="Tokens that pocket-draft sees.")] = 5_000_000,
     step: Annotated[int, typer.Option(help="Tokens per optimiser step.")] = 6144,
     batch: Annotated[int, typer.Option(help="Tokens per forward pass.")] = 2048,
     rate: Annotated[float, typer.Option(help="Peak learning rate of pocket.")] = 3e-3,
