@@ -55,6 +55,7 @@ class Course:
     rate: float = 3e-3
     seed: int = 0
     muon: bool = True
+    held_out: int = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ def train(name: str, tokenizer: PreTrainedTokenizerFast, course: Course, folder:
         tokens=seen,
         steps=step,
         seconds=round(time.monotonic() - start, 1),
-        perplexity=perplexity(shipped(folder), tokenizer, 1500, 2),
+        perplexity=perplexity(shipped(folder), tokenizer, course.held_out, 2),
         course=asdict(course),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ def main(
     rate: Annotated[float, typer.Option(help="Peak learning rate of pocket.")] = 3e-3,
     muon: Annotated[bool, typer.Option(help="Muon for matrices, or AdamW for all.")] = True,
     classifier_steps: Annotated[int, typer.Option()] = prefix_classifiers.STEPS,
+    held_out: Annotated[int, typer.Option(help="Documents that perplexity is over.")] = 1500,
     seed: Annotated[int, typer.Option(help="Equal seeds make equal runs.")] = 0,
     threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's own choice.")] = 0,
 ) -> None:
@@ -45,13 +46,11 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     if "tokenizer" in stages:
         tokenizer.save(tokenizer.train(seed), out / "pocket")
-    course = Course(tokens, horizon, step, batch, rate, seed, muon)
+    course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
     if "pocket" in stages:
         language(out, "pocket", course)
     if "draft" in stages:
-        language(
-            out, "pocket-draft", Course(draft_tokens, draft_tokens, step, batch, rate, seed, muon)
-        )
+        language(out, "pocket-draft", replace(course, tokens=draft_tokens, horizon=draft_tokens))
     if "classifiers" in stages:
         classifiers(out, seed, classifier_steps)
     if "card" in stages:
