@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 
+import marith
 from langchain_marith.chat import ChatMarith
 
 
-def answer(model: str, question: str, formula: str, terms: Mapping[str, str], seed: int) -> str:
+def answer(options: marith.Options, question: str) -> str:
     """`prompt | ChatMarith | StrOutputParser`: the application knows no formula."""
-    speaker = ChatMarith(
-        model=model, formula=formula, terms=dict(terms), temperature=0.7, max_tokens=90, seed=seed
-    )
     prompt = ChatPromptTemplate.from_messages([("human", "{question}")])
-    return (prompt | speaker | StrOutputParser()).invoke({"question": question})
+    chain = prompt | ChatMarith(**options.chosen()) | StrOutputParser()
+    return chain.invoke({"question": question})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from llama_index.core import Document, PromptTemplate, SimpleKeywordTableIndex
 
-from llama_index.core import Document, SimpleKeywordTableIndex
-
+import marith
 from llamaindex_marith.llm import Marith
 
 DOCUMENTS = (
@@ -14,14 +13,14 @@ DOCUMENTS = (
     "Trains run on steel rails. The first trains were pulled by steam.",
     "Bees dance to tell each other where flowers grow.",
 )
+TEMPLATE = PromptTemplate("Context: {context_str}\n\n{query_str}")
 
 
-def answer(model: str, question: str, formula: str, terms: Mapping[str, str], seed: int) -> str:
-    """Retrieve by keywords, and let the formula answer from what was found."""
-    speaker = Marith(
-        model=model, formula=formula, terms=dict(terms), temperature=0.7, max_tokens=90, seed=seed
-    )
+def answer(options: marith.Options, question: str) -> str:
+    """Retrieve by keywords, and let the formula answer beside what was found."""
+    speaker = Marith(**options.chosen())
     index = SimpleKeywordTableIndex.from_documents(
         [Document(text=text) for text in DOCUMENTS], llm=speaker
     )
-    return str(index.as_query_engine(llm=speaker, retriever_mode="simple").query(question))
+    engine = index.as_query_engine(llm=speaker, retriever_mode="simple", text_qa_template=TEMPLATE)
+    return str(engine.query(question))

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": _ENGINE,
     "evals": _ALL,
     "server": _ALL,
-    "demo": {*_ALL, "evals"},
+    "demo": {*_ALL, "evals", "options"},
     "cli": {*_ALL, "demo", "evals", "server"},
     "marith": {"errors", "formula", "recipes", "decoding", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},

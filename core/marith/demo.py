@@ -11,10 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
-from marith.engine.engine import Engine
 from marith.evals.measures import attribute
+from marith.options import Options
 
 TERMS: Mapping[str, str] = {
     "formal": "You are an assistant using formal and objective language to answer the user.",
@@ -42,9 +40,9 @@ ATTRIBUTES = {
     "positive": ("pocket-sentiment", "positive"),
 }
 MAX_TOKENS = 90
-TEMPERATURE = 0.7
+TEMPERATURE = 0.3
 
-Answer: TypeAlias = "Callable[[str, str, str, Mapping[str, str], int], str]"
+Answer: TypeAlias = "Callable[[Options, str], str]"
 
 
 def run(model: str, question: str, seed: int) -> None:
@@ -56,21 +54,22 @@ def run(model: str, question: str, seed: int) -> None:
             ways[entry.name] = entry.load()
         except ModuleNotFoundError as error:
             console.print(f"{entry.name} is left out: {error.name} is not installed")
-    answers = _ask(ways, model, question, seed, console)
+    options = Options(
+        model=model, terms=dict(TERMS), temperature=TEMPERATURE, max_tokens=MAX_TOKENS, seed=seed
+    )
+    answers = _ask(ways, options, question, console)
     console.print(Text(f"\n{question}   (model {model}, seed {seed})", style="bold"))
     for way, texts in answers.items():
         console.print(_table(way, texts))
 
 
-def by_engine(model: str, question: str, formula: str, terms: Mapping[str, str], seed: int) -> str:
+def by_engine(options: Options, question: str) -> str:
     """The engine's own answer."""
-    engine = Engine.shared(model)
-    sampling = Sampling(temperature=TEMPERATURE, seed=seed)
-    return engine.generate(question, formula, terms, sampling, Stop(MAX_TOKENS)).text
+    return options.engine().submit(options.request(question)).result().text
 
 
 def _ask(
-    ways: Mapping[str, Answer], model: str, question: str, seed: int, console: Console
+    ways: Mapping[str, Answer], options: Options, question: str, console: Console
 ) -> dict[str, list[str]]:
     columns = (
         TextColumn("{task.description}"),
@@ -85,18 +84,18 @@ def _ask(
             answers[way] = []
             for formula in FORMULAS:
                 progress.update(bar, description=f"{way}: {formula}"[:48].ljust(48))
-                answers[way].append(answer(model, question, formula, TERMS, seed))
+                answers[way].append(answer(options.over({"formula": formula}), question))
                 progress.advance(bar)
     return answers
 
 
 def _table(way: str, texts: list[str]) -> Table:
     table = Table(title=way, show_lines=True, expand=True)
-    table.add_column("formula", ratio=2)
+    table.add_column("formula", ratio=3, overflow="fold")
     table.add_column("answer", ratio=5)
     scores = []
     for name, (model, label) in ATTRIBUTES.items():
-        table.add_column(name, justify="right", min_width=8)
+        table.add_column(name, justify="right", min_width=6)
         scores.append(attribute(texts, model, label))
     for i, (formula, text) in enumerate(zip(FORMULAS, texts, strict=True)):
         table.add_row(formula, Text(text), *(f"{column[i]:.2f}" for column in scores))
