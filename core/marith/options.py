@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from marith.formula.explaining import explain
+from marith.formula.binding import parse, resolve
+from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.parsing import read
 
@@ -59,7 +60,7 @@ class Options(BaseModel):
 
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
-        explain(self.formula, self.terms)
+        check(parse(self.formula), resolve(self.terms))
         return self
 
     @classmethod

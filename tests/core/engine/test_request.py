@@ -117,6 +117,49 @@ def test_bad_options_of_load_are_refused(options: dict[str, Any], words: str) ->
         Engine.load("pocket", **options)
 
 
+def test_options_that_do_not_apply_are_refused() -> None:
+    with pytest.raises(marith.ModelError, match="its own dtype"):
+        Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), dtype="float16")
+    with pytest.raises(marith.ModelError, match="its own tokenizer"):
+        Engine.load("pocket", tokenizer=tiny_tokenizer())
+
+
+def test_a_prompt_that_no_term_reads_whole_is_served(house: House) -> None:
+    """The bare model's reading is longer than the context; the only term hides most of it."""
+    short = {"lean": marith.Prompted(hide="q( q)*")}
+    out = house.engine.generate("a b " + "q " * 300, "lean", short, stop=Stop(3))
+    assert out.usage.prompt_tokens == 302
+    assert out.tokens or out.finish_reason == "stop"
+
+
+def test_terms_that_double_and_double_are_refused(house: House) -> None:
+    terms = {"x0": "M + M", **{f"x{i + 1}": f"x{i} + x{i}" for i in range(40)}}
+    with pytest.raises(marith.FormulaError, match="parts"):
+        house.engine.generate("a", "x40", terms)
+
+
+def test_a_stream_keeps_its_engine_alive() -> None:
+    stream = Engine.load(tiny_model(seed=1), tokenizer=tiny_tokenizer()).stream(
+        "a", sampling=Sampling(seed=1), stop=Stop(5)
+    )
+    assert [chunk.finish_reason for chunk in stream][-1] in ("stop", "length")
+
+
+async def test_awaiting_leaves_the_event_loop_free(house: House) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
+
+    ticking = asyncio.create_task(tick())
+    out = await house.engine.agenerate("a", "x - 0.6*y + 2*union(x, M)", house.terms, stop=Stop(80))
+    ticking.cancel()
+    assert ticks > out.stats.seconds / 0.05
+
+
 def test_a_loaded_model_needs_its_tokenizer() -> None:
     with pytest.raises(marith.ModelError, match="tokenizer"):
         Engine.load(tiny_model())

@@ -83,7 +83,7 @@ BROKEN = [
     ("[terms]\nx = {ngram = 'p', texts = ['t']}", "term 'x': .*either"),
     ("[terms]\nx = {options = {when = 2020-01-01}}", "term 'x': .*when"),
     ("[terms]\nx = 'x + y'\ny = 'x + M'", "defined by each other"),
-    ("[terms]\nx = 'M + nope'", "in term 'x': unknown term 'nope'"),
+    ("[terms]\nx = 'M + nope'", "term 'x' is written as a formula, but 'nope' is unknown"),
     ("[formulas]\nf = 5", "not 5"),
     ("[formulas]\nf = 'M +'", "not a formula"),
     ("[formulas]\nf = 'M + nope'", "unknown term 'nope'"),

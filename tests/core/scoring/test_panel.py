@@ -19,7 +19,7 @@ from marith.scoring.scorer import Span
 from marith.scoring.shelf import Placement
 from marith.testing import LETTERS, tiny_classifier, tiny_model, tiny_tokenizer
 
-CPU = Placement(device="cpu")
+CPU = Placement()
 
 
 def save(model: Any, tokenizer: Any, where: Path) -> str:
@@ -29,7 +29,7 @@ def save(model: Any, tokenizer: Any, where: Path) -> str:
 
 
 def panel() -> Panel:
-    return Panel(shelf.from_loaded(tiny_model(), tiny_tokenizer(), CPU), CPU)
+    return Panel(shelf.from_loaded(tiny_model(), tiny_tokenizer(), CPU))
 
 
 def test_all_prompts_of_the_base_model_share_one_scorer() -> None:
@@ -63,7 +63,7 @@ def test_two_panels_share_the_weights_of_a_named_model(tmp_path: Path) -> None:
 
 def test_the_base_model_by_its_own_name_is_the_base_model(tmp_path: Path) -> None:
     name = save(tiny_model(), tiny_tokenizer(), tmp_path / "base")
-    asked = Panel(shelf.language_model(name, CPU), CPU)
+    asked = Panel(shelf.language_model(name, CPU))
     assert asked.scorer_of(Prompted(model=name)) is asked.base
 
 
@@ -109,8 +109,8 @@ def test_a_model_that_cannot_be_had_leaves_the_panel_as_it_was(tmp_path: Path) -
 
 def test_another_model_keeps_its_own_context(tmp_path: Path) -> None:
     name = save(tiny_model(seed=1, context_length=64), tiny_tokenizer(), tmp_path / "other")
-    short = Placement("cpu", context_length=100)
-    asked = Panel(shelf.from_loaded(tiny_model(), tiny_tokenizer(), short), short)
+    short = Placement(context_length=100)
+    asked = Panel(shelf.from_loaded(tiny_model(), tiny_tokenizer(), short))
     other = asked.scorer_of(Prompted(model=name))
     assert isinstance(other, PromptedScorer)
     assert (asked.base.context_length, other.context_length) == (100, 64)
