@@ -172,11 +172,20 @@ def shipped(folder: Path) -> LlamaForCausalLM:
     return model
 
 
-def train(name: str, tokenizer: PreTrainedTokenizerFast, course: Course, folder: Path) -> Figures:
-    """Train the model `name` and leave it in `folder`, a checkpoint now and then before."""
+def train(
+    name: str,
+    tokenizer: PreTrainedTokenizerFast,
+    course: Course,
+    folder: Path,
+    begin: Path | None = None,
+) -> Figures:
+    """Train the model `name` and leave it in `folder`, a checkpoint now and then before.
+
+    It starts from the weights in `begin`, or from nothing.
+    """
     torch.manual_seed(course.seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = blank(SHAPES[name])
+    model = shipped(begin) if begin else blank(SHAPES[name])
     nn.Module.to(model, device)
     model.train()
     # Before hours of work: does every kind have held-out documents?

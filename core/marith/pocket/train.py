@@ -17,7 +17,7 @@ from marith.pocket import language_model, model_card, prefix_classifiers, tokeni
 from marith.pocket.language_model import Course
 
 WEIGHTS = Path(__file__).with_name("weights")
-STAGES = ("tokenizer", "pocket", "draft", "classifiers", "card")
+STAGES = ("tokenizer", "pocket", "cool", "draft", "classifiers", "card")
 
 
 def main(
@@ -25,6 +25,8 @@ def main(
     only: Annotated[str, typer.Option(help="Stages, by comma.")] = ",".join(STAGES),
     tokens: Annotated[int, typer.Option(help="Tokens that pocket sees.")] = 12_924_695,
     horizon: Annotated[int, typer.Option(help="Tokens over which the rate falls.")] = 18_000_000,
+    cool_tokens: Annotated[int, typer.Option(help="Tokens of the second course.")] = 1_800_000,
+    cool_rate: Annotated[float, typer.Option(help="Its peak rate, which ends at nothing.")] = 8e-4,
     draft_tokens: Annotated[int, typer.Option(help="Tokens that pocket-draft sees.")] = 5_000_000,
     step: Annotated[int, typer.Option(help="Tokens per optimiser step.")] = 6144,
     batch: Annotated[int, typer.Option(help="Tokens per forward pass.")] = 2048,
@@ -49,6 +51,11 @@ def main(
     course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
     if "pocket" in stages:
         language(out, "pocket", course)
+    if "cool" in stages:
+        second = replace(
+            course, tokens=cool_tokens, horizon=cool_tokens, rate=cool_rate, seed=seed + 1
+        )
+        language(out, "pocket", second, begin=out / "pocket")
     if "draft" in stages:
         language(out, "pocket-draft", replace(course, tokens=draft_tokens, horizon=draft_tokens))
     if "classifiers" in stages:
@@ -58,12 +65,16 @@ def main(
     weigh(out)
 
 
-def language(out: Path, name: str, course: Course) -> None:
-    """Train one language model and note its figures."""
+def language(out: Path, name: str, course: Course, begin: Path | None = None) -> None:
+    """Train one language model, from nothing or further, and note its figures."""
     reader = tokenizer.load(out / "pocket")
-    figures = language_model.train(name, reader, course, out / name)
+    figures = language_model.train(name, reader, course, out / name, begin)
     print(figures)
-    note(out, "models", name, asdict(figures))
+    noted = asdict(figures)
+    before = figures_of(out).get("models", {}).get(name, {}) if begin else {}
+    for count in ("tokens", "steps", "seconds"):
+        noted[count] += before.get(count, 0)
+    note(out, "models", name, noted)
 
 
 def classifiers(out: Path, seed: int, steps: int) -> None:
