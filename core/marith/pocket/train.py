@@ -38,31 +38,36 @@ def main(
     threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's own choice.")] = 0,
 ) -> None:
     """Train the tokenizer, the pocket models and the classifiers, and write the model card."""
-    stages = only.split(",")
-    for stage in stages:
-        if stage not in STAGES:
-            raise typer.BadParameter(f"no stage {stage!r}; there are {', '.join(STAGES)}")
+    stages = stages_of(only)
     if threads:
         torch.set_num_threads(threads)
     transformers.utils.logging.disable_progress_bar()
     out.mkdir(parents=True, exist_ok=True)
+    course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
+    second = replace(course, tokens=cool_tokens, horizon=cool_tokens, rate=cool_rate, seed=seed + 1)
+    draft = replace(course, tokens=draft_tokens, horizon=draft_tokens)
     if "tokenizer" in stages:
         tokenizer.save(tokenizer.train(seed), out / "pocket")
-    course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
     if "pocket" in stages:
         language(out, "pocket", course)
     if "cool" in stages:
-        second = replace(
-            course, tokens=cool_tokens, horizon=cool_tokens, rate=cool_rate, seed=seed + 1
-        )
         language(out, "pocket", second, begin=out / "pocket")
     if "draft" in stages:
-        language(out, "pocket-draft", replace(course, tokens=draft_tokens, horizon=draft_tokens))
+        language(out, "pocket-draft", draft)
     if "classifiers" in stages:
         classifiers(out, seed, classifier_steps)
     if "card" in stages:
         model_card.write(out, figures_of(out))
     weigh(out)
+
+
+def stages_of(text: str) -> list[str]:
+    """The stages named in `text`, by comma."""
+    stages = text.split(",")
+    for stage in stages:
+        if stage not in STAGES:
+            raise typer.BadParameter(f"no stage {stage!r}; there are {', '.join(STAGES)}")
+    return stages
 
 
 def language(out: Path, name: str, course: Course, begin: Path | None = None) -> None:
