@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
@@ -19,12 +20,13 @@ from marith.formula.nodes import (
     Unscaled,
     walk,
 )
-from marith.formula.parsing import MAX_LENGTH, is_expression, read
+from marith.formula.parsing import CALLS, MAX_LENGTH, is_expression, read
 from marith.formula.printing import locate
 from marith.formula.terms import Classifier, Prompted
 
 BARE = "M"
 MAX_NODES = 5_000
+_CALL = re.compile(rf"\s*({'|'.join(CALLS)})\s*\(")
 
 Terms: TypeAlias = "Mapping[str, str | Formula]"
 
@@ -104,9 +106,13 @@ def _meaning(name: str, value: str | Formula, known: set[str]) -> Formula:
     if not isinstance(value, str):
         raise FormulaError(f"term {name!r} is a system prompt, a term or a formula, not {value!r}")
     alone = value.strip() in known and value.strip() != name
-    if len(value) > MAX_LENGTH or not (alone or is_expression(value)):
+    if not _CALL.match(value) and (len(value) > MAX_LENGTH or not (alone or is_expression(value))):
         return Prompted(system=value)
-    formula = read(value)
+    try:
+        formula = read(value)
+    except FormulaError as error:
+        problem = f"in term {name!r}: {error.problem}"
+        raise FormulaError(problem, error.text, error.start, error.start + 1) from None
     stranger = next((n for n in _names(formula) if n not in known), None)
     if stranger is not None:
         raise FormulaError(

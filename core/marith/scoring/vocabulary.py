@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from marith.errors import ModelError
+from marith.errors import ModelError, RequestError
 
 _PARTIAL = "\ufffd"
 
@@ -65,7 +65,10 @@ class Vocabulary:
         `start` adds what the tokenizer puts around a text of its own (mostly a first token).
         """
         raw = self._literal if literal else self._raw
-        return list(raw.encode(text, add_special_tokens=start).ids)
+        try:
+            return list(raw.encode(text, add_special_tokens=start).ids)
+        except TypeError:  # half a surrogate pair: bytes that were no UTF-8
+            raise RequestError(f"this text is not Unicode: {text[:60]!r}") from None
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens → text, special tokens left out."""

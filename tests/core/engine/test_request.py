@@ -28,6 +28,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"formula": 'M + classifier("/no/where")'}, marith.ModelError, "/no/where"),
     ({"formula": 'M + ngram("/no/where.txt")'}, marith.ModelError, "/no/where.txt"),
     ({"prompt": "a " * 500}, marith.ContextOverflow, "500 tokens"),
+    ({"prompt": "a \ud800"}, marith.RequestError, "not Unicode"),
     ({"prompt": []}, marith.RequestError, "not []"),
     ({"prompt": [{"role": "user", "content": 5}]}, marith.RequestError, "not 5"),
     ({"prompt": [{"content": "a"}]}, marith.RequestError, "role"),

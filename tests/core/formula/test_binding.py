@@ -114,6 +114,12 @@ def test_an_unknown_name_is_quoted_with_the_known_ones() -> None:
     assert str(caught.value).endswith("\n  M + 2*nope\n        ^^^^")
 
 
+@pytest.mark.parametrize("text", ['classifier("m", label="civil"', "union(C, M", "prompted(3"])
+def test_a_call_that_is_broken_is_no_system_prompt(text: str) -> None:
+    with pytest.raises(FormulaError, match="in term 't'"):
+        resolve({"t": text})
+
+
 def test_an_unknown_name_inside_a_term_says_which_term() -> None:
     with pytest.raises(
         FormulaError, match="term 'a' is written as a formula, but 'nope' is unknown"
