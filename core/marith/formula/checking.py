@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from marith.errors import FormulaError
+from marith.formula.binding import bind
 from marith.formula.nodes import (
     LARGEST_FACTOR,
     Cut,
@@ -33,7 +34,7 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
     `terms` are bound. Raises FormulaError, the formula quoted with a caret under the fault.
     """
     _refuse_faults(formula, terms)
-    bound = bound_in(formula, terms)
+    bound = bind(formula, terms)
     _refuse_faults(bound, terms)  # what a named term holds may be at fault too
     weight = weight_of(formula, terms)
     if not has_weight(formula, terms):
@@ -140,13 +141,6 @@ def without_classifiers(formula: Formula) -> Formula | None:
     return formula
 
 
-def bound_in(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
-    """The formula with its names replaced."""
-    from marith.formula.binding import bind  # binding refuses unknown names by way of this room
-
-    return bind(formula, terms)
-
-
 def _problem(node: Formula, terms: Mapping[str, Formula]) -> str:
     """What is wrong with one node, or nothing."""
     match node:
@@ -166,13 +160,13 @@ def _problem(node: Formula, terms: Mapping[str, Formula]) -> str:
         case Supersede(draft, of):
             if not (has_weight(draft, terms) and has_weight(of, terms)):
                 return "a draft and what supersedes it need weight above zero"
-        case Unscaled(of) if not leaves(bound_in(of, terms)):
+        case Unscaled(of) if not leaves(bind(of, terms)):
             return "unscaled needs a term that is not multiplied by zero"
         case Cut(of, kind, _) if not has_weight(of, terms):
             return f"{kind} cuts a distribution, and this has no weight above zero"
         case Classifier(guide=Formula() as guide):
             check(guide, terms)
-            if any(isinstance(leaf, Classifier) for leaf in leaves(bound_in(guide, terms))):
+            if any(isinstance(leaf, Classifier) for leaf in leaves(bind(guide, terms))):
                 return "a guide has no classifier in it"
     return ""
 
