@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from marith.errors import (
+    Busy,
     ContextOverflow,
+    DeadlineExceeded,
     EngineClosed,
     FormulaError,
     MarithError,
@@ -48,10 +50,12 @@ _LATER = {
 }
 
 __all__ = [
+    "Busy",
     "Chunk",
     "Classifier",
     "Completion",
     "ContextOverflow",
+    "DeadlineExceeded",
     "Engine",
     "EngineClosed",
     "Formula",

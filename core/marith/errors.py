@@ -33,6 +33,14 @@ class EngineClosed(MarithError, RuntimeError):
     """The engine was closed before, or while, the request ran."""
 
 
+class Busy(MarithError, RuntimeError):
+    """More requests wait than the engine takes on."""
+
+
+class DeadlineExceeded(MarithError, TimeoutError):
+    """A request that was not finished within its own timeout."""
+
+
 _WINDOW = 72
 
 

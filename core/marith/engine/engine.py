@@ -13,7 +13,8 @@ from torch import Tensor
 
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
-from marith.engine.job import Generation, Judgement
+from marith.engine.job import Generation, Glance, Judgement
+from marith.engine.limits import Limits
 from marith.engine.request import Reader, Request
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Chunk, Completion, Ticket
@@ -27,10 +28,9 @@ from marith.scoring.scorer import Message
 from marith.scoring.shelf import Checkpoint, Placement
 from marith.scoring.templates import to_messages
 
-loading = threading.RLock()  # the shelf, the panels and their readings are used in turns
-_shared: dict[tuple[str, Placement, int], Engine] = {}
-
-MAX_LANES = 64
+loading = threading.RLock()  # checkpoints come off the shelf in turns
+_shared: dict[tuple[str, Placement, Limits], Engine] = {}
+_DEFAULT = Limits()
 
 
 class Engine:
@@ -40,10 +40,10 @@ class Engine:
     all are lines over `submit`. A closed, cancelled or forgotten request frees its lanes.
     """
 
-    def __init__(self, base: Checkpoint, max_lanes: int = MAX_LANES) -> None:
+    def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
-            self._panel = Panel(base)
-        self._scheduler = Scheduler(max_lanes)
+            self._panel = Panel(base, limits.cache_bytes)
+        self._scheduler = Scheduler(limits)
         self._closing = weakref.finalize(self, self._scheduler.close)
 
     @classmethod
@@ -54,23 +54,27 @@ class Engine:
         tokenizer: Any = None,
         device: str | None = None,
         dtype: str | None = None,
-        max_lanes: int = MAX_LANES,
+        max_lanes: int = _DEFAULT.max_lanes,
+        max_queue: int = _DEFAULT.max_queue,
+        cache_bytes: int = _DEFAULT.cache_bytes,
         context_length: int | None = None,
         revision: str | None = None,
     ) -> Engine:
         """An engine over "pocket", a directory, a hub id, or a loaded model with `tokenizer`.
 
-        `device` and `dtype` default to what the machine has; `context_length` is in tokens.
-        Weights are safetensors and no code of a checkpoint is run. Raises ModelError.
+        `device` and `dtype` default to what the machine has; `context_length` is in tokens; for
+        `max_lanes`, `max_queue` and `cache_bytes` see `Limits`. Weights are safetensors and no
+        code of a checkpoint is run; a loaded model speaks with the weights it has now. Raises
+        ModelError.
         """
-        _check_lanes(max_lanes)
+        limits = Limits(max_lanes, max_queue, cache_bytes)
         placement = Placement(device, dtype, revision, context_length)
         with loading:
             if isinstance(model, str):
                 if tokenizer is not None:
                     raise ModelError(f"{model!r} brings its own tokenizer")
-                return cls(shelf.language_model(model, placement), max_lanes)
-            return cls(shelf.from_loaded(model, tokenizer, placement), max_lanes)
+                return cls(shelf.language_model(model, placement), limits)
+            return cls(shelf.from_loaded(model, tokenizer, placement), limits)
 
     @classmethod
     def shared(
@@ -79,17 +83,19 @@ class Engine:
         *,
         device: str | None = None,
         dtype: str | None = None,
-        max_lanes: int = MAX_LANES,
+        max_lanes: int = _DEFAULT.max_lanes,
+        max_queue: int = _DEFAULT.max_queue,
+        cache_bytes: int = _DEFAULT.cache_bytes,
         context_length: int | None = None,
         revision: str | None = None,
     ) -> Engine:
         """The process's one engine for these options, loaded when first asked for."""
-        _check_lanes(max_lanes)
+        limits = Limits(max_lanes, max_queue, cache_bytes)
         placement = Placement(device, dtype, revision, context_length)
         with loading:
-            key = shelf.locate(model), placement, max_lanes
+            key = shelf.locate(model), placement, limits
             if key not in _shared or _shared[key].closed:
-                _shared[key] = cls(shelf.language_model(model, placement), max_lanes)
+                _shared[key] = cls(shelf.language_model(model, placement), limits)
             return _shared[key]
 
     @property
@@ -108,7 +114,10 @@ class Engine:
         return not self._closing.alive
 
     def submit(self, request: Request) -> Ticket:
-        """Start a request. Raises FormulaError, RequestError or ModelError for a bad one."""
+        """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.
+
+        Raises Busy where as many requests as the engine takes on wait already.
+        """
         ticket = Ticket(keeper=self)
         reader = self._open(request.prompt, request.formula, request.terms)
         self._scheduler.add(Generation(request, reader, self._panel.vocabulary, ticket))
@@ -122,9 +131,12 @@ class Engine:
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
+        timeout: float | None = None,
     ) -> Completion:
         """The whole text, once it is finished."""
-        return self.submit(Request(prompt, formula, terms, sampling, stop, speculation)).result()
+        return self.submit(
+            Request(prompt, formula, terms, sampling, stop, speculation, timeout)
+        ).result()
 
     def stream(
         self,
@@ -134,9 +146,12 @@ class Engine:
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
+        timeout: float | None = None,
     ) -> Iterator[Chunk]:
         """The text as it comes."""
-        return iter(self.submit(Request(prompt, formula, terms, sampling, stop, speculation)))
+        return iter(
+            self.submit(Request(prompt, formula, terms, sampling, stop, speculation, timeout))
+        )
 
     async def agenerate(
         self,
@@ -146,9 +161,10 @@ class Engine:
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
+        timeout: float | None = None,
     ) -> Completion:
         """The whole text, without holding up the event loop."""
-        request = Request(prompt, formula, terms, sampling, stop, speculation)
+        request = Request(prompt, formula, terms, sampling, stop, speculation, timeout)
         return await (await asyncio.to_thread(self.submit, request))
 
     async def astream(
@@ -159,9 +175,10 @@ class Engine:
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Literal["auto"] | None = "auto",
+        timeout: float | None = None,
     ) -> AsyncIterator[Chunk]:
         """The text as it comes, without holding up the event loop."""
-        request = Request(prompt, formula, terms, sampling, stop, speculation)
+        request = Request(prompt, formula, terms, sampling, stop, speculation, timeout)
         ticket = await asyncio.to_thread(self.submit, request)
         async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
@@ -175,8 +192,10 @@ class Engine:
         continuation: str | Sequence[int] = (),
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
-        _, logprobs = self._judge(prompt, continuation, formula, terms)
-        return logprobs[-1].clone()
+        reader, tokens = self._open_at(prompt, formula, terms, continuation)
+        glance = Glance(reader, tokens)
+        self._scheduler.add(glance)
+        return glance.answer.result()
 
     def score(
         self,
@@ -186,8 +205,11 @@ class Engine:
         terms: Terms | None = None,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
-        tokens, logprobs = self._judge(prompt, continuation, formula, terms)
-        return [float(row[token]) for row, token in zip(logprobs, tokens, strict=False)]
+        reader, tokens = self._open_at(prompt, formula, terms, continuation)
+        judgement = Judgement(reader, tokens)
+        if tokens:
+            self._scheduler.add(judgement)
+        return judgement.answer.result()
 
     def encode(self, text: str) -> list[int]:
         """A text as tokens of the base model's vocabulary; names of special tokens are letters."""
@@ -219,16 +241,16 @@ class Engine:
     ) -> Reader:
         if self.closed:
             raise EngineClosed("the engine is closed")
-        with loading:
-            return Reader.open(prompt, formula, terms, self._panel)
+        return Reader.open(prompt, formula, terms, self._panel, loading)
 
-    def _judge(
+    def _open_at(
         self,
         prompt: str | Sequence[Message],
-        continuation: str | Sequence[int],
         formula: str | Formula,
         terms: Terms | None,
-    ) -> tuple[list[int], Tensor]:
+        continuation: str | Sequence[int],
+    ) -> tuple[Reader, list[int]]:
+        """A reader, and the tokens of a continuation that it has room for."""
         reader = self._open(prompt, formula, terms)
         vocabulary = self._panel.vocabulary
         given = vocabulary.encode(continuation) if isinstance(continuation, str) else continuation
@@ -240,11 +262,4 @@ class Engine:
             raise RequestError(
                 f"the continuation has {len(tokens)} tokens; there is room for {reader.room}"
             )
-        judgement = Judgement(reader, tokens)
-        self._scheduler.add(judgement)
-        return tokens, judgement.answer.result()
-
-
-def _check_lanes(max_lanes: int) -> None:
-    if isinstance(max_lanes, bool) or not isinstance(max_lanes, int) or max_lanes < 1:
-        raise RequestError(f"max_lanes is a whole number from 1, not {max_lanes!r}")
+        return reader, tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Hashable, Sequence
@@ -9,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from marith.decoding.sampling import draw, generator, warp
@@ -18,20 +20,37 @@ from marith.engine.ticket import Chunk, Completion, FinishReason, Stats, Ticket,
 from marith.formula.terms import Term
 from marith.scoring.vocabulary import TextStream, Vocabulary
 
+PIECE = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one step cost one job: passes it took part in, terms asked, prompt tokens at hand."""
+    """What one answer cost one job: passes it took part in, terms asked, candidates judged.
+
+    `cached` counts the prompt tokens that were at hand in every lane, `cached_by_all` the sum.
+    """
 
     passes: int
     calls: int
+    judged: int
     cached: int
+    cached_by_all: int
 
 
 class Job(Protocol):
     """Something that asks for composed log-probabilities until it is done."""
 
     reader: Reader
+
+    @property
+    def timeout(self) -> float:
+        """How many seconds after its start an answer comes too late."""
+        ...
+
+    @property
+    def started(self) -> float:
+        """When it was asked for, by `time.monotonic`."""
+        ...
 
     @property
     def abandoned(self) -> bool:
@@ -82,9 +101,10 @@ class Generation:
         self._tokens: list[int] = []
         self._text: list[str] = []
         self._untold: list[int] = []
-        self._passes = self._calls = 0
-        self._cached: int | None = None
-        self._started = time.perf_counter()
+        self._passes = self._calls = self._judged = 0
+        self._first: Cost | None = None
+        self.started = time.monotonic()
+        self.timeout = math.inf if request.timeout is None else request.timeout
 
     @property
     def abandoned(self) -> bool:
@@ -97,7 +117,8 @@ class Generation:
     def hear(self, logprobs: Tensor, cost: Cost) -> None:
         self._passes += cost.passes
         self._calls += cost.calls
-        self._cached = cost.cached if self._cached is None else self._cached
+        self._judged += cost.judged
+        self._first = self._first or cost
         token = draw(warp(logprobs, self._sampling, self._tokens)[-1], self._source)
         if token in self._ends:
             self._tell(self._gate.feed(self._stream.flush()) + self._gate.flush(), "stop")
@@ -132,14 +153,26 @@ class Generation:
 
     def _completion(self, reason: FinishReason) -> Completion:
         prompt, made = self.reader.prompt_tokens, len(self._tokens)
-        usage = Usage(prompt, made, min(self._cached or 0, prompt))
-        seconds = time.perf_counter() - self._started
-        stats = Stats(made, self._passes, self._calls, seconds)
+        first = self._first
+        assert first is not None, "a text ends when its job has heard something"
+        usage = Usage(prompt, made, min(first.cached, prompt))
+        stats = Stats(
+            tokens=made,
+            passes=self._passes,
+            calls=self._calls,
+            seconds=time.monotonic() - self.started,
+            judgements=self._judged,
+            cached=first.cached_by_all,
+        )
         return Completion("".join(self._text), self._tokens, reason, usage, stats)
 
 
-class Judgement:
-    """Log-probabilities of a given continuation: one question, one answer [count, vocab]."""
+class Glance:
+    """The distribution after a given continuation: one question, one answer [vocab]."""
+
+    abandoned = False
+    timeout = math.inf
+    started = 0.0
 
     def __init__(self, reader: Reader, continuation: Sequence[int]) -> None:
         self.reader = reader
@@ -147,18 +180,53 @@ class Judgement:
         self._continuation = continuation
 
     @property
-    def abandoned(self) -> bool:
-        return False
+    def done(self) -> bool:
+        return self.answer.done()
+
+    def asks(self) -> tuple[Sequence[int], int]:
+        return self._continuation, 1
+
+    def hear(self, logprobs: Tensor, cost: Cost) -> None:
+        self.answer.set_result(logprobs[-1].clone())
+
+    def fail(self, error: BaseException) -> None:
+        self.answer.set_exception(error)
+
+
+class Judgement:
+    """The log-probability of each token of a continuation, asked for a piece at a time.
+
+    A long text neither holds up the others nor has all its distributions in memory at once.
+    """
+
+    abandoned = False
+    timeout = math.inf
+    started = 0.0
+
+    def __init__(self, reader: Reader, continuation: Sequence[int]) -> None:
+        self.reader = reader
+        self.answer: Future[list[float]] = Future()
+        self._continuation = continuation
+        self._judged: list[float] = []
+        if not continuation:
+            self.answer.set_result([])
 
     @property
     def done(self) -> bool:
         return self.answer.done()
 
     def asks(self) -> tuple[Sequence[int], int]:
-        return self._continuation, len(self._continuation) + 1
+        known, length = len(self._judged), len(self._continuation)
+        end = min(length, known + PIECE)
+        return self._continuation[: end - 1], end - known
 
     def hear(self, logprobs: Tensor, cost: Cost) -> None:
-        self.answer.set_result(logprobs)
+        known = len(self._judged)
+        tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
+        at = tokens[:, None].to(logprobs.device)
+        self._judged += logprobs.gather(1, at)[:, 0].tolist()
+        if len(self._judged) == len(self._continuation):
+            self.answer.set_result(self._judged)
 
     def fail(self, error: BaseException) -> None:
         self.answer.set_exception(error)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,7 +23,11 @@ from marith.scoring.templates import to_messages
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt, the formula that answers it, and how its tokens are drawn and stopped."""
+    """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
+
+    After `timeout` seconds, waiting included, an unfinished request is given up and its caller
+    gets DeadlineExceeded.
+    """
 
     prompt: str | Sequence[Message]
     formula: str | Formula = BARE
@@ -29,6 +35,7 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
     speculation: Literal["auto"] | None = "auto"
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (("sampling", Sampling), ("stop", Stop)):
@@ -37,6 +44,10 @@ class Request:
                 raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
         if self.speculation not in (None, "auto"):
             raise RequestError(f"speculation is None or 'auto', not {self.speculation!r}")
+        if self.timeout is not None:
+            number = isinstance(self.timeout, (int, float)) and not isinstance(self.timeout, bool)
+            if not number or not 0 < self.timeout < math.inf:
+                raise RequestError(f"timeout is a number of seconds, not {self.timeout!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +67,21 @@ class Reader:
         formula: str | Formula,
         terms: Terms | None,
         panel: Panel,
+        loading: AbstractContextManager[object],
     ) -> Reader:
         """Check, bind and read. Everything that can be wrong with a request is said here.
 
-        `room` is how many tokens the shortest context still holds.
+        Checkpoints that no term has named before are loaded in turns, under `loading`. `room` is
+        how many tokens the shortest context still holds.
         """
         messages = to_messages(prompt)
         known = resolve(terms)
         asked = parse(formula)
         check(asked, known)
         plan = Plan.of(bind(asked, known))
-        scorers = {term: panel.scorer_of(term) for term in plan.terms}
+        known_by_all = all(panel.has(term) for term in plan.terms)
+        with nullcontext() if known_by_all else loading:
+            scorers = {term: panel.scorer_of(term) for term in plan.terms}
         readings = {term: scorers[term].read(term, messages) for term in plan.terms}
         lengths = [
             (scorers[term].context_length, len(reading))  # type: ignore[attr-defined]

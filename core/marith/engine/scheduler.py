@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 
 from marith.engine.job import Job, lane_of
-from marith.engine.step import take_step
-from marith.errors import EngineClosed, RequestError
+from marith.engine.limits import Limits
+from marith.engine.step import Turn, take_step
+from marith.errors import Busy, DeadlineExceeded, EngineClosed, RequestError
 
 
 class Scheduler:
     """Runs jobs from any thread or task on one thread of its own, first come, first served.
 
-    At most `max_lanes` lanes of language models are in flight; a job waits until its own fit.
+    A job waits until its own lanes fit, and none overtakes it: none starves.
     """
 
-    def __init__(self, max_lanes: int) -> None:
-        self.max_lanes = max_lanes
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self.steps = 0
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
-        self._active: list[Job] = []
+        self._active: list[Turn] = []
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="marith-engine", daemon=True)
         self._thread.start()
 
     def add(self, job: Job) -> None:
-        """Queue a job. Raises at once if it could never run."""
-        lanes = job.reader.plan.lanes
-        if lanes > self.max_lanes:
-            raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {self.max_lanes}")
+        """Queue a job. Raises at once if it could never run, or if too many wait."""
+        lanes, most = job.reader.plan.lanes, self.limits.max_lanes
+        if lanes > most:
+            raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
         with self._changed:
             if self._closed:
                 raise EngineClosed("the engine is closed")
+            promised = self.lanes + _lanes(self._waiting)
+            if promised + lanes > most and len(self._waiting) >= self.limits.max_queue:
+                raise Busy(f"{len(self._waiting)} requests wait already; max_queue allows no more")
             self._waiting.append(job)
             self._changed.notify()
 
     @property
     def lanes(self) -> int:
         """How many lanes are in flight."""
-        return sum(job.reader.plan.lanes for job in self._active)
+        return _lanes(turn.job for turn in self._active)
 
     @property
     def idle(self) -> bool:
@@ -64,7 +70,7 @@ class Scheduler:
                 self._sweep()
         finally:
             self._closed = True  # also if the loop itself is at fault: nobody waits in vain
-            for job in [*self._active, *self._waiting]:
+            for job in [*(turn.job for turn in self._active), *self._waiting]:
                 with suppress(Exception):
                     job.fail(EngineClosed("the engine was closed while the request ran"))
                     _release(job)
@@ -74,10 +80,9 @@ class Scheduler:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting or self._active)
             while self._waiting and not self._closed:
-                fits = self.lanes + self._waiting[0].reader.plan.lanes <= self.max_lanes
-                if not fits:
+                if self.lanes + self._waiting[0].reader.plan.lanes > self.limits.max_lanes:
                     break
-                self._active.append(self._waiting.popleft())
+                self._active.append(Turn(self._waiting.popleft()))
             return not self._closed
 
     def _step(self) -> None:
@@ -88,24 +93,34 @@ class Scheduler:
         try:
             take_step(self._active)
         except Exception:  # someone's fault: ask one by one whose, and harm no other
-            for job in self._active:
-                if not job.done:
-                    self._step_alone(job)
+            for turn in self._active:
+                if not turn.job.done:
+                    self._step_alone(turn)
 
-    def _step_alone(self, job: Job) -> None:
+    def _step_alone(self, turn: Turn) -> None:
         try:
-            take_step([job])
+            take_step([turn])
         except Exception as error:
-            job.fail(error)
+            turn.job.fail(error)
 
     def _sweep(self) -> None:
-        """Let go of what is done or given up, and of its lanes."""
-        gone = [job for job in self._active if job.done or job.abandoned]
-        if gone:
-            with self._changed:
-                self._active = [job for job in self._active if job not in gone]
-            for job in gone:
-                _release(job)
+        """Let go of what is done, too late or given up, and of its lanes."""
+        now = time.monotonic()
+        with self._changed:
+            jobs = [*(turn.job for turn in self._active), *self._waiting]
+            for job in jobs:
+                if not job.done and now - job.started > job.timeout:
+                    job.fail(DeadlineExceeded(f"no completion within {job.timeout} seconds"))
+            gone = [job for job in jobs if job.done or job.abandoned]
+            if gone:
+                self._active = [turn for turn in self._active if turn.job not in gone]
+                self._waiting = deque(job for job in self._waiting if job not in gone)
+        for job in gone:
+            _release(job)
+
+
+def _lanes(jobs: Iterable[Job]) -> int:
+    return sum(job.reader.plan.lanes for job in jobs)
 
 
 def _release(job: Job) -> None:

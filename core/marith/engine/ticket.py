@@ -47,8 +47,9 @@ class Stats:
     """What a completion cost.
 
     `passes` counts forward passes; `calls` counts evaluations of terms as the paper does, several
-    positions at once being one call. `drafted` and `accepted` count tokens proposed before every
-    term had spoken.
+    positions at once being one call; `judgements` counts the candidates that classifiers judged.
+    `cached` counts prompt tokens over all lanes whose keys and values were at hand. `drafted` and
+    `accepted` count tokens proposed before every term had spoken.
     """
 
     tokens: int
@@ -57,6 +58,8 @@ class Stats:
     seconds: float
     drafted: int = 0
     accepted: int = 0
+    judgements: int = 0
+    cached: int = 0
 
     @property
     def passes_per_token(self) -> float:
@@ -67,6 +70,11 @@ class Stats:
     def calls_per_token(self) -> float:
         """Evaluations of terms for one token of text."""
         return self.calls / max(1, self.tokens)
+
+    @property
+    def judgements_per_token(self) -> float:
+        """Candidates that classifiers judged for one token of text."""
+        return self.judgements / max(1, self.tokens)
 
     @property
     def acceptance(self) -> float | None:

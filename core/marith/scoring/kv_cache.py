@@ -1,12 +1,13 @@
-"""Keys and values by lane: rows of different lengths side by side, rolled back at no cost.
+"""Keys and values by row: texts of different lengths side by side, rolled back at no cost.
 
-Rows are preallocated and grow by doubling. A pass writes each row's new keys and values at the
-row's own positions, and reads the first `seen` of them under an explicit mask; lowering a row's
-length is a rollback, since the next write lies over what was there.
+A pass writes each row's new keys and values at the row's own positions, and reads the first
+`seen` of them under an explicit mask; lowering a row's length is a rollback, since the next write
+lies over what was there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,37 +21,57 @@ class KVCache(Cache):
     def __init__(self, layers: int) -> None:
         self.rows = 0
         self.capacity = 0
-        self._index_now: slice | Tensor = slice(0)
-        self._rows_now = torch.zeros(0, dtype=torch.long)
-        self._slots_now = torch.zeros(0, 0, dtype=torch.long)
-        self._seen_now = 0
+        self._view: slice | Tensor = slice(0)
+        self._rows = torch.zeros(0, 1, dtype=torch.long)
+        self._slots = torch.zeros(0, 0, dtype=torch.long)
+        self._seen = 0
         self._ragged = [_RaggedLayer(self) for _ in range(layers)]
         super().__init__(layers=list(self._ragged))
-
-    def reserve(self, rows: int, capacity: int) -> None:
-        """Make room for at least so many rows and positions; what is kept stays."""
-        if rows <= self.rows and capacity <= self.capacity:
-            return
-        if rows > self.rows:
-            rows = max(rows, min(2 * self.rows, self.rows + 16))
-        if capacity > self.capacity:
-            capacity = max(capacity, 2 * self.capacity, 128)
-        rows, capacity = max(rows, self.rows), max(capacity, self.capacity)
-        grown = [layer.grown(rows, capacity) for layer in self._ragged]  # all, or none if it fails
-        self.rows, self.capacity = rows, capacity
-        for layer, (keys, values) in zip(self._ragged, grown, strict=True):
-            layer.keys, layer.values = keys, values
-
-    def aim(self, rows: Tensor, slots: Tensor, seen: int) -> None:
-        """Where the next pass writes: row numbers [rows], slots [rows, count]; what it reads."""
-        self._rows_now, self._slots_now, self._seen_now = rows, slots, seen
-        in_order = torch.equal(rows, torch.arange(len(rows), device=rows.device))
-        self._index_now = slice(0, len(rows)) if in_order else rows  # a slice needs no copy
 
     @property
     def padding_slot(self) -> int:
         """Where padding is written, out of sight of every row."""
         return self.capacity
+
+    def bytes_of(self, rows: int, capacity: int) -> int:
+        """What a cache of this shape weighs; 0 before the first pass."""
+        return rows * (capacity + 1) * sum(layer.bytes_per_slot for layer in self._ragged)
+
+    def resize(self, rows: int, capacity: int) -> None:
+        """Exactly so many rows and positions; what was in them, and still fits, stays."""
+        if (rows, capacity) == (self.rows, self.capacity):
+            return
+        for layer in self._ragged:  # one by one: never two whole caches at a time
+            layer.resize(rows, capacity)
+        self.rows, self.capacity = rows, capacity
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """The first `length` positions of one row into another."""
+        if length == 0:
+            return
+        for layer in self._ragged:
+            for kept in layer.kept():
+                kept[target, :, :length] = kept[source, :, :length]
+
+    def swap(self, a: int, b: int, length: int) -> None:
+        """Exchange the first `length` positions of two rows."""
+        if length == 0:
+            return
+        for layer in self._ragged:
+            for kept in layer.kept():
+                aside = kept[a, :, :length].clone()
+                kept[a, :, :length] = kept[b, :, :length]
+                kept[b, :, :length] = aside
+
+    def aim(self, rows: Sequence[int], slots: Tensor, seen: int) -> None:
+        """Where the next pass writes: rows in ascending order, slots [rows, count]; what it reads.
+
+        Rows side by side are read as a view; others are copied out.
+        """
+        index = torch.tensor(rows, device=slots.device)
+        beside = rows[-1] - rows[0] == len(rows) - 1
+        self._view = slice(rows[0], rows[-1] + 1) if beside else index
+        self._rows, self._slots, self._seen = index[:, None], slots, seen
 
 
 class _RaggedLayer(CacheLayerMixin):
@@ -69,11 +90,19 @@ class _RaggedLayer(CacheLayerMixin):
         self.values = _empty(value_states, rows, capacity)
         self.is_initialized = True
 
-    def grown(self, rows: int, capacity: int) -> tuple[Tensor, Tensor]:
-        """Larger keys and values with what is kept; the layer itself stays as it is."""
-        if not self.is_initialized:
-            return torch.empty(0), torch.empty(0)
-        return _grown(self.keys, rows, capacity), _grown(self.values, rows, capacity)
+    @property
+    def bytes_per_slot(self) -> int:
+        """What one position of one row weighs here."""
+        return sum(kept.shape[1] * kept.shape[3] * kept.element_size() for kept in self.kept())
+
+    def kept(self) -> tuple[Tensor, ...]:
+        """Keys and values, once there are any."""
+        return (self.keys, self.values) if self.is_initialized else ()
+
+    def resize(self, rows: int, capacity: int) -> None:
+        if self.is_initialized:
+            self.keys = _resized(self.keys, rows, capacity)
+            self.values = _resized(self.values, rows, capacity)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -81,17 +110,15 @@ class _RaggedLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         owner = self.owner
-        rows, slots, seen = owner._rows_now, owner._slots_now, owner._seen_now
-        self.keys[rows[:, None], :, slots] = key_states.transpose(1, 2)
-        self.values[rows[:, None], :, slots] = value_states.transpose(1, 2)
-        index = owner._index_now
-        return self.keys[index, :, :seen], self.values[index, :, :seen]
+        self.keys[owner._rows, :, owner._slots] = key_states.transpose(1, 2)
+        self.values[owner._rows, :, owner._slots] = value_states.transpose(1, 2)
+        return self.keys[owner._view, :, : owner._seen], self.values[owner._view, :, : owner._seen]
 
     def get_seq_length(self) -> int:
-        return self.owner._seen_now
+        return self.owner._seen
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.owner._seen_now, 0
+        return self.owner._seen, 0
 
     def get_max_length(self) -> int:
         return self.owner.capacity
@@ -108,7 +135,8 @@ def _empty(like: Tensor, rows: int, capacity: int) -> Tensor:
     return like.new_zeros(rows, heads, capacity + 1, dim)
 
 
-def _grown(kept: Tensor, rows: int, capacity: int) -> Tensor:
-    grown = _empty(kept, rows, capacity)
-    grown[: kept.shape[0], :, : kept.shape[2] - 1] = kept[:, :, :-1]
-    return grown
+def _resized(kept: Tensor, rows: int, capacity: int) -> Tensor:
+    resized = _empty(kept, rows, capacity)
+    rows, slots = min(rows, kept.shape[0]), min(capacity, kept.shape[2] - 1)
+    resized[:rows, :, :slots] = kept[:rows, :, :slots]
+    return resized

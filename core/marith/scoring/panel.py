@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from marith.errors import FormulaError
 from marith.formula.terms import Classifier, NGram, Prompted, Term, Uniform
 from marith.scoring import shelf
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.ngram import NGramScorer, UniformScorer
 from marith.scoring.prompted import PromptedScorer
+from marith.scoring.runner import CACHE_BYTES
 from marith.scoring.scorer import Scorer
 from marith.scoring.shelf import Checkpoint, Placement
+
+_Seat: TypeAlias = "tuple[type[Term], str | None]"
 
 
 class Panel:
     """The scorers of one engine. Grows as terms name further checkpoints, each loaded once.
 
-    Changes state, and is asked by one thread at a time.
+    Changes state: a scorer that it does not have yet is asked for by one thread at a time.
     """
 
-    def __init__(self, base: Checkpoint) -> None:
-        self.base = PromptedScorer(base)
+    def __init__(self, base: Checkpoint, cache_bytes: int = CACHE_BYTES) -> None:
+        self.base = PromptedScorer(base, cache_bytes)
+        self.cache_bytes = cache_bytes
         self.vocabulary = base.vocabulary
         self.device = base.model.device
         dtype = str(base.model.dtype)  # other checkpoints stand where the base stands
         self.placement = Placement(device=str(self.device), dtype=dtype)
-        self._others: dict[str, Scorer] = {}
+        self._seats: dict[_Seat, Scorer] = {_seat(Prompted()): self.base}
+
+    def has(self, term: Term) -> bool:
+        """Whether the term's scorer is here already."""
+        return _seat(term) in self._seats
 
     def scorer_of(self, term: Term) -> Scorer:
         """The scorer that answers for a term; loads its checkpoint if need be.
@@ -32,26 +42,28 @@ class Panel:
         Raises ModelError for a checkpoint that cannot be had, FormulaError for one whose
         vocabulary differs from the base model's.
         """
-        match term:
-            case Prompted(model=None):
-                return self.base
-            case Prompted(model=str(name)):
-                return self._others.get(f"model {name}") or self._add_model(term, name)
-            case Classifier(model=name):
-                return self._others.get(f"classifier {name}") or self._add_classifier(name)
-            case NGram():
-                return self._others.setdefault("ngram", NGramScorer(self.vocabulary, self.device))
-            case Uniform():
-                return self._others.setdefault(
-                    "uniform", UniformScorer(self.vocabulary, self.device)
-                )
-        raise TypeError(f"nobody speaks for {type(term).__name__}")
+        seat = _seat(term)
+        if seat not in self._seats:
+            self._seats[seat] = self._seated(term)
+        return self._seats[seat]
 
     def scorers(self) -> list[Scorer]:
-        """Every scorer in use."""
-        return [self.base, *self._others.values()]
+        """Every scorer in use, once."""
+        return list(dict.fromkeys(self._seats.values()))
 
-    def _add_model(self, term: Prompted, name: str) -> Scorer:
+    def _seated(self, term: Term) -> Scorer:
+        match term:
+            case Prompted(model=str(name)):
+                return self._speaker(term, name)
+            case Classifier(model=name):
+                return ClassifierScorer(shelf.classifier(name, self.placement), self.vocabulary)
+            case NGram():
+                return NGramScorer(self.vocabulary, self.device)
+            case Uniform():
+                return UniformScorer(self.vocabulary, self.device)
+        raise TypeError(f"nobody speaks for {type(term).__name__}")
+
+    def _speaker(self, term: Prompted, name: str) -> Scorer:
         checkpoint = shelf.language_model(name, self.placement)
         if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
             raise FormulaError(
@@ -61,10 +73,10 @@ class Panel:
             )
         if checkpoint.model is self.base.checkpoint.model:
             return self.base
-        scorer = self._others[f"model {name}"] = PromptedScorer(checkpoint)
-        return scorer
+        return PromptedScorer(checkpoint, self.cache_bytes)
 
-    def _add_classifier(self, name: str) -> Scorer:
-        checkpoint = shelf.classifier(name, self.placement)
-        scorer = self._others[f"classifier {name}"] = ClassifierScorer(checkpoint, self.vocabulary)
-        return scorer
+
+def _seat(term: Term) -> _Seat:
+    """One seat for each set of weights, and one for each kind of counting."""
+    name = term.model if isinstance(term, (Prompted, Classifier)) else None
+    return type(term), name

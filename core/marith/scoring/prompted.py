@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.terms import Prompted
-from marith.scoring.runner import Asked, ModelRunner
+from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
 from marith.scoring.scorer import Message, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_tokens
@@ -15,11 +15,13 @@ from marith.scoring.templates import to_tokens
 class PromptedScorer:
     """Every prompted term of one checkpoint: one pass for one set of weights."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, cache_bytes: int = CACHE_BYTES) -> None:
         self.checkpoint = checkpoint
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
-        self.runner = ModelRunner(checkpoint.model, self.vocabulary.size, self.context_length)
+        self.runner = ModelRunner(
+            checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
+        )
 
     def read(self, term: Prompted, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more."""
@@ -37,17 +39,23 @@ class PromptedScorer:
         """How many tokens the prompt has as the term reads it, whether they fit or not."""
         return len(to_tokens(term, messages, self.vocabulary))
 
-    def score(self, spans: Sequence[Span]) -> list[Scored]:
+    def score(self, spans: Sequence[Span]) -> list[Scored | None]:
         """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible."""
         asked = [
             Asked(span.lane, [*map(int, span.reading), *span.continuation], span.count)
             for span in spans
         ]
         return [
-            Scored(answer.logprobs, frozenset(answer.passes), min(answer.cached, len(span.reading)))
+            None if answer is None else _scored(answer, span)
             for answer, span in zip(self.runner.ask(asked), spans, strict=True)
         ]
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""
         self.runner.release(lane)
+
+
+def _scored(answer: Answer, span: Span) -> Scored:
+    """What is at hand counts up to the prompt's end: the continuation is no prompt."""
+    cached = min(answer.cached, len(span.reading))
+    return Scored(answer.logprobs, frozenset(answer.passes), cached)

@@ -12,10 +12,13 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache import KVCache
+from marith.scoring.lanes import TAIL, Lane, Lanes, common
 
-CHUNK = 256
+CHUNK = 256  # tokens of prompts that one call may read before those who wait are answered
+NEAR = 16  # so few missing tokens are computed at once, whoever else has a long way to go
+PIECE = 32  # less of a prompt is not worth a pass of its own
+CACHE_BYTES = 2**30
 _REFUSALS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, ModelError)
-IDLE_LANES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Asked:
     """The log-probabilities after the last `count` prefixes of `tokens`, for one lane."""
 
     lane: Hashable
-    tokens: Sequence[int]
+    tokens: list[int]
     count: int = 1
 
 
@@ -37,13 +40,23 @@ class Answer:
 
 
 @dataclass(slots=True)
-class _Lane:
-    """A row of the cache, and the tokens whose keys and values it holds."""
+class _Work:
+    """What one question still needs."""
 
-    row: int
-    owner: Hashable | None
-    tokens: list[int] = field(default_factory=list)
-    used: int = 0
+    asked: Asked
+    lane: Lane
+    answer: Answer
+    give: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many tokens the lane has yet to read."""
+        return len(self.asked.tokens) - len(self.lane.tokens)
+
+    @property
+    def reach(self) -> list[int]:
+        """What the lane will hold after the next pass."""
+        return self.asked.tokens[: len(self.lane.tokens) + self.give]
 
 
 class ModelRunner:
@@ -54,72 +67,103 @@ class ModelRunner:
     A model whose state cannot be addressed so is run `plain`: whole texts, one at a time.
     """
 
-    def __init__(self, model: Any, vocab: int, context_length: int) -> None:
+    def __init__(
+        self, model: Any, vocab: int, context_length: int, cache_bytes: int = CACHE_BYTES
+    ) -> None:
         self.model = model.eval()
         self.vocab = vocab
         self.passes = 0
-        self._clock = 0
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
-        self._lanes: list[_Lane] = []
+        self.lanes = Lanes(self._cache, cache_bytes)
+        self._unfinished: dict[Hashable, Answer] = {}
         self._additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
         reason = _why_plain(model, context_length) or self._why_inexact()
         self.plain = bool(reason)
         if reason:
             warnings.warn(f"this model runs without a cache, and so slower: {reason}", stacklevel=2)
-        self.passes, self._lanes = 0, []
+        self.passes = 0
 
     @torch.inference_mode()
-    def ask(self, questions: Sequence[Asked]) -> list[Answer]:
-        """Answer all questions in as few passes as their lengths allow."""
+    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+        """Answer what can be answered now, in as few passes as the lengths allow.
+
+        None where a long text is still being read: one call reads at most a chunk of such texts,
+        the first asked first, so that who waits for a single token waits for no more than that.
+        """
         if self.plain:
             return [self._whole(question) for question in questions]
-        lanes = self._take_lanes(questions)
-        answers = [Answer(torch.empty(0)) for _ in questions]
-        for question, lane, answer in zip(questions, lanes, answers, strict=True):
-            kept = min(_common(lane.tokens, question.tokens), len(question.tokens) - question.count)
-            del lane.tokens[kept:]
-            answer.cached = kept
-        work = list(zip(questions, lanes, answers, strict=True))
-        while work:
-            work = [w for w in work if len(w[1].tokens) < len(w[0].tokens)]
-            for group in _alike(work):
-                self._forward(group)
-        return answers
+        work = [self._begin(question) for question in questions]
+        self.lanes.make_room(max((len(question.tokens) for question in questions), default=0))
+        near = [item for item in work if item.missing <= NEAR]
+        self.lanes.settle([item.lane for item in near])
+        for item in near:
+            item.give = item.missing
+        for group in _alike([*near, *self._pieces([w for w in work if w.missing > NEAR])]):
+            self._forward(group)
+        return [self._end(item) for item in work]
 
     def release(self, owner: Hashable) -> None:
         """The lane is free for another, which may go on from what it holds."""
-        for lane in self._lanes:
-            if lane.owner == owner:
-                lane.owner = None
+        self.lanes.release(owner)
+        self._unfinished.pop(owner, None)
 
-    @property
-    def busy_lanes(self) -> int:
-        """How many lanes are held by someone."""
-        return sum(lane.owner is not None for lane in self._lanes)
+    def _begin(self, asked: Asked) -> _Work:
+        lane = self.lanes.take(asked.lane, None, asked.tokens)
+        del lane.tokens[max(0, len(asked.tokens) - asked.count) :]
+        answer = self._unfinished.pop(asked.lane, None)
+        return _Work(asked, lane, answer or Answer(torch.empty(0), cached=len(lane.tokens)))
 
-    def _forward(self, group: list[tuple[Asked, _Lane, Answer]]) -> None:
+    def _end(self, item: _Work) -> Answer | None:
+        if item.missing == 0:
+            return item.answer
+        self._unfinished[item.asked.lane] = item.answer
+        return None
+
+    def _pieces(self, far: list[_Work]) -> list[_Work]:
+        """What of the long texts is read now: a chunk together, the asked positions in one piece.
+
+        A lane first takes over what another has read, and waits for one that reads it just now.
+        """
+        left = CHUNK
+        chosen: list[_Work] = []
+        for item in far:
+            tokens, own = item.asked.tokens, item.lane.tokens
+            ahead = len(own) + TAIL
+            if any(common(other.reach, tokens) >= ahead for other in chosen):
+                continue
+            item.answer.cached += self.lanes.learn(item.lane, tokens[: -item.asked.count])
+            item.give = item.missing
+            if item.missing > max(left, item.asked.count if left == CHUNK else 0):
+                item.give = min(left, item.missing - item.asked.count)
+                if chosen and item.give < PIECE:
+                    item.give = 0
+                    break
+            left -= item.give
+            chosen.append(item)
+        return chosen
+
+    def _forward(self, group: list[_Work]) -> None:
         """One pass over the next tokens of each lane, aligned at their ends."""
-        given = [_missing(question, lane) for question, lane, _ in group]
-        width = max(map(len, given))
-        ends = max(len(n.tokens) + len(g) for (_, n, _), g in zip(group, given, strict=True))
-        rows = [lane.row for _, lane, _ in group]
-        self._cache.reserve(max(rows) + 1, ends)
-        ids = torch.zeros(len(group), width, dtype=torch.long)
-        slots = torch.full((len(group), width), self._cache.padding_slot)
-        places = torch.zeros(len(group), width, dtype=torch.long)
-        for i, ((_, lane, _), new) in enumerate(zip(group, given, strict=True)):
-            ids[i, width - len(new) :] = torch.tensor(new)
-            at = torch.arange(len(lane.tokens), len(lane.tokens) + len(new))
-            places[i, width - len(new) :] = slots[i, width - len(new) :] = at
-        count = max(question.count for question, _, _ in group)
-        logprobs = self._pass(torch.tensor(rows), ids, slots, places, ends, min(count, width))
-        for i, ((question, lane, answer), new) in enumerate(zip(group, given, strict=True)):
-            lane.tokens.extend(new)
-            answer.passes.add(self.passes)
-            answer.logprobs = logprobs[i, -question.count :]
+        width = max(item.give for item in group)
+        ends = max(len(item.reach) for item in group)
+        shape = len(group), width
+        ids, places = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+        slots = torch.full(shape, self._cache.padding_slot)
+        for i, item in enumerate(group):
+            start, own = len(item.lane.tokens), slice(width - item.give, width)
+            ids[i, own] = torch.tensor(item.reach[start:])
+            slots[i, own] = places[i, own] = torch.arange(start, len(item.reach))
+        count = min(width, max(item.asked.count for item in group))
+        rows = [item.lane.row for item in group]
+        logprobs = self._pass(rows, ids, slots, places, ends, count)
+        for i, item in enumerate(group):
+            item.lane.tokens = item.reach
+            item.give = 0
+            item.answer.passes.add(self.passes)
+            item.answer.logprobs = logprobs[i, -item.asked.count :]
 
     def _pass(
-        self, rows: Tensor, ids: Tensor, slots: Tensor, places: Tensor, seen: int, count: int
+        self, rows: list[int], ids: Tensor, slots: Tensor, places: Tensor, seen: int, count: int
     ) -> Tensor:
         """Log-probabilities [rows, count, vocab] of the last positions; all else [rows, width].
 
@@ -132,7 +176,7 @@ class ModelRunner:
             mask = torch.zeros(mask.shape, dtype=self.model.dtype, device=device).masked_fill(
                 ~mask, lowest
             )
-        self._cache.aim(rows.to(device), slots.to(device), seen)
+        self._cache.aim(rows, slots.to(device), seen)
         out = self.model(
             input_ids=ids.to(device),
             attention_mask=mask,
@@ -144,16 +188,13 @@ class ModelRunner:
         self.passes += 1
         logprobs = self._to_logprobs(out.logits[:, -count:])
         if bool(logprobs.isnan().any()):
-            self._forget()  # keys that are no numbers would reach whoever has the row next
+            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
             raise ModelError("the model computed what is not a number (NaN)")
         return logprobs
 
-    def _forget(self) -> None:
-        self._cache, self._lanes = KVCache(len(self._cache.layers)), []
-
     def _whole(self, question: Asked) -> Answer:
         """One pass over the whole text, nothing kept."""
-        ids = torch.tensor([list(question.tokens)], device=self.model.device)
+        ids = torch.tensor([question.tokens], device=self.model.device)
         logits = self.model(input_ids=ids, use_cache=False).logits
         self.passes += 1
         return Answer(self._to_logprobs(logits[0, -question.count :]), {self.passes})
@@ -162,48 +203,24 @@ class ModelRunner:
         """float32 before any arithmetic, whatever the model computes in."""
         return torch.log_softmax(logits[..., : self.vocab].float(), dim=-1)
 
-    def _take_lanes(self, questions: Sequence[Asked]) -> list[_Lane]:
-        self._clock += 1
-        held = {lane.owner: lane for lane in self._lanes if lane.owner is not None}
-        lanes = []
-        for question in questions:
-            lane = held.get(question.lane) or self._free_lane(question)
-            lane.owner, lane.used = question.lane, self._clock
-            lanes.append(lane)
-        return lanes
-
-    def _free_lane(self, question: Asked) -> _Lane:
-        """A lane to go on from, a new one while few lie idle, or else the longest unused."""
-        idle = [lane for lane in self._lanes if lane.owner is None]
-        best = max(idle, key=lambda n: (_common(n.tokens, question.tokens), -n.used), default=None)
-        if best:
-            shorter = min(len(best.tokens), len(question.tokens))
-            if 2 * _common(best.tokens, question.tokens) >= shorter:
-                return best
-        if len(idle) >= IDLE_LANES:
-            return min(idle, key=lambda lane: lane.used)
-        lane = _Lane(row=len(self._lanes), owner=None)
-        self._lanes.append(lane)
-        return lane
-
     def _why_inexact(self) -> str:
         """Compares the cached passes with the uncached model once, over ragged rows."""
         draw = torch.Generator().manual_seed(0)
         texts = torch.randint(0, self.vocab, (2, 9), generator=draw).tolist()
         tolerance = 1e-3 if self.model.dtype == torch.float32 else 0.5
+        last = [Asked(0, texts[0], 2), Asked(1, texts[1][:5], 2)]
         self.plain = False
         try:
             self.ask([Asked(0, texts[0][:5]), Asked(1, texts[1][:3])])
-            got = self.ask([Asked(0, texts[0], 2), Asked(1, texts[1][:5], 2)])
+            got = self.ask(last)
             with torch.inference_mode():
-                want = [self._whole(Asked(0, texts[0], 2)), self._whole(Asked(1, texts[1][:5], 2))]
+                want = [self._whole(question) for question in last]
         except _REFUSALS as error:
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
-            self._forget()
-        worst = max(
-            float((a.logprobs - b.logprobs).abs().max()) for a, b in zip(got, want, strict=True)
-        )
+            self.lanes.forget()
+        off = (a.logprobs - b.logprobs for a, b in zip(got, want, strict=True) if a is not None)
+        worst = max(float(difference.abs().max()) for difference in off)
         return "" if worst <= tolerance else f"cached and uncached passes differ by {worst:.2g}"
 
 
@@ -225,35 +242,12 @@ def _why_plain(model: Any, context_length: int) -> str:
     return f"its attention slides over {window} tokens" if windowed else ""
 
 
-def _common(kept: Sequence[int], asked: Sequence[int]) -> int:
-    """The length of the common prefix."""
-    if len(kept) <= len(asked) and list(asked[: len(kept)]) == kept:
-        return len(kept)
-    pairs = zip(kept, asked, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(kept), len(asked)))
-
-
-def _missing(question: Asked, lane: _Lane) -> list[int]:
-    """The tokens that the lane computes next: at most a chunk, the asked positions in one piece."""
-    start = len(lane.tokens)
-    left = len(question.tokens) - start
-    if left <= CHUNK + question.count:
-        return list(question.tokens[start:])
-    return list(question.tokens[start : start + CHUNK])
-
-
-def _alike(
-    work: list[tuple[Asked, _Lane, Answer]],
-) -> list[list[tuple[Asked, _Lane, Answer]]]:
+def _alike(work: list[_Work]) -> list[list[_Work]]:
     """Groups with about as much to compute each, so that little of a pass is padding."""
-
-    def missing(item: tuple[Asked, _Lane, Answer]) -> int:
-        return len(_missing(item[0], item[1]))
-
-    groups: list[list[tuple[Asked, _Lane, Answer]]] = []
-    for item in sorted(work, key=missing):
-        if groups and missing(item) <= 1.5 * missing(groups[-1][0]) + 4:
+    groups: list[list[_Work]] = []
+    for item in sorted(work, key=lambda item: item.give):
+        if groups and item.give <= 1.5 * groups[-1][0].give + 4:
             groups[-1].append(item)
         else:
             groups.append([item])
-    return [sorted(group, key=lambda item: item[1].row) for group in groups]
+    return [sorted(group, key=lambda item: item.lane.row) for group in groups]

@@ -21,7 +21,7 @@ class Span:
     The first asked position follows all but the last `count − 1` tokens of the continuation, the
     last follows the whole of it. `reading` is the prompt as the term reads it. `lane` says whose
     reading this is: a scorer may keep state under it, but never answers differently for it.
-    `candidates` [count, k] are the tokens that a classifier judges.
+    `candidates` are the tokens that a classifier judges, for each position its own.
     """
 
     term: Term
@@ -29,7 +29,7 @@ class Span:
     reading: Reading
     continuation: Sequence[int]
     count: int = 1
-    candidates: Tensor | None = None
+    candidates: Sequence[Sequence[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +37,28 @@ class Scored:
     """A span's log-probabilities [count, vocab], and what they cost.
 
     `passes` numbers the forward passes that the span took part in; `cached` counts the prompt's
-    tokens whose keys and values were at hand.
+    tokens whose keys and values were at hand; `judged` counts the candidates that were judged.
     """
 
     logprobs: Tensor
     passes: frozenset[int] = frozenset()
     cached: int = 0
+    judged: int = 0
 
 
 class Scorer(Protocol):
     """Log-probabilities of terms of one kind.
 
     A pure function of its spans: what was asked before changes the cost of an answer, never the
-    answer. A refused draft, a backtracking constraint and a second turn are the same call.
+    answer. A refused draft, a backtracking constraint and a second turn are the same call. A long
+    text may take several: None says that its lane is still reading, and to ask again.
     """
 
     def read(self, term: Any, messages: Sequence[Message]) -> Reading:
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
         ...
 
-    def score(self, spans: Sequence[Span]) -> list[Scored]:
+    def score(self, spans: Sequence[Span]) -> Sequence[Scored | None]:
         """One answer a span, in order."""
         ...
 

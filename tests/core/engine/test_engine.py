@@ -132,7 +132,7 @@ def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
         assert chunk.tokens
         break
     wait_until_idle(house.engine)
-    assert runner.busy_lanes == 0
+    assert runner.lanes.busy == 0
 
 
 async def test_a_cancelled_task_frees_its_lanes(house: House) -> None:
@@ -142,7 +142,7 @@ async def test_a_cancelled_task_frees_its_lanes(house: House) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.to_thread(wait_until_idle, house.engine)
-    assert house.engine._panel.base.runner.busy_lanes == 0
+    assert house.engine._panel.base.runner.lanes.busy == 0
 
 
 def test_lanes_in_flight_stay_within_bounds_and_late_requests_are_served(house: House) -> None:
