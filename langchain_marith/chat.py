@@ -22,7 +22,7 @@ import marith
 from langchain_marith.asking import (
     PROVIDER,
     Asked,
-    Timed,
+    Asking,
     acollect,
     apieces,
     collect,
@@ -30,7 +30,7 @@ from langchain_marith.asking import (
 )
 
 
-class ChatMarith(Timed, BaseChatModel):
+class ChatMarith(Asking, BaseChatModel):
     """A chat model that samples from a formula over language models.
 
     A cheap value: engines are shared by all models of one process. An unknown option
@@ -66,7 +66,7 @@ class ChatMarith(Timed, BaseChatModel):
     ) -> ChatResult:
         asked = self._asked(stop, kwargs)
         tickets = asked.submit([_to_dicts(messages)])
-        return _result(asked, collect(tickets, asked.deadline))
+        return _result(asked, collect(tickets))
 
     async def _agenerate(
         self,
@@ -77,7 +77,7 @@ class ChatMarith(Timed, BaseChatModel):
     ) -> ChatResult:
         asked = self._asked(stop, kwargs)
         tickets = await asked.asubmit([_to_dicts(messages)])
-        return _result(asked, await acollect(tickets, asked.deadline))
+        return _result(asked, await acollect(tickets))
 
     def _stream(
         self,
@@ -88,7 +88,7 @@ class ChatMarith(Timed, BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         asked = self._asked(stop, kwargs)
         (ticket,) = asked.submit([_to_dicts(messages)])
-        for text, completion in pieces(ticket, asked.deadline):
+        for text, completion in pieces(ticket):
             chunk = _chunk(asked, text, completion)
             if run_manager:
                 run_manager.on_llm_new_token(text, chunk=chunk)
@@ -103,7 +103,7 @@ class ChatMarith(Timed, BaseChatModel):
     ) -> AsyncIterator[ChatGenerationChunk]:
         asked = self._asked(stop, kwargs)
         (ticket,) = await asked.asubmit([_to_dicts(messages)])
-        async with aclosing(apieces(ticket, asked.deadline)) as told:
+        async with aclosing(apieces(ticket)) as told:
             async for text, completion in told:
                 chunk = _chunk(asked, text, completion)
                 if run_manager:

@@ -16,7 +16,7 @@ import marith
 from langchain_marith.asking import (
     PROVIDER,
     Asked,
-    Timed,
+    Asking,
     acollect,
     apieces,
     collect,
@@ -24,7 +24,7 @@ from langchain_marith.asking import (
 )
 
 
-class MarithLLM(Timed, BaseLLM):
+class MarithLLM(Asking, BaseLLM):
     """A text model that samples from a formula; a prompt is read as a user's message.
 
     A batch of prompts is in flight together. An unknown option raises.
@@ -56,7 +56,7 @@ class MarithLLM(Timed, BaseLLM):
         **kwargs: Any,
     ) -> LLMResult:
         asked = self._for_call(stop, kwargs)
-        return _result(asked, collect(asked.submit(prompts), asked.deadline))
+        return _result(asked, collect(asked.submit(prompts)))
 
     async def _agenerate(
         self,
@@ -67,7 +67,7 @@ class MarithLLM(Timed, BaseLLM):
     ) -> LLMResult:
         asked = self._for_call(stop, kwargs)
         tickets = await asked.asubmit(prompts)
-        return _result(asked, await acollect(tickets, asked.deadline))
+        return _result(asked, await acollect(tickets))
 
     def _stream(
         self,
@@ -78,7 +78,7 @@ class MarithLLM(Timed, BaseLLM):
     ) -> Iterator[GenerationChunk]:
         asked = self._for_call(stop, kwargs)
         (ticket,) = asked.submit([prompt])
-        for text, completion in pieces(ticket, asked.deadline):
+        for text, completion in pieces(ticket):
             chunk = GenerationChunk(text=text, generation_info=_info(asked, completion))
             if run_manager:
                 run_manager.on_llm_new_token(text, chunk=chunk)
@@ -93,7 +93,7 @@ class MarithLLM(Timed, BaseLLM):
     ) -> AsyncIterator[GenerationChunk]:
         asked = self._for_call(stop, kwargs)
         (ticket,) = await asked.asubmit([prompt])
-        async with aclosing(apieces(ticket, asked.deadline)) as told:
+        async with aclosing(apieces(ticket)) as told:
             async for text, completion in told:
                 chunk = GenerationChunk(text=text, generation_info=_info(asked, completion))
                 if run_manager:
@@ -103,8 +103,7 @@ class MarithLLM(Timed, BaseLLM):
     def _told(self, kwargs: dict[str, Any]) -> Self:
         """This model with a call's own options, which are taken out of `kwargs`."""
         own = {name: kwargs.pop(name) for name in [*kwargs] if name in self._identifying_params}
-        timeout = own.pop("timeout", self.timeout)
-        return self.model_copy(update={**self.over(own).chosen(), "timeout": timeout})
+        return self.model_copy(update=self.over(own).chosen())
 
 
 def _result(asked: Asked, completions: list[marith.Completion]) -> LLMResult:

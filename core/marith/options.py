@@ -23,7 +23,8 @@ class Options(BaseModel):
     """The options of a model; an adapter inherits them, and each may be given again for a call.
 
     `formula` says what to sample from; `terms` maps its names to system prompts or formula text.
-    Both are checked here, before any model loads. An unknown option raises.
+    Both are checked here, before any model loads. `timeout` is in seconds, from when a loaded
+    model is asked. An unknown option raises.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -42,9 +43,12 @@ class Options(BaseModel):
     device: str | None = None
     dtype: str | None = None
     max_lanes: int = Field(default=64, ge=1)
+    max_queue: int = Field(default=4096, ge=0)
+    cache_bytes: int = Field(default=2**30, ge=0)
     context_length: int | None = Field(default=None, ge=2)
     revision: str | None = None
     speculation: Literal["auto"] | None = "auto"
+    timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @field_validator("formula", mode="before")
     @classmethod
@@ -93,6 +97,8 @@ class Options(BaseModel):
             device=self.device,
             dtype=self.dtype,
             max_lanes=self.max_lanes,
+            max_queue=self.max_queue,
+            cache_bytes=self.cache_bytes,
             context_length=self.context_length,
             revision=self.revision,
         )
@@ -112,7 +118,9 @@ class Options(BaseModel):
             self.repetition_penalty,
         )
         stop = Stop(self.max_tokens, tuple(self.stop))
-        return Request(prompt, self.formula, self.terms, sampling, stop, self.speculation)
+        return Request(
+            prompt, self.formula, self.terms, sampling, stop, self.speculation, self.timeout
+        )
 
 
 def _as_text(value: Any) -> Any:
