@@ -24,6 +24,8 @@ from transformers import (
 from transformers.utils import logging
 
 from marith.errors import ModelError
+from marith.scoring import packing
+from marith.scoring.twin import twin
 from marith.scoring.vocabulary import Vocabulary
 
 WEIGHTS = Path(__file__).parents[1] / "pocket" / "weights"
@@ -71,7 +73,7 @@ _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDi
 
 
 def language_model(name: str, placement: Placement) -> Checkpoint:
-    """A causal language model by embedded name, directory or hub id."""
+    """A causal language model by embedded name, directory or hub id; packed where that pays."""
     return _shelved(AutoModelForCausalLM, name, placement)
 
 
@@ -81,7 +83,10 @@ def classifier(name: str, placement: Placement) -> Checkpoint:
 
 
 def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
-    """A model that is loaded already, with its tokenizer."""
+    """A model that is loaded already, with its tokenizer.
+
+    It stays as it is: what changes is a twin, which shares its weights unless they are packed.
+    """
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
     for option in ("device", "dtype", "revision"):
@@ -89,7 +94,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
         if value is not None:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
-    return _checkpoint(name, model, tokenizer, placement)
+    return _checkpoint(name, _packed(twin(model)), tokenizer, placement)
 
 
 def locate(name: str) -> str:
@@ -142,7 +147,15 @@ def _load(kind: Any, name: str, where: str, placement: Placement) -> Checkpoint:
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {missing[0]!r}")
-    return _checkpoint(name, model, tokenizer, placement)
+    speaks = kind is AutoModelForCausalLM
+    return _checkpoint(name, _packed(model) if speaks else model, tokenizer, placement)
+
+
+def _packed(model: Any) -> Any:
+    """The model itself, its weights laid out anew where that is faster."""
+    if packing.is_faster(model):
+        packing.pack(model)
+    return model
 
 
 @contextmanager

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from safetensors import safe_open
 
 from marith import Engine, Sampling, Stop
 from marith.evals.measures import attribute
 from marith.pocket import prefix_classifiers
 from marith.pocket.tokenizer import load
-from marith.scoring.shelf import WEIGHTS, Placement, language_model
+from marith.scoring.shelf import WEIGHTS, Placement, language_model, locate
 
 
 def test_all_weights_together_fit_a_wheel() -> None:
@@ -24,7 +25,8 @@ def test_all_weights_together_fit_a_wheel() -> None:
 @pytest.mark.parametrize("name", ["pocket", "pocket-draft"])
 def test_a_language_model_is_of_its_size_and_speaks_the_vocabulary(name: str) -> None:
     checkpoint = language_model(name, Placement())
-    count = sum(parameter.numel() for parameter in checkpoint.model.parameters())
+    with safe_open(f"{locate(name)}/model.safetensors", "pt") as weights:
+        count = sum(weights.get_tensor(key).numel() for key in weights.keys())  # noqa: SIM118
     assert count <= {"pocket": 6_000_000, "pocket-draft": 600_000}[name]
     assert checkpoint.context_length >= 1024
     base = language_model("pocket", Placement())

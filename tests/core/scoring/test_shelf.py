@@ -197,8 +197,17 @@ def test_a_context_that_the_model_has_not_is_refused(saved: Path, length: int) -
 def test_a_loaded_model_comes_with_its_tokenizer() -> None:
     with pytest.raises(ModelError, match="tokenizer="):
         shelf.from_loaded(tiny_model(), None, Placement())
-    model = tiny_model()
-    assert shelf.from_loaded(model, tiny_tokenizer(), Placement()).model is model
+
+
+def test_a_loaded_model_stays_as_it_is() -> None:
+    model = tiny_model().train()
+    weights, modules = list(model.parameters()), list(model.modules())
+    held = shelf.from_loaded(model, tiny_tokenizer(), Placement()).model
+    assert held is not model
+    assert all(a is b for a, b in zip(held.parameters(), weights, strict=True))  # none is copied
+    held.eval()
+    assert model.training
+    assert all(a is b for a, b in zip(model.modules(), modules, strict=True))
 
 
 def test_a_head_that_no_file_holds_is_refused_and_not_made_up(saved: Path) -> None:

@@ -1,0 +1,168 @@
+"""Lay a model's weights out for products with few rows, where that is faster.
+
+A CPU's matrix product is made for many rows, and decoding brings a handful. oneDNN, once it has
+laid the weights out its way, takes four rows for about the price of one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from functools import cache
+from typing import NamedTuple, TypeGuard
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.pytorch_utils import Conv1D
+
+SMALLEST = 2**16  # weights of a layer; with fewer, a call costs what their layout saves
+LOSS = 1.2  # packed time over plain time that nobody takes for noise
+_ROWS = (1, 4)
+_SAMPLE = 2**21  # weights to time: of a large vocabulary, its first rows
+_TURNS = 10
+_SECONDS = 0.05
+
+
+class Packed(nn.Linear):
+    """A linear layer whose weights only oneDNN can read: for inference, in their own dtype.
+
+    To others it is the `nn.Linear` it replaces, so that adapters go over it as over any. What
+    needs the weights themselves (merging, saving, another dtype) raises; no gradient passes.
+    """
+
+    def __init__(self, linear: nn.Linear | Conv1D) -> None:
+        nn.Module.__init__(self)  # nn.Linear's own would draw weights at random
+        weight = _weight(linear)
+        self.out_features, self.in_features = weight.shape
+        self.weight = nn.Parameter(_laid_out(weight), requires_grad=False)
+        self.bias = linear.bias
+        self.train(linear.training)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name that nn.Linear gives it)
+        """From [..., in_features] to [..., out_features]."""
+        return _product(input, self.weight, self.bias)
+
+
+def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
+    """Replace, in place, every linear of at least `smallest` weights; twice is as once.
+
+    These are `nn.Linear` and `Conv1D` in a CPU's memory; their subclasses, and quantised or
+    hooked ones, stay. Each original weight is let go of before the next is packed: memory peaks
+    at the model and one layer. A head tied to the embedding gets a copy of its own.
+    """
+    places = _places(model, smallest)
+    while places:
+        linear, owners = places.popitem()
+        packed = Packed(linear)
+        for parent, name in owners:
+            setattr(parent, name, packed)
+
+
+def is_faster(model: nn.Module) -> bool:
+    """Whether the model, packed, answers one to four rows sooner; False where it cannot be.
+
+    Timed on the shape that holds most of its weights, once per process for each: some 0.05 s,
+    and a few times that on a machine too busy to tell. In doubt, yes: only a clear loss in every
+    turn says no, for the verdict, and with it the last bits of all scores, should not hang on
+    what else the machine does. In bfloat16 the plain product is oneDNN's too: packed gives the
+    same bits without laying out the weights at every call, and the same measurement decides.
+    """
+    held = Counter[_Shape]()
+    for linear in _places(model, SMALLEST):
+        outputs, inputs = _weight(linear).shape
+        shape = _Shape(outputs, inputs, linear.weight.dtype, transposed=type(linear) is Conv1D)
+        held[shape] += outputs * inputs
+    return any(_ratio(most, torch.get_num_threads()) < LOSS for most, _ in held.most_common(1))
+
+
+class _Shape(NamedTuple):
+    """What decides how long a product takes."""
+
+    outputs: int
+    inputs: int
+    dtype: torch.dtype
+    transposed: bool
+
+
+@cache
+@torch.inference_mode()
+def _ratio(shape: _Shape, threads: int) -> float:  # noqa: ARG001 (for the cache)
+    """Packed time over plain time with so many threads: the least of several turns."""
+    weight = _sample(shape)
+    laid_out = _laid_out(weight)
+    few = [torch.ones(rows, shape.inputs, dtype=shape.dtype) for rows in _ROWS]
+    ratios: list[float] = []
+    end = time.perf_counter() + _SECONDS
+    while len(ratios) < _TURNS and (len(ratios) < 3 or time.perf_counter() < end):
+        started = time.perf_counter()
+        for x in few:
+            functional.linear(x, weight)
+        between = time.perf_counter()
+        for x in few:
+            _product(x, laid_out, None)
+        ratios.append((time.perf_counter() - between) / (between - started))
+    return min(ratios[1:])  # the first turn warms both up
+
+
+def _sample(shape: _Shape) -> Tensor:
+    """Weights [out, in] in the order that the layer holds them, of at most _SAMPLE numbers."""
+    outputs = min(shape.outputs, max(1, _SAMPLE // shape.inputs))
+    if shape.transposed:
+        return torch.ones(shape.inputs, outputs, dtype=shape.dtype).t()
+    return torch.ones(outputs, shape.inputs, dtype=shape.dtype)
+
+
+def _places(
+    model: nn.Module, smallest: int
+) -> dict[nn.Linear | Conv1D, list[tuple[nn.Module, str]]]:
+    """Every linear to pack, and who holds it under which name."""
+    places: dict[nn.Linear | Conv1D, list[tuple[nn.Module, str]]] = {}
+    for parent in model.modules():
+        for name, child in parent._modules.items():
+            if child is not None and _is_packable(child, smallest):
+                places.setdefault(child, []).append((parent, name))
+    return places
+
+
+def _is_packable(module: nn.Module, smallest: int) -> TypeGuard[nn.Linear | Conv1D]:
+    """Exactly a linear, with plain weights that oneDNN takes, that nobody has a hook on."""
+    if type(module) not in (nn.Linear, Conv1D):
+        return False
+    weight = module.weight
+    return (
+        type(weight) is nn.Parameter  # quantised weights come as subclasses of tensors too
+        and weight.device.type == "cpu"
+        and weight.layout is torch.strided
+        and weight.numel() >= smallest
+        and not (module._forward_pre_hooks or module._forward_hooks or "forward" in vars(module))
+        and _takes(weight.dtype)
+    )
+
+
+def _takes(dtype: torch.dtype) -> bool:
+    """Whether this torch has the operator, and the operator this processor and this dtype."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    try:
+        one = torch.ones(1, 1, dtype=dtype)
+        return bool(_product(one, _laid_out(one), None) == one)
+    except (AttributeError, RuntimeError):
+        return False
+
+
+def _weight(linear: nn.Linear | Conv1D) -> Tensor:
+    """[out, in]; GPT-2's layer holds them the other way round."""
+    weight: Tensor = linear.weight.detach()
+    return weight.t() if type(linear) is Conv1D else weight
+
+
+def _laid_out(weight: Tensor) -> Tensor:
+    """The weights [out, in] in oneDNN's own order."""
+    laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+    return laid_out
+
+
+def _product(x: Tensor, laid_out: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, laid_out, bias, "none", [], "")
+    return product
