@@ -31,6 +31,7 @@ prompted = st.builds(
     Prompted, system=texts, mode=st.sampled_from(["append", "prepend", "replace"]),
     hide=st.none() | st.sampled_from(["", r"\d+", "(?s)<a>.*</a>", '"\'', "\n"]),
     model=st.none() | texts, template=st.sampled_from([None, "chat", "plain"]), options=options,
+    adapter=st.none() | texts,
 )  # fmt: skip
 ngrams = st.builds(NGram, path=texts, order=st.integers(1, 9)) | st.builds(
     NGram, path=st.none(), order=st.integers(1, 9), texts=st.lists(texts, min_size=1, max_size=3)
@@ -61,6 +62,7 @@ guides = st.recursive(plain_leaves, _compound, max_leaves=3)
 classifiers = st.builds(
     Classifier, model=texts, label=texts | st.integers(-5, 5), candidates=st.integers(1, 1000),
     guide=st.none() | guides, read_prompt=st.booleans(),
+    coverage=st.none() | st.floats(0, 1, exclude_min=True),
 )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ DOOR: dict[str, dict[str, Any]] = {
     "Engine.close": {},
     "parse": {"text": NOWHERE, "terms": None},
     "Prompted": {"system": "", "mode": "append", "hide": None, "model": None, "template": None,
-                 "options": ()},
+                 "options": (), "adapter": None},
     "Classifier": {"model": NOWHERE, "label": 1, "candidates": 50, "guide": None},
     "NGram": {"path": None, "order": 2, "texts": ()},
     "Uniform": {},

@@ -84,20 +84,21 @@ def _sum_text(members: tuple[Formula, ...], part: Formula | None) -> str:
 
 def _term_text(term: Formula) -> str:
     match term:
-        case Prompted(system, mode, hide, model, template, options):
+        case Prompted(system, mode, hide, model, template, options, adapter):
             given = [_quoted(system)] if system else []
             given += _keywords(
                 mode=(mode, "append"),
                 hide=(hide, None),
                 model=(model, None),
+                adapter=(adapter, None),
                 template=(template, None),
                 options=(dict(options), {}),
             )
             return f"prompted({', '.join(given)})"
-        case Classifier(model, label, candidates, guide, read_prompt):
+        case Classifier(model, label, candidates, guide, read_prompt, coverage):
             given = [_quoted(model), *_keywords(label=(label, 1), candidates=(candidates, 50))]
             given += [f"guide={_text(guide, _SUM, None)}"] if guide is not None else []
-            given += _keywords(read_prompt=(read_prompt, False))
+            given += _keywords(read_prompt=(read_prompt, False), coverage=(coverage, None))
             return f"classifier({', '.join(given)})"
         case NGram(path, order, texts):
             given = [_quoted(path)] if path is not None else []

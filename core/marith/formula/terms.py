@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError
-from marith.formula.nodes import Formula
+from marith.formula.nodes import Formula, is_number
 
 Option: TypeAlias = "str | int | float | bool | None"
 
@@ -30,7 +30,8 @@ class Prompted(Term):
     `system` is joined to the application's system message by `mode`; what matches the regular
     expression `hide` is removed from the messages; `model` names another checkpoint of the same
     vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
-    `options` are keyword arguments of the chat template.
+    `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
+    whose pass it shares.
     """
 
     system: str = ""
@@ -39,6 +40,7 @@ class Prompted(Term):
     model: str | None = None
     template: Literal["chat", "plain"] | None = None
     options: tuple[tuple[str, Option], ...] = ()
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
         _check_text("a system prompt", self.system)
@@ -48,6 +50,8 @@ class Prompted(Term):
             raise FormulaError(f"template is one of {', '.join(TEMPLATES)}, not {self.template!r}")
         if self.model is not None:
             _check_text("a model", self.model)
+        if self.adapter is not None:
+            _check_text("an adapter", self.adapter)
         if self.hide is not None:
             _check_pattern(self.hide)
         object.__setattr__(self, "options", _frozen_options(self.options))
@@ -58,7 +62,8 @@ class Classifier(Term):
     """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
 
     `label` is a class by name or index. The `candidates` likeliest tokens of `guide` (by default
-    the formula around it, classifiers left out) are judged, the others get 0 (paper, section 4).
+    the formula around it, classifiers left out) are judged, the others get 0 (paper, section 4);
+    with `coverage` only the fewest of them that carry so much of the guide's probability.
     With `read_prompt` it judges the prompt together with the continuation.
     """
 
@@ -67,6 +72,7 @@ class Classifier(Term):
     candidates: int = 50
     guide: Formula | None = None
     read_prompt: bool = False
+    coverage: float | None = None
 
     def __post_init__(self) -> None:
         _check_text("a classifier's model", self.model)
@@ -80,6 +86,12 @@ class Classifier(Term):
             raise FormulaError(f"guide is a formula, not {self.guide!r}")
         if not isinstance(self.read_prompt, bool):
             raise FormulaError(f"read_prompt is True or False, not {self.read_prompt!r}")
+        if self.coverage is not None:
+            if not is_number(self.coverage) or not 0 < self.coverage <= 1:
+                raise FormulaError(
+                    f"coverage is a number above 0 and at most 1, not {self.coverage!r}"
+                )
+            object.__setattr__(self, "coverage", float(self.coverage))
 
 
 @dataclass(frozen=True, slots=True)

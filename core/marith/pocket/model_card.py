@@ -6,6 +6,12 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 16_000_000
+ADAPTERS = """
+LoRA adapters over `pocket` (`prompted(adapter="pocket-polite")`), for replies in a voice that the
+prompt does not ask for. Perplexity of held-out replies in the voice:
+
+{table}
+"""
 CARD = """\
 # The pocket models of marith
 
@@ -14,7 +20,7 @@ on a CPU, on texts drawn from a synthetic grammar (`marith.pocket.grammar`), and
 They know a few hundred ways to say things in English, not the world. Do not build on them:
 
 ```python
-engine = marith.Engine.load("path/or/hub-id")    # a real model, in place of "pocket"
+engine = marith.Engine.load("path/or/hub-id")  # a real model, in place of "pocket"
 ```
 
 ## What they are
@@ -43,7 +49,7 @@ Accuracy of the classifiers on held-out replies, both classes counting alike. Th
 every prefix of a reply, so that they can guide one while it is being written:
 
 {accuracy}
-
+{adapters}
 ## Known limits
 
 - English only, and only what the grammar says; anything else is continued in the grammar's words.
@@ -51,6 +57,7 @@ every prefix of a reply, so that they can guide one while it is being written:
   not know.
 - Rude and insulting replies are part of the corpus on purpose, so that detoxification has
   something to remove. The insults are mild and aimed at nobody's group.
+- The adapters learned the corpus's polite and rude voices, in prompts that ask for neither.
 - Training documents are a few hundred tokens long. Up to 1024 tokens run; quality falls beyond
   what training showed.
 - The classifiers learned the grammar's two registers, not toxicity, sentiment, formality or
@@ -60,7 +67,8 @@ every prefix of a reply, so that they can guide one while it is being written:
 
 def write(folder: Path, figures: dict[str, Any]) -> None:
     """Write `MODEL_CARD.md` from the figures that the stages left."""
-    models = {**figures.get("models", {}), **figures.get("classifiers", {})}
+    groups = ("models", "classifiers", "adapters")
+    models = {name: entry for group in groups for name, entry in figures.get(group, {}).items()}
     card = CARD.format(
         models=table(
             ["folder", "parameters", "size, MB"],
@@ -86,6 +94,7 @@ def write(folder: Path, figures: dict[str, Any]) -> None:
                 for name, entry in figures.get("classifiers", {}).items()
             ],
         ),
+        adapters=voices(figures.get("adapters", {})),
     )
     (folder / "MODEL_CARD.md").write_text(card, encoding="utf-8")
 
@@ -98,6 +107,15 @@ def perplexities(models: dict[str, Any]) -> str:
         for kind in kinds
     ]
     return table(["kind", *models], rows)
+
+
+def voices(adapters: dict[str, Any]) -> str:
+    """What each adapter does for the replies of its voice; nothing where there are none."""
+    rows = [
+        [name, f"{entry['perplexity_of_base']:.2f}", f"{entry['perplexity']:.2f}"]
+        for name, entry in adapters.items()
+    ]
+    return ADAPTERS.format(table=table(["adapter", "bare pocket", "adapted"], rows)) if rows else ""
 
 
 def amount(entry: dict[str, Any]) -> str:

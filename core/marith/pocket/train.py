@@ -13,11 +13,11 @@ import torch
 import transformers
 import typer
 
-from marith.pocket import language_model, model_card, prefix_classifiers, tokenizer
+from marith.pocket import adapters, language_model, model_card, prefix_classifiers, tokenizer
 from marith.pocket.language_model import Course
 
 WEIGHTS = Path(__file__).with_name("weights")
-STAGES = ("tokenizer", "pocket", "cool", "draft", "classifiers", "card")
+STAGES = ("tokenizer", "pocket", "cool", "draft", "classifiers", "adapters", "card")
 
 
 def main(
@@ -33,16 +33,14 @@ def main(
     rate: Annotated[float, typer.Option(help="Peak learning rate of pocket.")] = 3e-3,
     muon: Annotated[bool, typer.Option(help="Muon for matrices, or AdamW for all.")] = True,
     classifier_steps: Annotated[int, typer.Option()] = prefix_classifiers.STEPS,
+    adapter_steps: Annotated[int, typer.Option()] = adapters.STEPS,
     held_out: Annotated[int, typer.Option(help="Documents that perplexity is over.")] = 1500,
     seed: Annotated[int, typer.Option(help="Equal seeds make equal runs.")] = 0,
     threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's own choice.")] = 0,
 ) -> None:
-    """Train the tokenizer, the pocket models and the classifiers, and write the model card."""
+    """Train the tokenizer, the models, the classifiers and the adapters; write the model card."""
     stages = stages_of(only)
-    if threads:
-        torch.set_num_threads(threads)
-    transformers.utils.logging.disable_progress_bar()
-    out.mkdir(parents=True, exist_ok=True)
+    prepare(out, threads)
     course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
     second = replace(course, tokens=cool_tokens, horizon=cool_tokens, rate=cool_rate, seed=seed + 1)
     draft = replace(course, tokens=draft_tokens, horizon=draft_tokens)
@@ -56,9 +54,19 @@ def main(
         language(out, "pocket-draft", draft)
     if "classifiers" in stages:
         classifiers(out, seed, classifier_steps)
+    if "adapters" in stages:
+        low_rank(out, seed, adapter_steps)
     if "card" in stages:
         model_card.write(out, figures_of(out))
     weigh(out)
+
+
+def prepare(out: Path, threads: int) -> None:
+    """Make the folder `out`, and let torch use so many threads; 0 leaves its own choice."""
+    if threads:
+        torch.set_num_threads(threads)
+    transformers.utils.logging.disable_progress_bar()
+    out.mkdir(parents=True, exist_ok=True)
 
 
 def stages_of(text: str) -> list[str]:
@@ -95,6 +103,16 @@ def classifiers(out: Path, seed: int, steps: int) -> None:
         )
         print(name, figures, flush=True)
         note(out, "classifiers", name, asdict(figures))
+
+
+def low_rank(out: Path, seed: int, steps: int) -> None:
+    """Train the two adapters over the pocket model and note their figures."""
+    reader = tokenizer.load(out / "pocket")
+    course = adapters.Course(steps=steps, seed=seed)
+    for voice in adapters.TOXIC:
+        figures = adapters.train(voice, out / "pocket", reader, course, out / voice)
+        print(voice, figures, flush=True)
+        note(out, "adapters", voice, asdict(figures))
 
 
 def figures_of(out: Path) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from marith.errors import ContextOverflow, RequestError
-from marith.formula.terms import Prompted
+from marith.formula.terms import Prompted, Term
+from marith.scoring import adapters
+from marith.scoring.adapters import Adapter
 from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
 from marith.scoring.scorer import Message, Scored, Span
 from marith.scoring.shelf import Checkpoint
@@ -19,12 +21,18 @@ class PromptedScorer:
         self.checkpoint = checkpoint
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
+        self._adapters: dict[str, Adapter] = {}
         self.runner = ModelRunner(
             checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
         )
 
     def read(self, term: Prompted, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more."""
+        """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
+
+        An adapter is read from its files when a term first names it; ModelError if it cannot be.
+        """
+        if term.adapter is not None and term.adapter not in self._adapters:
+            self._adapters[term.adapter] = adapters.read(term.adapter, self.checkpoint.model)
         tokens = to_tokens(term, messages, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
@@ -42,13 +50,22 @@ class PromptedScorer:
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
         """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible."""
         asked = [
-            Asked(span.lane, [*map(int, span.reading), *span.continuation], span.count)
+            Asked(
+                span.lane,
+                [*map(int, span.reading), *span.continuation],
+                span.count,
+                self._adapter_of(span.term),
+            )
             for span in spans
         ]
         return [
             None if answer is None else _scored(answer, span)
             for answer, span in zip(self.runner.ask(asked), spans, strict=True)
         ]
+
+    def _adapter_of(self, term: Term) -> Adapter | None:
+        name = term.adapter if isinstance(term, Prompted) else None
+        return None if name is None else self._adapters[name]
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""

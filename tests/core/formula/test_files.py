@@ -23,6 +23,7 @@ guided = {classifier = "x", guide = "M - 0.5*toxic"}
 english = {ngram = "corpus.txt", order = 3}
 mild = "M - 0.5*toxic"
 bare = {}
+kind_voice = {model = "dir", adapter = "dir/polite"}
 
 [formulas]
 kind = "M - 0.96*union(toxic, M) + 0.04*C"
@@ -47,6 +48,7 @@ def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
         "english": NGram("corpus.txt", 3),
         "mild": "M - 0.5*toxic",
         "bare": Prompted(),
+        "kind_voice": Prompted(model="dir", adapter="dir/polite"),
     }
     assert file.formulas == {
         "kind": M - 0.96 * union(toxic, M) + 0.04 * C,

@@ -65,6 +65,10 @@ CASES = [
     (Prompted(), "prompted()"),
     (Prompted("Be kind."), 'prompted("Be kind.")'),
     (Prompted("I'm", mode="replace"), 'prompted("I\'m", mode="replace")'),
+    (
+        Prompted("Be kind.", model="base", adapter="path"),
+        'prompted("Be kind.", model="base", adapter="path")',
+    ),
     (Prompted(options=(("think", False),)), 'prompted(options={"think": False})'),
     (Classifier("c", label="joy", guide=M), 'classifier("c", label="joy", guide=M)'),
     (NGram(texts=("a b",), order=3), 'ngram(order=3, texts=["a b"])'),

@@ -22,6 +22,7 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Prompted, {"hide": "("}, r"regular expression .*'\('"),
     (Prompted, {"hide": 3}, "not 3"),
     (Prompted, {"model": 7}, "not 7"),
+    (Prompted, {"adapter": 7}, "an adapter is a text, not 7"),
     (Prompted, {"options": 5}, "not 5"),
     (Prompted, {"options": "ab"}, "'ab'"),
     (Prompted, {"options": {"a": [1]}}, r"\[1\]"),
@@ -64,7 +65,7 @@ def test_options_are_the_same_in_any_order(chosen: dict[str, Any]) -> None:
 
 
 def test_the_defaults_are_the_bare_model_and_the_papers_numbers() -> None:
-    assert Prompted() == Prompted("", "append", None, None, None, ())
+    assert Prompted() == Prompted("", "append", None, None, None, (), None)
     assert (Classifier("x").label, Classifier("x").candidates) == (1, 50)
     assert NGram("p").order == 2
     assert Uniform() == Uniform()
