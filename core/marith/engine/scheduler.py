@@ -38,10 +38,11 @@ class Scheduler:
         with self._changed:
             if self._closed:
                 raise EngineClosed("the engine is closed")
-            promised = self.lanes + _lanes(self._waiting)
-            if promised + lanes > most and len(self._waiting) >= self.limits.max_queue:
-                raise Busy(f"{len(self._waiting)} requests wait already; max_queue allows no more")
             self._waiting.append(job)
+            queued = len(self._waiting) - self._fitting()
+            if queued > self.limits.max_queue:
+                self._waiting.pop()
+                raise Busy(f"{queued - 1} requests wait already; max_queue allows no more")
             self._changed.notify()
 
     @property
@@ -79,11 +80,18 @@ class Scheduler:
         """Take in what fits, in order; sleep while there is nothing to do. False when closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting or self._active)
-            while self._waiting and not self._closed:
-                if self.lanes + self._waiting[0].reader.plan.lanes > self.limits.max_lanes:
-                    break
+            for _ in range(self._fitting()):
                 self._active.append(Turn(self._waiting.popleft()))
             return not self._closed
+
+    def _fitting(self) -> int:
+        """How many of those who wait have their lanes at once: the first ones, in order."""
+        lanes = self.lanes
+        for i, job in enumerate(self._waiting):
+            lanes += job.reader.plan.lanes
+            if lanes > self.limits.max_lanes:
+                return i
+        return len(self._waiting)
 
     def _step(self) -> None:
         self._sweep()

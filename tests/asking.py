@@ -1,0 +1,46 @@
+"""Ask a runner until it has answered, and the uncached model what it should have said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marith.scoring.runner import Answer, Asked, ModelRunner
+
+VOCAB = 28
+CONTEXT = 128
+CLOSE = 1e-4  # for tiny models whose logits are scaled up; others agree to 1e-5
+
+
+def uncached(model: Any, text: Sequence[int], count: int = 1) -> Tensor:
+    """The model's own log-softmax after each of the last `count` prefixes."""
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([list(text)]), use_cache=False).logits
+    return torch.log_softmax(logits[0, -count:].float(), dim=-1)
+
+
+def ask(runner: ModelRunner, questions: Sequence[Asked]) -> list[Answer]:
+    """Ask until all is answered; what is answered is not asked again."""
+    answers: dict[Any, Answer] = {}
+    for _ in range(1000):
+        left = [question for question in questions if question.lane not in answers]
+        if not left:
+            return [answers[question.lane] for question in questions]
+        for question, answer in zip(left, runner.ask(left), strict=True):
+            if answer is not None:
+                answers[question.lane] = answer
+    raise AssertionError("the runner answers nothing")
+
+
+def runner_of(model: Any) -> ModelRunner:
+    runner = ModelRunner(model, VOCAB, CONTEXT)
+    assert not runner.plain
+    return runner
+
+
+def text(length: int) -> list[int]:
+    """A text that does not repeat itself soon."""
+    return [(i * i + 3 * i) % 23 for i in range(length)]

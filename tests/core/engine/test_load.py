@@ -1,0 +1,231 @@
+"""Many callers at once: nobody starves, nothing leaks, and too much is refused in a sentence."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import threading
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+import torch
+from house import FORMULAS, House, request, wait_until_idle
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+from marith.scoring.lanes import IDLE_LANES
+from marith.scoring.runner import CHUNK, NEAR
+from marith.testing import tiny_model, tiny_tokenizer
+
+WORDS = tuple("abcdefghijklmnopqrst")
+
+
+def endless(context_length: int = 4000, **limits: int) -> Engine:
+    """An engine whose model never ends a text by itself."""
+    model = tiny_model(seed=1, sharpness=1.0, context_length=context_length)
+    tokenizer = tiny_tokenizer()
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    tokenizer.eos_token = None
+    return Engine.load(model, tokenizer=tokenizer, **limits)
+
+
+def resident() -> float:
+    return float(psutil.Process().memory_info().rss)
+
+
+def level(samples: list[float]) -> None:
+    """The last half of the samples stays within 5 % of its middle."""
+    late = samples[len(samples) // 2 :]
+    middle = statistics.median(late)
+    assert max(abs(sample - middle) for sample in late) <= 0.05 * middle
+
+
+def test_many_threads_cancelling_at_random_leave_texts_right_and_nothing_behind(
+    house: House,
+) -> None:
+    samples: list[float] = []
+    finished: list[tuple[Request, marith.Completion]] = []
+
+    def caller(number: int) -> None:
+        draw = random.Random(number)
+        for i in range(20):
+            asked = request(house, draw.choice(FORMULAS), 10_000 + 100 * number + i)
+            ticket = house.engine.submit(asked)
+            if i % 2:
+                reader = iter(ticket)
+                for _ in range(draw.randint(0, 4)):
+                    next(reader, None)
+                draw.choice([reader.close, ticket.cancel])()
+            else:
+                finished.append((asked, ticket.result(120)))
+            samples.append(resident())
+
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(caller, range(32)))
+    assert len(finished) == 320
+    for asked, got in finished:
+        want = house.reference.decode(asked)
+        assert (got.text, got.tokens, got.finish_reason) == want
+    wait_until_idle(house.engine)
+    for scorer in house.engine._panel.scorers():
+        for holder in (getattr(scorer, "runner", None), scorer):
+            lanes = getattr(holder, "lanes", None)
+            assert lanes is None or lanes.busy == 0
+    level(samples)
+
+
+def test_memory_stays_level_over_a_thousand_requests() -> None:
+    samples = []
+    with endless(context_length=256) as engine:
+        for i in range(1000):
+            prompt = " ".join(WORDS[(i + k) % 20] for k in range(4 + i % 40))
+            engine.generate(prompt, "2*x - M", {"x": "q q"}, Sampling(seed=i), Stop(1 + i % 7))
+            samples.append(resident())
+        assert len(list(engine._panel.base.runner.lanes)) <= IDLE_LANES + 2
+    level(samples)
+
+
+def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
+    engine, read = endless(), defaultdict(int)
+    base = engine._panel.base.checkpoint.model
+    base.register_forward_pre_hook(
+        lambda _, args, given: read.__setitem__(
+            engine._scheduler.steps, read[engine._scheduler.steps] + given["input_ids"].numel()
+        ),
+        with_kwargs=True,
+    )
+    with engine:
+        short = engine.submit(Request("a b", stop=Stop(3000)))
+        first = next(iter(short))
+        assert first.tokens
+        before = engine._scheduler.steps
+        long = " ".join(WORDS[k % 7] for k in range(1000))
+        engine.generate(long, stop=Stop(1))
+        took = engine._scheduler.steps - before
+    assert took >= 1000 // CHUNK
+    assert max(read.values()) <= CHUNK + NEAR + 1
+
+
+def test_more_than_the_queue_holds_is_refused_and_the_rest_is_served() -> None:
+    with endless(max_lanes=1, max_queue=2) as engine:
+        running = engine.submit(Request("a", stop=Stop(3000)))
+        waiting = [engine.submit(Request("b", stop=Stop(2))) for _ in range(2)]
+        with pytest.raises(marith.Busy, match="2 requests wait already"):
+            engine.submit(Request("c"))
+        running.cancel()
+        assert [len(ticket.result(60).tokens) for ticket in waiting] == [2, 2]
+        assert engine.generate("c", stop=Stop(2)).text
+
+
+def test_a_cancelled_request_leaves_the_queue_too() -> None:
+    with endless(max_lanes=1, max_queue=1) as engine:
+        running = engine.submit(Request("a", stop=Stop(3000)))
+        engine.submit(Request("b")).cancel()
+        end = time.monotonic() + 20
+        while engine._scheduler._waiting and time.monotonic() < end:
+            time.sleep(0.001)
+        waits = engine.submit(Request("c", stop=Stop(2)))
+        running.cancel()
+        assert len(waits.result(60).tokens) == 2
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_request_that_takes_too_long_ends_with_an_error_and_frees_its_lanes(waits: bool) -> None:
+    with endless(max_lanes=2 if waits else 4) as engine:
+        other = engine.submit(Request("b", "2*x - M", {"x": "q"}, stop=Stop(3000)))
+        late = Request("a", "2*x - M", {"x": "q"}, stop=Stop(3000), timeout=0.05)
+        with pytest.raises(marith.DeadlineExceeded, match=r"within 0\.05 seconds"):
+            engine.submit(late).result(60)
+        assert issubclass(marith.DeadlineExceeded, TimeoutError)
+        assert engine._scheduler.lanes == 2  # the other request's
+        assert other._end is None
+        other.cancel()
+        wait_until_idle(engine)
+        assert engine._panel.base.runner.lanes.busy == 0
+
+
+def test_a_stream_that_takes_too_long_ends_with_an_error() -> None:
+    with endless() as engine, pytest.raises(marith.DeadlineExceeded):
+        list(engine.stream("a", stop=Stop(3000), timeout=0.05))
+
+
+@pytest.mark.parametrize("timeout", [0, -1, True, "1", float("nan"), float("inf")])
+def test_a_timeout_is_a_number_of_seconds(timeout: object) -> None:
+    with pytest.raises(marith.RequestError, match="seconds"):
+        Request("a", timeout=timeout)  # type: ignore[arg-type]
+
+
+def test_a_wide_request_is_not_overtaken_by_narrow_ones() -> None:
+    terms = {name: name for name in "xyz"}
+    with endless(max_lanes=4) as engine:
+        first = [engine.submit(Request("a", stop=Stop(300))) for _ in range(3)]
+        starts = [time.monotonic()]
+        wide = engine.submit(Request("b", "M + x + y + z", terms, stop=Stop(1)))
+        narrow = []
+        for _ in range(20):
+            starts.append(time.monotonic())
+            narrow.append(engine.submit(Request("c", stop=Stop(1))))
+        ends = [
+            start + ticket.result(60).stats.seconds
+            for start, ticket in zip(starts, [wide, *narrow], strict=True)
+        ]
+        assert all(ticket.result(60) for ticket in first)
+    assert ends[0] < min(ends[1:])
+
+
+def test_a_checkpoint_that_loads_holds_up_nobody_else(house: House) -> None:
+    from marith.engine.engine import loading
+
+    want = house.engine.generate("a b", "2*x - M", house.terms, Sampling(seed=4), Stop(5))
+    held, done = threading.Event(), threading.Event()
+
+    def load() -> None:
+        with loading:
+            held.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    held.wait(60)
+    got = house.engine.submit(
+        Request("a b", "2*x - M", house.terms, Sampling(seed=4), Stop(5))
+    ).result(60)
+    done.set()
+    thread.join()
+    assert got.text == want.text
+
+
+def test_a_second_turn_reuses_the_first() -> None:
+    chat = " ".join(WORDS)
+    with endless() as engine:
+        first = engine.generate(chat, "2*x - M", {"x": "q q"}, Sampling(seed=1), Stop(12))
+        prompt = f"{chat} {' '.join(first.text)} {chat}"
+        second = engine.generate(prompt, "2*x - M", {"x": "q q"}, Sampling(seed=1), Stop(12))
+        assert second.usage.cached_tokens >= 20 + 11
+        assert second.stats.cached == second.usage.cached_tokens * 2 + 2  # x reads two words more
+    with endless() as engine:
+        fresh = engine.generate(prompt, "2*x - M", {"x": "q q"}, Sampling(seed=1), Stop(12))
+    assert (fresh.text, fresh.usage.cached_tokens) == (second.text, 0)
+
+
+def test_what_is_kept_never_changes_a_log_probability() -> None:
+    formula, terms = "M - 0.9*union(x, M) + 0.5*y", {"x": "q w", "y": "k l m"}
+    prompts = [" ".join(WORDS[:k]) + f" {WORDS[-k]}" for k in (3, 19, 18, 20, 10, 19)]
+    with endless() as warm:
+        for prompt in prompts:
+            got = warm.next_logprobs(prompt, formula, terms)
+            with endless() as cold:
+                torch.testing.assert_close(
+                    got, cold.next_logprobs(prompt, formula, terms), atol=1e-5, rtol=0
+                )
+
+
+@pytest.mark.parametrize(
+    "limits", [{"max_queue": -1}, {"cache_bytes": 1.5}, {"max_lanes": 0}, {"max_queue": True}]
+)
+def test_limits_are_whole_numbers(limits: dict[str, int]) -> None:
+    with pytest.raises(marith.RequestError, match=next(iter(limits))):
+        endless(**limits)
