@@ -31,6 +31,7 @@ FORMULAS = (
     "M.top_k(5) + x",
     "M + uniform()",
     "0*y + M + 2*C",
+    "M - 0.5*x + 1.5*sure - 0.5*C",
 )
 
 
@@ -67,6 +68,7 @@ def build(folder: Path) -> Iterator[House]:
         "big": f'prompted("k k", model="{other}")',
         "A": 'ngram(texts=["a b c a b d", "b c a"], order=3)',
         "C": f'classifier("{judge}", label=1, candidates=5)',
+        "sure": f'classifier("{judge}", label=1, coverage=0.7, read_prompt=True)',
     }
     with Engine.load(base, tokenizer=base_tokenizer, max_lanes=24) as engine:
         yield House(engine, reference, terms)

@@ -14,7 +14,7 @@ from marith.decoding.sampling import draw, generator, warp
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves, without_classifiers
 from marith.scoring.ngram import NGramCounts
-from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.templates import to_messages, to_plain_text, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
 
@@ -43,7 +43,9 @@ class Reference:
                 spoken[term] = counts.logprobs(tokens)[None]
             elif isinstance(term, Classifier):
                 guide = term.guide or without_classifiers(formula)
-                spoken[term] = self._ratios(term, likeliest(guide, spoken, term.candidates), tokens)
+                [candidates] = likeliest(guide, spoken, term.candidates, term.coverage)
+                reading = to_plain_text(to_messages(request.prompt)) if term.read_prompt else ""
+                spoken[term] = self._ratios(term, candidates, tokens, reading)
             else:
                 spoken[term] = torch.full(
                     (1, self.vocabulary.size), -math.log(self.vocabulary.size)
@@ -68,11 +70,13 @@ class Reference:
             if len(tokens) >= min(request.stop.max_tokens, context_length - prompt):
                 return text, tokens, "length"
 
-    def _ratios(self, term: Classifier, candidates: Tensor, tokens: list[int]) -> Tensor:
+    def _ratios(
+        self, term: Classifier, candidates: list[int], tokens: list[int], reading: str
+    ) -> Tensor:
         model, own = self.models[term.model]
 
         def judged(continuation: list[int]) -> Tensor:
-            ids = own.encode(self.vocabulary.decode(continuation), start=True)
+            ids = own.encode(reading + self.vocabulary.decode(continuation), start=True)
             labels = model.config.num_labels
             if not ids:
                 return torch.log(torch.tensor(1.0 / labels))
@@ -80,6 +84,6 @@ class Reference:
             return torch.log_softmax(logits, -1)[int(term.label)]
 
         ratios = torch.zeros(1, self.vocabulary.size)
-        for token in candidates[0].tolist():
+        for token in candidates:
             ratios[0, token] = judged([*tokens, token]) - judged(tokens)
         return ratios

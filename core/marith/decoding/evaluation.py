@@ -92,10 +92,23 @@ def meaning_of(formula: Formula, spoken: Mapping[Term, Tensor]) -> Meaning:
     raise TypeError(f"a formula has no meaning for {type(formula).__name__}")
 
 
-def likeliest(formula: Formula, spoken: Mapping[Term, Tensor], count: int) -> Tensor:
-    """The tokens that a classifier judges: the guide's likeliest, [positions, ≤ count]."""
+def likeliest(
+    formula: Formula, spoken: Mapping[Term, Tensor], count: int, coverage: float | None = None
+) -> list[list[int]]:
+    """The tokens that a classifier judges at each position: the guide's likeliest, best first.
+
+    At most `count`; with `coverage`, only the fewest of them whose probabilities reach it.
+    """
     logprobs = evaluate(formula, spoken)
-    return logprobs.topk(min(count, logprobs.shape[-1]), dim=-1).indices
+    best = logprobs.topk(min(count, logprobs.shape[-1]), dim=-1)
+    tokens: list[list[int]] = best.indices.tolist()
+    if coverage is None:
+        return tokens
+    mass = best.values.double().exp()
+    needed = mass > 0
+    if coverage < 1.0:
+        needed &= mass.cumsum(dim=-1) - mass < coverage
+    return [row[:kept] for row, kept in zip(tokens, needed.sum(dim=-1).tolist(), strict=True)]
 
 
 def _distributions(members: tuple[Formula, ...], spoken: Mapping[Term, Tensor]) -> list[Tensor]:

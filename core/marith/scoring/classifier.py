@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from marith.errors import RequestError
+from marith.errors import ModelError, RequestError
 from marith.formula.terms import Classifier
+from marith.scoring.branching import BranchedTexts
+from marith.scoring.judging import Case, Judge, Text, WholeTexts
+from marith.scoring.runner import CACHE_BYTES
 from marith.scoring.scorer import Message, Scored, Span
+from marith.scoring.seams import Encoder
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_plain_text
 from marith.scoring.vocabulary import Vocabulary
 
-BATCH_TOKENS = 8192
+Texts: TypeAlias = "tuple[str, ...]"
 
 
 class ClassifierScorer:
@@ -27,76 +31,98 @@ class ClassifierScorer:
     tokenizer; where a text is longer than its context, the oldest part is cut, which is said once.
     """
 
-    def __init__(self, checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, vocabulary: Vocabulary, cache_bytes: int = CACHE_BYTES
+    ) -> None:
         self.checkpoint = checkpoint  # the shelf keeps it for as long as this does
         self.model = checkpoint.model.eval()
         self.name = checkpoint.name
         self.vocabulary = vocabulary
-        self.passes = 0
         self._own = checkpoint.vocabulary
+        self._encode = Encoder(checkpoint.vocabulary)
         self._context_length = _usable_context(checkpoint)
-        self._labels = _labels(checkpoint.model.config)
-        self._padding = self._pad_with(checkpoint.model.config)
+        self._labels = _labels(self.model.config)
+        padding = self._pad_with(self.model.config)
+        self._whole = WholeTexts(self.model, padding)
+        self.judge: Judge = self._judge(padding, cache_bytes)
         self._said_cut = False
+
+    @property
+    def passes(self) -> int:
+        """How many forward passes there have been."""
+        return self.judge.passes
 
     def read(self, term: Classifier, messages: Sequence[Message]) -> str:
         """The text before the continuation: the conversation if the term asks for it."""
         self._column(term)
         return to_plain_text(messages) if term.read_prompt else ""
 
-    @torch.inference_mode()
-    def score(self, spans: Sequence[Span]) -> list[Scored]:
-        """Log-ratios [count, vocab], zero outside the candidates [count, k] of each span."""
-        texts: list[str] = []
-        for span in spans:
-            texts.extend(self._texts(span))
-        before = self.passes
-        judged = self._judge(texts)
-        passes = frozenset(range(before + 1, self.passes + 1))
-        scored = []
-        for span in spans:
-            assert span.candidates is not None
+    def score(self, spans: Sequence[Span]) -> list[Scored | None]:
+        """Log-ratios [count, vocab], zero outside the candidates of each position of each span.
+
+        Spans that ask about the same texts, such as two labels of one classifier, share a lane.
+        """
+        texts = [self._texts(span) for span in spans]
+        lanes: dict[Texts, Hashable] = {}
+        for span, asked in zip(spans, texts, strict=True):
+            lanes.setdefault(asked, span.lane)
+        cases = [Case(lane, self._tokens(asked)) for asked, lane in lanes.items()]
+        judged = dict(zip(lanes, self.judge.judge(cases), strict=True))
+        scored: list[Scored | None] = []
+        for span, asked in zip(spans, texts, strict=True):
+            answer = judged[asked]
+            if answer is None:
+                scored.append(None)
+                continue
             assert isinstance(span.term, Classifier)
-            count, k = span.candidates.shape
-            own, judged = judged[: count * (k + 1)], judged[count * (k + 1) :]
-            own = own[:, self._column(span.term)].view(count, k + 1)
-            ratios = torch.zeros(count, self.vocabulary.size)
-            ratios.scatter_(1, span.candidates.cpu(), own[:, 1:] - own[:, :1])
-            scored.append(Scored(ratios.to(span.candidates.device), passes))
+            column = answer.logprobs[:, self._column(span.term)]
+            ratios = self._ratios(span, column.float())
+            scored.append(Scored(ratios, answer.passes, judged=len(asked) - span.count))
         return scored
 
     def release(self, lane: Hashable) -> None:
-        """Nothing is kept between questions."""
+        """What the lane has read stays until another needs the room."""
+        self.judge.release(lane)
 
-    @torch.inference_mode()
     def probabilities(self, term: Classifier, texts: Sequence[str]) -> list[float]:
         """The probability of the term's label for whole texts, one number in [0, 1] each."""
         column = self._column(term)
-        return self._judge(list(texts))[:, column].exp().tolist() if texts else []
+        if not texts:
+            return []
+        [judged] = self._whole.judge([Case(None, self._tokens(tuple(texts)))])
+        return judged.logprobs[:, column].exp().tolist()
 
-    def _texts(self, span: Span) -> list[str]:
-        """For each position the text so far, then the text with each candidate."""
+    def _texts(self, span: Span) -> Texts:
+        """For each position the text with each candidate; then for each position the text so far.
+
+        The last of them is the text that all go on from.
+        """
         assert span.candidates is not None
-        texts = []
-        for i, candidates in enumerate(span.candidates.tolist()):
-            end = len(span.continuation) - (span.count - 1) + i
-            so_far = list(span.continuation[:end])
-            texts.append(self.vocabulary.decode(so_far))
-            texts += [self.vocabulary.decode([*so_far, token]) for token in candidates]
-        return [f"{span.reading}{text}" for text in texts]
+        ends = [len(span.continuation) - span.count + 1 + i for i in range(span.count)]
+        so_far = [list(span.continuation[:end]) for end in ends]
+        tokens = [
+            [*before, token]
+            for before, candidates in zip(so_far, span.candidates, strict=True)
+            for token in candidates
+        ]
+        return tuple(f"{span.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
 
-    def _judge(self, texts: list[str]) -> Tensor:
-        """Log C of every label for every text, [texts, labels] in float32."""
-        distinct = list(dict.fromkeys(texts))
-        tokens = {text: self._tokens(text) for text in distinct}
-        judged: dict[str, Tensor] = {}
-        for batch in _batches(sorted(distinct, key=lambda text: len(tokens[text])), tokens):
-            logprobs = self._forward([tokens[text] for text in batch])
-            judged.update(zip(batch, logprobs, strict=True))
-        return torch.stack([judged[text] for text in texts])
+    def _ratios(self, span: Span, judged: Tensor) -> Tensor:
+        """What each candidate adds to the judgement of its position, [count, vocab]."""
+        assert span.candidates is not None
+        before = judged[len(judged) - span.count :]
+        rows = [i for i, candidates in enumerate(span.candidates) for _ in candidates]
+        tokens = [token for candidates in span.candidates for token in candidates]
+        ratios = torch.zeros(span.count, self.vocabulary.size, device=judged.device)
+        ratios[rows, tokens] = judged[: len(tokens)] - before[rows]
+        return ratios
 
-    def _tokens(self, text: str) -> list[int]:
-        tokens = self._own.encode(text, start=True)
+    def _tokens(self, texts: Texts) -> list[Text]:
+        """Each text as the classifier reads it, cut to its context."""
+        encoded = {text: self._cut(self._encode(text)) for text in dict.fromkeys(texts)}
+        return [encoded[text] for text in texts]
+
+    def _cut(self, tokens: list[int]) -> Text:
         if len(tokens) > self._context_length:
             if not self._said_cut:
                 warnings.warn(
@@ -105,33 +131,23 @@ class ClassifierScorer:
                     stacklevel=2,
                 )
                 self._said_cut = True
-            extra = len(self._own.encode("", start=True))
-            head = self._own.encode("", start=True)[: extra // 2 + extra % 2]
+            marks = self._own.encode("", start=True)
+            head = marks[: len(marks) // 2 + len(marks) % 2]
             tokens = head + tokens[len(tokens) - self._context_length + len(head) :]
-        return tokens
+        return tuple(tokens)
 
-    def _forward(self, rows: list[list[int]]) -> Tensor:
-        """One padded pass; an empty text is judged by nobody and has equal classes."""
-        width = max(1, max(map(len, rows)))
-        ids = torch.full((len(rows), width), self._padding)
-        mask = torch.zeros(len(rows), width, dtype=torch.long)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
-            mask[i, : len(row)] = 1
-        mask[:, 0] = 1
-        device = self.model.device
-        logits = self.model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
-        self.passes += 1
-        logprobs = self._to_logprobs(logits.float())
-        empty = torch.tensor([not row for row in rows], device=device)
-        even = self._to_logprobs(torch.zeros_like(logprobs))
-        return torch.where(empty[:, None], even, logprobs).cpu()
-
-    def _to_logprobs(self, logits: Tensor) -> Tensor:
-        multi = getattr(self.model.config, "problem_type", None) == "multi_label_classification"
-        if multi or logits.shape[-1] == 1:
-            return torch.nn.functional.logsigmoid(logits)
-        return torch.log_softmax(logits, dim=-1)
+    def _judge(self, padding: int, cache_bytes: int) -> Judge:
+        """The faster way where the model reads from left to right, else the way of all models."""
+        if not isinstance(getattr(self.model, "score", None), nn.Linear):
+            return self._whole
+        try:
+            return BranchedTexts(self.model, padding, self._context_length, cache_bytes)
+        except ModelError as error:
+            warnings.warn(
+                f"the classifier {self.name!r} runs without a cache, and so slower: {error}",
+                stacklevel=3,
+            )
+            return self._whole
 
     def _pad_with(self, config: Any) -> int:
         """The padding token, which causal classifiers need to know to find a text's end."""
@@ -161,13 +177,3 @@ def _usable_context(checkpoint: Checkpoint) -> int:
     """RoBERTa counts two of its positions for padding; its tokenizer knows the usable length."""
     own = getattr(checkpoint.vocabulary.tokenizer, "model_max_length", None) or 1 << 30
     return int(min(own, checkpoint.context_length))
-
-
-def _batches(texts: list[str], tokens: dict[str, list[int]]) -> list[list[str]]:
-    """Texts of about one length together, so that little is padding."""
-    batches: list[list[str]] = [[]]
-    for text in texts:  # in order of length: the newest is the longest of its batch
-        if (len(batches[-1]) + 1) * max(1, len(tokens[text])) > BATCH_TOKENS:
-            batches.append([])
-        batches[-1].append(text)
-    return [batch for batch in batches if batch]

@@ -56,7 +56,8 @@ class Panel:
             case Prompted(model=str(name)):
                 return self._speaker(term, name)
             case Classifier(model=name):
-                return ClassifierScorer(shelf.classifier(name, self.placement), self.vocabulary)
+                checkpoint = shelf.classifier(name, self.placement)
+                return ClassifierScorer(checkpoint, self.vocabulary, self.cache_bytes)
             case NGram():
                 return NGramScorer(self.vocabulary, self.device)
             case Uniform():

@@ -203,7 +203,7 @@ def test_minus_infinity_subtracted_makes_no_nan() -> None:
 @given(worlds, st.integers(1, 20))
 def test_the_likeliest_are_those_of_the_formula(world: Mapping[Term, Tensor], count: int) -> None:
     found = likeliest(a - 0.3 * b, world, count)
-    assert torch.equal(found, evaluate(a - 0.3 * b, world).topk(min(count, 9)).indices)
+    assert found == evaluate(a - 0.3 * b, world).topk(min(count, 9)).indices.tolist()
 
 
 @pytest.mark.parametrize("factor", [1e31, 1e38, 1e300])

@@ -4,107 +4,44 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from torch import Tensor
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+from judges import (
+    alone,
+    bert_scorer,
+    bert_tokenizer,
+    llama_scorer,
+    pairing_scorer,
+    scorer_of,
+    span,
+    term,
+    text_of,
+    tiny_bert,
+)
 
 from marith.errors import RequestError
 from marith.formula.terms import Classifier
-from marith.scoring import classifier as classifier_module
-from marith.scoring.classifier import ClassifierScorer
-from marith.scoring.scorer import Span
-from marith.scoring.shelf import Checkpoint
-from marith.scoring.vocabulary import Vocabulary
-from marith.testing import LETTERS, tiny_classifier, tiny_tokenizer
+from marith.scoring import judging
+from marith.testing import tiny_classifier, tiny_tokenizer
 
-CLOSE = 1e-4
-term = Classifier("some model", label="yes")
-
-
-def spaced_tokenizer() -> PreTrainedTokenizerFast:
-    """The formula's tokenizer: letters decode with spaces between them."""
-    raw = Tokenizer.from_str(tiny_tokenizer().backend_tokenizer.to_str())
-    raw.decoder = None  # joined by spaces
-    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<start>", eos_token="<end>")
-
-
-def scorer_of(model: Any, tokenizer: Any, context: int = 128) -> ClassifierScorer:
-    checkpoint = Checkpoint("judge", model, Vocabulary(tokenizer, 64), context)
-    return ClassifierScorer(checkpoint, Vocabulary(spaced_tokenizer(), 28))
-
-
-@cache
-def llama_scorer() -> ClassifierScorer:
-    return scorer_of(tiny_classifier(), tiny_tokenizer())
-
-
-def bert_tokenizer() -> PreTrainedTokenizerFast:
-    words = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", *LETTERS)
-    raw = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
-    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    raw.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=raw, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]",
-        unk_token="[UNK]",
-    )  # fmt: skip
-
-
-def tiny_bert(labels: int = 3, **more: Any) -> Any:
-    torch.manual_seed(1)
-    config = BertConfig(
-        vocab_size=30, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, max_position_embeddings=40, num_labels=labels,
-        initializer_range=0.5, **more,
-    )  # fmt: skip
-    return BertForSequenceClassification(config).eval()
-
-
-@cache
-def bert_scorer() -> ClassifierScorer:
-    return scorer_of(tiny_bert(), bert_tokenizer(), 40)
-
-
-def alone(scorer: ClassifierScorer, text: str, limit: int = 10**6) -> Tensor:
-    """log C of every label for one text, by the model, without padding."""
-    ids = scorer._own.encode(text, start=True)[:limit]
-    with torch.inference_mode():
-        logits = scorer.model(input_ids=torch.tensor([ids])).logits[0]
-    if len(logits) == 1 or scorer.model.config.problem_type == "multi_label_classification":
-        return torch.nn.functional.logsigmoid(logits)
-    return torch.log_softmax(logits, dim=-1)
-
-
-def text_of(tokens: Sequence[int]) -> str:
-    return " ".join(LETTERS[token - 2] for token in tokens)
-
-
-def span(
-    continuation: Sequence[int], candidates: list[list[int]], reading: str = "",
-    asked: Classifier = term,
-) -> Span:  # fmt: skip
-    return Span(asked, "lane", reading, continuation, len(candidates), torch.tensor(candidates))
-
+CLOSE = 1e-5
 
 letters = st.integers(2, 27)
 candidate_rows = st.integers(1, 3).flatmap(
     lambda count: st.lists(
-        st.lists(letters, min_size=4, max_size=4, unique=True), min_size=count, max_size=count
+        st.lists(letters, min_size=1, max_size=5, unique=True), min_size=count, max_size=count
     )
 )
 asked_spans = st.tuples(st.lists(letters, min_size=3, max_size=8), candidate_rows)
 
 
-@pytest.mark.parametrize(("build", "column"), [(llama_scorer, 1), (bert_scorer, 2)])
+@pytest.mark.parametrize(
+    ("build", "column"), [(llama_scorer, 1), (pairing_scorer, 1), (bert_scorer, 2)]
+)
 @settings(max_examples=20, deadline=None)
 @given(asked=asked_spans)
 def test_ratios_are_the_models_own_and_zero_elsewhere(
@@ -113,7 +50,9 @@ def test_ratios_are_the_models_own_and_zero_elsewhere(
     scorer, (continuation, rows) = build(), asked
     chosen = Classifier("some model", label=column)
     [scored] = scorer.score([span(continuation, rows, asked=chosen)])
+    assert scored is not None
     assert scored.logprobs.shape == (len(rows), 28)
+    assert scored.judged == sum(map(len, rows))
     for i, candidates in enumerate(rows):
         so_far = continuation[: len(continuation) - len(rows) + 1 + i]
         before = alone(scorer, text_of(so_far))[column]
@@ -125,12 +64,12 @@ def test_ratios_are_the_models_own_and_zero_elsewhere(
 
 @settings(max_examples=20, deadline=None)
 @given(several=st.lists(asked_spans, min_size=1, max_size=5))
-@pytest.mark.parametrize("build", [llama_scorer, bert_scorer])
+@pytest.mark.parametrize("build", [llama_scorer, pairing_scorer, bert_scorer])
 def test_spans_together_are_the_spans_one_by_one(
     build: Any, several: list[tuple[list[int], list[list[int]]]]
 ) -> None:
     scorer, chosen = build(), Classifier("some model", label=1)
-    spans = [span(continuation, rows, asked=chosen) for continuation, rows in several]
+    spans = [span(*asked, asked=chosen, lane=i) for i, asked in enumerate(several)]
     for one, together in zip(spans, scorer.score(spans), strict=True):
         single = scorer.score([one])[0].logprobs
         torch.testing.assert_close(together.logprobs, single, atol=CLOSE, rtol=CLOSE)
@@ -140,7 +79,7 @@ def test_small_batches_answer_as_large_ones(monkeypatch: pytest.MonkeyPatch) -> 
     scorer = bert_scorer()
     one = span([2, 3, 4], [[5, 6, 7], [8, 9, 10]], asked=Classifier("m", label=0))
     [want] = scorer.score([one])
-    monkeypatch.setattr(classifier_module, "BATCH_TOKENS", 12)
+    monkeypatch.setattr(judging, "BATCH_TOKENS", 12)
     before = scorer.passes
     [got] = scorer.score([one])
     assert scorer.passes - before > 1
@@ -152,12 +91,16 @@ def test_small_batches_answer_as_large_ones(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_label_goes_by_its_name_or_its_index(label: str | int) -> None:
     [named] = llama_scorer().score([span([2, 3], [[4, 5]])])
     asked = span([2, 3], [[4, 5]], asked=Classifier("some model", label=label))
-    assert torch.equal(llama_scorer().score([asked])[0].logprobs, named.logprobs)
+    [got] = llama_scorer().score([asked])
+    torch.testing.assert_close(got.logprobs, named.logprobs, atol=CLOSE, rtol=CLOSE)
 
 
 def test_two_classes_pull_against_each_other() -> None:
     yes, no = llama_scorer().score(
-        [span([2, 3], [[4]]), span([2, 3], [[4]], asked=Classifier("some model", label="no"))]
+        [
+            span([2, 3], [[4]]),
+            span([2, 3], [[4]], asked=Classifier("some model", label="no"), lane="other"),
+        ]
     )
     assert float(yes.logprobs[0, 4]) * float(no.logprobs[0, 4]) < 0
 
@@ -218,7 +161,7 @@ def test_a_long_text_loses_its_oldest_part_and_this_is_said_once() -> None:
     scorer = scorer_of(tiny_bert(), bert_tokenizer(), 10)
     long = [2 + i % 26 for i in range(20)]
     asked = span(long, [[5]], asked=Classifier("m", label=1))
-    with pytest.warns(UserWarning, match="reads the last 10 tokens of a text of 22") as said:
+    with pytest.warns(UserWarning, match="reads the last 10 tokens of a text of 23") as said:
         [got] = scorer.score([asked])
     assert len(said) == 1
     with warnings.catch_warnings():

@@ -1,0 +1,280 @@
+"""A causal classifier that keeps what it has read: one new token for each text that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from marith.errors import ModelError
+from marith.scoring.branches import Branches, graft
+from marith.scoring.judging import (
+    BATCH_TOKENS,
+    Case,
+    Judged,
+    Text,
+    WholeTexts,
+    even,
+    to_logprobs,
+)
+from marith.scoring.kv_cache import KVCache
+from marith.scoring.lanes import TAIL, Lane, Lanes, common
+from marith.scoring.runner import _REFUSALS, CHUNK, NEAR, PIECE, _why_plain
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one case still needs."""
+
+    case: Case
+    lane: Lane
+    trunk: list[int]
+    stops: dict[int, int]
+    branches: list[Branches]
+    logprobs: Tensor
+    passes: set[int] = field(default_factory=set)
+    give: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many tokens of the trunk the lane has yet to read."""
+        return len(self.trunk) - len(self.lane.tokens)
+
+    @property
+    def asked(self) -> int:
+        """How many tokens at the trunk's end are read in one pass with what is asked of them."""
+        return len(self.trunk) - min(self.stops.values(), default=len(self.trunk))
+
+    @property
+    def reach(self) -> list[int]:
+        """What the lane will hold after the next pass."""
+        return self.trunk[: len(self.lane.tokens) + self.give]
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row of one pass: tokens of the trunk, then branches in the slots beyond it."""
+
+    work: _Work
+    start: int
+    stop: int
+    branches: Branches
+
+    @property
+    def width(self) -> int:
+        return self.stop - self.start + len(self.branches.tokens)
+
+    @property
+    def seen(self) -> int:
+        """How many slots are read: the branches begin where the whole trunk will end."""
+        beyond = len(self.branches.tokens)
+        return len(self.work.trunk) + beyond if beyond else self.stop
+
+    def columns(self) -> dict[int, int]:
+        """Where in the row each text ends that is judged by this pass."""
+        ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
+        if self.stop < len(self.work.trunk):
+            return {}
+        beyond = self.stop - self.start
+        return ended | {n: beyond + node for n, node in self.branches.leaves.items()}
+
+
+class BranchedTexts:
+    """Judges the texts of a lane as branches on a trunk, whose keys and values it keeps.
+
+    The cache changes the cost of an answer and never the answer. One call reads at most a chunk
+    of long trunks, the first asked first. Raises ModelError at construction for a model whose
+    cached judgements are not its own.
+    """
+
+    def __init__(self, model: Any, padding: int, context_length: int, most_bytes: int) -> None:
+        self.model = model
+        self.passes = 0
+        self._padding = padding
+        self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
+        self.lanes = Lanes(self._cache, most_bytes)
+        self._unfinished: dict[Hashable, set[int]] = {}
+        self._additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
+        reason = _why_plain(model, context_length) or self._why_inexact()
+        if reason:
+            raise ModelError(reason)
+        self.passes = 0
+
+    @torch.inference_mode()
+    def judge(self, cases: Sequence[Case]) -> list[Judged | None]:
+        """Answer what can be answered now, all cases in as few passes as their lengths allow."""
+        assert len({case.lane for case in cases}) == len(cases)
+        work = [self._begin(case) for case in cases]
+        longest = [len(w.trunk) + max(len(b.tokens) for b in w.branches) for w in work]
+        self.lanes.make_room(max(longest, default=0))
+        near = [item for item in work if item.missing <= NEAR]
+        self.lanes.settle([item.lane for item in near])
+        for item in near:
+            item.give = item.missing
+        chosen = [*near, *self._pieces([item for item in work if item.missing > NEAR])]
+        rounds = max((len(item.branches) for item in chosen), default=0)
+        for turn in range(rounds):
+            for group in _alike([row for item in chosen for row in _rows(item, turn)]):
+                self._forward(group)
+        return [self._end(item) for item in work]
+
+    def release(self, lane: Hashable) -> None:
+        """The lane's keys and values stay until another needs the room."""
+        self.lanes.release(lane)
+        self._unfinished.pop(lane, None)
+
+    def _begin(self, case: Case) -> _Work:
+        texts = [_pooled(text, self._padding) for text in case.texts]
+        trunk = list(texts[-1])
+        stops, branches = graft(texts[-1], texts)
+        lane = self.lanes.take(case.lane, None, trunk)
+        own = even(self.model.config, self.model.device).repeat(len(texts), 1)
+        passes = self._unfinished.pop(case.lane, set())
+        work = _Work(case, lane, trunk, stops, branches, own, passes)
+        del lane.tokens[len(trunk) - work.asked :]
+        return work
+
+    def _end(self, item: _Work) -> Judged | None:
+        if item.missing == 0:
+            return Judged(item.logprobs, frozenset(item.passes))
+        self._unfinished[item.case.lane] = item.passes
+        return None
+
+    def _pieces(self, far: list[_Work]) -> list[_Work]:
+        """What of the long trunks is read now: a chunk together, what is asked in one piece.
+
+        A lane first takes over what another has read, and waits for one that reads it just now.
+        """
+        left = CHUNK
+        chosen: list[_Work] = []
+        for item in far:
+            ahead = len(item.lane.tokens) + TAIL
+            if any(common(other.reach, item.trunk) >= ahead for other in chosen):
+                continue
+            self.lanes.learn(item.lane, item.trunk[: len(item.trunk) - item.asked])
+            item.give = item.missing
+            if item.missing > max(left, item.asked if left == CHUNK else 0):
+                item.give = min(left, item.missing - item.asked)
+                if chosen and item.give < PIECE:
+                    item.give = 0
+                    break
+            left -= item.give
+            chosen.append(item)
+        return chosen
+
+    def _forward(self, rows: list[_Row]) -> None:
+        """One pass over the next tokens of each trunk and the branches of those read to the end."""
+        hidden = self._pass(rows)
+        columns = [row.columns() for row in rows]
+        ends = [(i, at) for i, own in enumerate(columns) for at in own.values()]
+        index = torch.tensor(ends, dtype=torch.long, device=hidden.device).view(-1, 2)
+        logits = self.model.score(hidden[index[:, 0], index[:, 1]])
+        logprobs = to_logprobs(self.model.config, logits)
+        if bool(hidden.isnan().any() | logprobs.isnan().any()):
+            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
+            raise ModelError("the classifier computed what is not a number (NaN)")
+        judged = logprobs.split([len(own) for own in columns])
+        for row, own, told in zip(rows, columns, judged, strict=True):
+            row.work.logprobs[list(own)] = told
+            row.work.lane.tokens = row.work.trunk[: row.stop]
+            row.work.passes.add(self.passes)
+
+    def _pass(self, rows: list[_Row]) -> Tensor:
+        """What the backbone makes of every token, [rows, width, hidden].
+
+        Padding stands at the end, at position 0, and sees the row's first slot only.
+        """
+        shape = len(rows), max(row.width for row in rows)
+        ids, places = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+        reach = torch.zeros(shape, dtype=torch.long)  # it sees the slots up to this one
+        slots = torch.full(shape, self._cache.padding_slot)
+        mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
+        for i, row in enumerate(rows):
+            kept, branches, trunk = slice(row.stop - row.start), row.branches, row.work.trunk
+            beyond = slice(row.stop - row.start, row.width)
+            ids[i, : row.width] = torch.tensor(trunk[row.start : row.stop] + branches.tokens)
+            places[i, kept] = reach[i, kept] = torch.arange(row.start, row.stop)
+            slots[i, kept] = places[i, kept]
+            slots[i, beyond] = torch.arange(len(branches.tokens)) + len(trunk)
+            places[i, beyond] = torch.tensor(branches.places, dtype=torch.long)
+            reach[i, beyond] = torch.tensor(branches.forks, dtype=torch.long) - 1
+            if branches.tokens:
+                mask[i, beyond, len(trunk) : row.seen] = branches.sight()
+        mask |= torch.arange(mask.shape[-1]) <= reach[:, :, None]
+        device = self.model.device
+        self._cache.aim([row.work.lane.row for row in rows], slots.to(device), mask.shape[-1])
+        out = self.model.base_model(
+            input_ids=ids.to(device),
+            attention_mask=self._seen_by(mask.to(device)),
+            position_ids=places.to(device),
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        self.passes += 1
+        hidden: Tensor = out.last_hidden_state
+        return hidden
+
+    def _seen_by(self, mask: Tensor) -> Tensor:
+        """The mask as the model's attention reads it, [rows, 1, width, seen]."""
+        if not self._additive:
+            return mask[:, None]
+        shut = torch.zeros(mask.shape, dtype=self.model.dtype, device=mask.device)
+        return shut.masked_fill(~mask, torch.finfo(self.model.dtype).min)[:, None]
+
+    def _why_inexact(self) -> str:
+        """Compares the branches with the whole texts once, over ragged rows and two turns."""
+        if not isinstance(getattr(self.model, "score", None), nn.Linear):
+            return "its head is not one product"
+        vocab = int(self.model.config.get_text_config().vocab_size)
+        draw = torch.Generator().manual_seed(0)
+        a, b, c = (tuple(row) for row in torch.randint(0, vocab, (3, 9), generator=draw).tolist())
+        first = [Case(0, [a[:5]]), Case(1, [b[:2] + c[:1], b[:3]])]
+        last = [Case(0, [a[:6], a + b, a[:4] + c, a]), Case(1, [b[:4], c, b[:5]])]
+        tolerance = 1e-3 if self.model.dtype == torch.float32 else 0.5
+        try:
+            self.judge(first)
+            got = self.judge(last)
+            want = WholeTexts(self.model, self._padding).judge(last)
+        except _REFUSALS as error:
+            return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
+        finally:
+            self.lanes.forget()
+        pairs = zip(got, want, strict=True)
+        off = (x.logprobs - y.logprobs.to(x.logprobs.device) for x, y in pairs if x is not None)
+        worst = max(float(difference.abs().max()) for difference in off)
+        return "" if worst <= tolerance else f"cached and uncached passes differ by {worst:.2g}"
+
+
+def _rows(item: _Work, turn: int) -> list[_Row]:
+    """What a case has to run in one round of passes, if anything."""
+    start = len(item.lane.tokens)
+    stop = start + item.give
+    whole = stop == len(item.trunk)
+    item.give = 0
+    branches = item.branches[turn] if whole and turn < len(item.branches) else Branches()
+    row = _Row(item, start, stop, branches)
+    return [row] if row.width else []
+
+
+def _pooled(text: Text, padding: int) -> Text:
+    """A text up to where transformers reads its judgement: the last token that is no padding."""
+    end = len(text)
+    while end > 1 and text[end - 1] == padding:
+        end -= 1
+    return text[:end]
+
+
+def _alike(rows: list[_Row]) -> list[list[_Row]]:
+    """Groups with about as much to compute each, so that little of a pass is padding."""
+    groups: list[list[_Row]] = []
+    for row in sorted(rows, key=lambda row: row.width):
+        group = groups[-1] if groups else []
+        fits = group and (len(group) + 1) * row.width <= BATCH_TOKENS
+        if fits and row.width <= 1.5 * group[0].width + 4:
+            group.append(row)
+        else:
+            groups.append([row])
+    return [sorted(group, key=lambda row: row.work.lane.row) for group in groups]

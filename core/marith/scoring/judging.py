@@ -1,0 +1,118 @@
+"""What a classifier is asked, what comes back, and the way that every classifier can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from marith.errors import ModelError
+
+BATCH_TOKENS = 8192
+
+Text: TypeAlias = "tuple[int, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Texts to be judged, as tokens. The last one is the trunk: most others go on from it.
+
+    `lane` says whose texts these are, and stands in one case of a call only.
+    """
+
+    lane: Hashable
+    texts: Sequence[Text]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Log C of every label for every text of a case [texts, labels], and the passes it took."""
+
+    logprobs: Tensor
+    passes: frozenset[int]
+
+
+class Judge(Protocol):
+    """A way to judge texts: a pure function of its cases, whatever was asked before."""
+
+    @property
+    def passes(self) -> int:
+        """How many forward passes there have been."""
+        ...
+
+    def judge(self, cases: Sequence[Case]) -> Sequence[Judged | None]:
+        """One answer a case, in order; None where its texts are still being read: ask again."""
+        ...
+
+    def release(self, lane: Hashable) -> None:
+        """Let a lane go: it is asked no more."""
+        ...
+
+
+class WholeTexts:
+    """Judges each text from its first token on, in padded batches. Keeps nothing."""
+
+    def __init__(self, model: Any, padding: int) -> None:
+        self.model = model
+        self.passes = 0
+        self._padding = padding
+
+    @torch.inference_mode()
+    def judge(self, cases: Sequence[Case]) -> list[Judged]:
+        """Every distinct text of all cases once, texts of about one length together."""
+        judged: dict[Text, tuple[Tensor, int]] = {}
+        for batch in _batches({text for case in cases for text in case.texts}):
+            logprobs = self._forward(batch)
+            judged.update(zip(batch, ((row, self.passes) for row in logprobs), strict=True))
+        answers = []
+        for case in cases:
+            rows, passes = zip(*(judged[text] for text in case.texts), strict=True)
+            answers.append(Judged(torch.stack(rows), frozenset(passes)))
+        return answers
+
+    def release(self, lane: Hashable) -> None:
+        """Nothing is kept between questions."""
+
+    def _forward(self, rows: Sequence[Text]) -> Tensor:
+        """Log C [rows, labels] in one pass; an empty text is judged by nobody, its classes even."""
+        width = max(1, max(map(len, rows)))
+        ids = torch.full((len(rows), width), self._padding)
+        mask = torch.zeros(len(rows), width, dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = torch.tensor(row, dtype=torch.long)
+            mask[i, : len(row)] = 1
+        mask[:, 0] = 1
+        device = self.model.device
+        logits = self.model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
+        self.passes += 1
+        logprobs = to_logprobs(self.model.config, logits)
+        if bool(logprobs.isnan().any()):
+            raise ModelError("the classifier computed what is not a number (NaN)")
+        empty = torch.tensor([not row for row in rows], device=device)
+        return torch.where(empty[:, None], even(self.model.config, logprobs.device), logprobs)
+
+
+def to_logprobs(config: Any, logits: Tensor) -> Tensor:
+    """Log C of every label [texts, labels] in float32: by softmax where labels exclude others."""
+    multi = getattr(config, "problem_type", None) == "multi_label_classification"
+    if multi or logits.shape[-1] == 1:
+        return torch.nn.functional.logsigmoid(logits.float())
+    return torch.log_softmax(logits.float(), dim=-1)
+
+
+def even(config: Any, device: torch.device) -> Tensor:
+    """What is thought of a text without tokens, [labels]."""
+    return to_logprobs(config, torch.zeros(config.num_labels, device=device))
+
+
+def _batches(texts: set[Text]) -> list[list[Text]]:
+    """Texts of about one length together, so that little is padding."""
+    batches: list[list[Text]] = [[]]
+    for text in sorted(texts, key=lambda text: (len(text), text)):
+        if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:
+            batches.append([])
+        batches[-1].append(text)
+    return [batch for batch in batches if batch]
