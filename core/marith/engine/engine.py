@@ -13,6 +13,7 @@ from torch import Tensor
 
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
+from marith.engine import workers
 from marith.engine.job import Generation, Glance, Judgement
 from marith.engine.limits import Limits
 from marith.engine.request import Reader, Request
@@ -44,6 +45,7 @@ class Engine:
         with loading:
             self._panel = Panel(base, limits.cache_bytes)
         self._scheduler = Scheduler(limits)
+        workers.dismiss()
         self._closing = weakref.finalize(self, self._scheduler.close)
 
     @classmethod
@@ -241,7 +243,9 @@ class Engine:
     ) -> Reader:
         if self.closed:
             raise EngineClosed("the engine is closed")
-        return Reader.open(prompt, formula, terms, self._panel, loading)
+        reader = Reader.open(prompt, formula, terms, self._panel, loading)
+        workers.dismiss()
+        return reader
 
     def _open_at(
         self,

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 
+from marith.engine import workers
 from marith.engine.job import Job, lane_of
 from marith.engine.limits import Limits
 from marith.engine.step import Turn, take_step
@@ -78,6 +79,8 @@ class Scheduler:
 
     def _admit(self) -> bool:
         """Take in what fits, in order; sleep while there is nothing to do. False when closed."""
+        if self.idle:
+            workers.dismiss()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting or self._active)
             for _ in range(self._fitting()):

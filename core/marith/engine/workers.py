@@ -1,0 +1,32 @@
+"""OpenMP's workers, sent home by whoever will not compute for a while.
+
+Every thread that computes keeps a team of its own. As soon as all teams together have more
+members than the machine has cores, GNU's runtime no longer lets them spin between two products:
+they sleep, and waking them at each layer made a step on two cores half as long again. So the
+thread that asks lets go of its team, and the engine's thread does when nobody asks. The next
+product brings the team back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+_SOFT = 1  # omp_pause_soft (OpenMP 5.0, section 3.2.44): what the program sees stays as it is
+
+
+def dismiss() -> None:
+    """Let the calling thread's workers go; without effect where the runtime does not know how."""
+    pause = _pause()
+    if pause is not None:
+        pause(_SOFT)
+
+
+@cache
+def _pause() -> Callable[[int], int] | None:
+    """The runtime's own function, if the process has loaded one that has it."""
+    try:
+        return ctypes.CDLL(None).omp_pause_resource_all  # type: ignore[no-any-return]
+    except (AttributeError, OSError, TypeError):
+        return None
