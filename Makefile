@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format pocket clean
+.PHONY: demo test check format bench pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -21,6 +21,10 @@ check: .venv/installed
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Some minutes, on a machine with nothing else to do: the table and the plot of docs/performance.md.
+bench: .venv/installed
+	$(BIN)/marith bench --plot docs/images/performance.png
 
 # About 100 minutes on two cores; the weights in the package were made by this.
 pocket: .venv/installed

@@ -1,4 +1,4 @@
-"""The command line: `marith generate`, `marith show`, `marith demo`."""
+"""The command line: `marith generate`, `show`, `demo` and `bench`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 BAD_INPUT = 2
+_SHAPE = (
+    "HIDDEN,LAYERS,HEADS,INTERMEDIATE,VOCABULARY of the random Llama (768,12,12,2048,16000), or "
+    "what --model is inflated to."
+)
 
 Formula = Annotated[str, typer.Option(help="What to sample from, e.g. '2*formal - M'.")]
 Terms = Annotated[
@@ -94,6 +99,34 @@ def demo(
         from marith.demo import run  # torch, which `show` does without
 
         run(model, question, seed)
+
+
+@app.command()
+def bench(
+    model: Annotated[
+        str | None, typer.Option(help="pocket, a directory or a hub id; else a random Llama.")
+    ] = None,
+    shape: Annotated[str | None, typer.Option(metavar="SIZES", help=_SHAPE)] = None,
+    tokens: Annotated[int, typer.Option(help="Tokens a measurement.")] = 32,
+    rounds: Annotated[int, typer.Option(help="Medians are over so many.")] = 5,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="terms, concurrency, first-token or floor. Repeatable."),
+    ] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+) -> None:
+    """Time formulas against transformers' own decoding, on the same weights and in turn."""
+    with _clear_errors():
+        from marith.evals.bench import running, settings, showing  # torch
+
+        sections = tuple(only or settings.SECTIONS)
+        sizes = None if shape is None else settings.Shape.parse(shape)
+        asked = settings.Settings(model, sizes, tokens, rounds, sections)
+        showing.check_outputs(as_json, plot, sections)
+        showing.show(running.run(asked), as_json, plot)
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Small real models for tests: random weights, real tokenizers, real caches, no downloads."""
+"""Small real models: random weights, real tokenizers, real caches, no downloads."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""How fast? Formulas against transformers' own decoding, in one process and on the same weights."""

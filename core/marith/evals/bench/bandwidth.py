@@ -1,0 +1,51 @@
+"""What no decoder beats: every weight comes out of memory once for each token."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+NUMBERS = 2**27  # 512 MiB of float32: more than any cache of a processor holds
+_TURNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Bytes of weights that a token needs, bytes read in a second, and what follows from them."""
+
+    weight_bytes: int
+    bytes_per_second: float
+    milliseconds: float
+
+    @classmethod
+    def of(cls, model: Any, speed: float) -> Floor:
+        """Of a model's weights, where so many bytes are read in a second."""
+        weights = weight_bytes(model)
+        return cls(weights, speed, 1e3 * weights / speed)
+
+
+def weight_bytes(model: nn.Module) -> int:
+    """The linear weights, the head's included, each once; of the embedding a token reads a row."""
+    linears = (module for module in model.modules() if isinstance(module, nn.Linear | Conv1D))
+    weights = {linear.weight for linear in linears}
+    return sum(weight.numel() * weight.element_size() for weight in weights)
+
+
+def bytes_per_second() -> float:
+    """How fast memory is read: the best of several sums over more than a processor caches.
+
+    With all threads. Other work on the machine makes it slower, nothing makes it faster: of
+    several measurements the best is nearest.
+    """
+    numbers = torch.ones(NUMBERS)
+    best = float("inf")
+    for _ in range(_TURNS):
+        started = time.perf_counter()
+        numbers.sum()
+        best = min(best, time.perf_counter() - started)
+    return numbers.numel() * numbers.element_size() / best

@@ -1,0 +1,77 @@
+"""What is measured, how often and on which model; wrong values are refused before any is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+from marith.errors import ModelError, RequestError
+from marith.scoring.shelf import locate
+
+SECTIONS = ("terms", "concurrency", "first-token", "floor")
+FEWEST_WORDS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a Llama: its heads all have their own keys, its embedding is its head."""
+
+    hidden: int
+    layers: int
+    heads: int
+    intermediate: int
+    vocabulary: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """`768,12,12,2048,16000` → a shape. Raises ModelError for one that no model has."""
+        names = [field.name for field in fields(cls)]
+        sizes = [part.strip() for part in text.split(",")]
+        if len(sizes) != len(names) or not all(s.isdecimal() and int(s) for s in sizes):
+            form = ",".join(names).upper()
+            raise ModelError(f"a shape is {form}, whole numbers from 1, not {text!r}")
+        shape = cls(*map(int, sizes))
+        if shape.hidden % (2 * shape.heads):
+            raise ModelError(
+                f"hidden divides into heads of an even dimension, which {shape.hidden!r} "
+                f"does not for {shape.heads} heads"
+            )
+        if shape.vocabulary < FEWEST_WORDS:
+            raise ModelError(f"vocabulary is from {FEWEST_WORDS}, not {shape.vocabulary!r}")
+        return shape
+
+    def __str__(self) -> str:
+        return ",".join(map(str, astuple(self)))
+
+
+DEFAULT = Shape(hidden=768, layers=12, heads=12, intermediate=2048, vocabulary=16000)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A run of the bench.
+
+    Without `model` it is on a random Llama of `shape`; with both, on the model inflated to the
+    shape. Each contestant makes `tokens` tokens a round. Raises ModelError or RequestError.
+    """
+
+    model: str | None = None
+    shape: Shape | None = None
+    tokens: int = 32
+    rounds: int = 5
+    sections: Sequence[str] = SECTIONS
+
+    def __post_init__(self) -> None:
+        _require_whole("tokens", self.tokens, 2)  # the first is another measurement
+        _require_whole("rounds", self.rounds, 1)
+        for section in self.sections:
+            if section not in SECTIONS:
+                raise RequestError(f"a section is one of {', '.join(SECTIONS)}, not {section!r}")
+        if self.model is not None:
+            locate(self.model)
+
+
+def _require_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise RequestError(f"{name} is a whole number from {least}, not {value!r}")

@@ -1,0 +1,161 @@
+"""A report for people: one table, and one plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from marith.errors import RequestError
+from marith.evals.bench.report import Report, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TITLES = {
+    "terms": "one request: time a token",
+    "concurrency": "four terms, many requests",
+    "first-token": "time to the first token",
+}
+WIDTH = 120
+PRINTED = Path("-")
+PLOTS = (".png", ".svg", ".pdf")
+NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
+OURS, THEIRS = "#2a6f97", "#adb5bd"
+
+
+def check_outputs(as_json: Path | None, plot: Path | None, sections: Sequence[str]) -> None:
+    """Raise RequestError for a file that could not be written at the end."""
+    for path in (as_json, plot):
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise RequestError(f"{str(path)!r} is no file in a directory that exists")
+    if plot is None:
+        return
+    if plot.suffix.lower() not in PLOTS:
+        raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(plot)!r}")
+    if not set(sections) & set(TITLES):
+        raise RequestError(f"a plot shows {', '.join(TITLES)}, not {', '.join(sections)!r} alone")
+    if find_spec("matplotlib") is None:
+        raise RequestError(NO_PLOT)
+
+
+def show(report: Report, as_json: Path | None = None, plot: Path | None = None) -> None:
+    """Print the table, or with `-` the JSON; write what is to be written.
+
+    The table is as wide as the terminal, and as it needs where there is none.
+    """
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    if plot is not None:
+        draw(report, plot)
+    if as_json == PRINTED:
+        console.out(report.to_json(), highlight=False)
+        return
+    if as_json is not None:
+        as_json.write_text(report.to_json() + "\n", encoding="utf-8")
+    console.print(table(report))
+
+
+def table(report: Report) -> Table:
+    """All sections below one another; a ratio is over the first line of its section."""
+    shown = Table(title=_title(report), caption=_floor(report), caption_justify="left")
+    shown.add_column("")
+    for column in ("ms", "ratio", "tokens/s", "first token, ms", "passes/token", "of the floor"):
+        shown.add_column(column, justify="right")
+    for section, title in TITLES.items():
+        if found := report.section(section):
+            shown.add_row(title, style="bold")
+            for result in found:
+                shown.add_row(*_cells(result))
+            shown.add_section()
+    return shown
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    gained = result.section == "concurrency"
+    return (
+        f"  {result.name}",
+        f"{result.milliseconds:.1f}",
+        f"{result.ratio:.2f}",
+        f"{result.per_second:.1f} ({1 / result.ratio:.1f}×)" if gained else "",
+        "" if result.first_token is None else f"{result.first_token:.0f}",
+        "" if result.passes_per_token is None else f"{result.passes_per_token:.2f}",
+        "" if result.floor_share is None else f"{result.floor_share:.0%}",
+    )
+
+
+def _title(report: Report) -> str:
+    return (
+        f"{report.model}: {report.parameters / 1e6:.0f} M parameters, {report.machine.threads} "
+        f"threads, {report.tokens} tokens, medians of {report.rounds} rounds"
+    )
+
+
+def _floor(report: Report) -> str | None:
+    if report.floor is None:
+        return None
+    size, speed = report.floor.weight_bytes / 1e9, report.floor.bytes_per_second / 1e9
+    return (
+        f"floor: {size:.2f} GB of weights at {speed:.1f} GB/s are "
+        f"{report.floor.milliseconds:.1f} ms a token"
+    )
+
+
+def draw(report: Report, path: Path) -> None:
+    """The sections side by side, in a file of the kind that the path's ending names.
+
+    At least one section was timed. Raises RequestError where matplotlib is absent.
+    """
+    try:
+        from matplotlib.figure import Figure  # an extra that only this function needs
+    except ModuleNotFoundError:
+        raise RequestError(NO_PLOT) from None
+    sections = [section for section in TITLES if report.section(section)]
+    figure = Figure(figsize=(4.4 * len(sections), 3.2), layout="constrained")
+    row = figure.subplots(1, len(sections), squeeze=False)[0]
+    for axes, section in zip(row, sections, strict=True):
+        found = report.section(section)
+        if section == "concurrency":
+            _draw_gains(axes, found)
+        else:
+            _draw_bars(axes, found)
+        axes.set_title(TITLES[section], fontsize=10)
+        axes.tick_params(labelsize=8)
+    if report.section("terms") and report.floor is not None:
+        axes = figure.axes[0]
+        axes.axvline(report.floor.milliseconds, color="black", linestyle=":", label="floor")
+        axes.legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=110)
+
+
+def _draw_bars(axes: Axes, found: list[Result]) -> None:
+    """Milliseconds, the first contestant on top; the ratio stands at the end of each bar."""
+    names = [result.name for result in found]
+    colours = [OURS if name.startswith("marith") else THEIRS for name in names]
+    bars = axes.barh(names, [result.milliseconds for result in found], color=colours)
+    axes.bar_label(bars, [f" {result.ratio:.2f}" for result in found], fontsize=8)
+    axes.margins(x=0.15)
+    axes.invert_yaxis()
+    axes.set_xlabel("ms", fontsize=8)
+
+
+def _draw_gains(axes: Axes, found: list[Result]) -> None:
+    """Tokens a second over the number of requests."""
+    counts = [int(result.name.split()[0]) for result in found]
+    speeds = [result.per_second for result in found]
+    axes.plot(counts, speeds, color=OURS, marker="o")
+    for count, speed, result in zip(counts, speeds, found, strict=True):
+        axes.annotate(
+            f"{1 / result.ratio:.1f}×", (count, speed), (0, 5), textcoords="offset points",
+            ha="center", fontsize=8,
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.set_ylim(0, 1.15 * max(speeds))
+    axes.set_xlabel("requests at once", fontsize=8)
+    axes.set_ylabel("tokens/s", fontsize=8)

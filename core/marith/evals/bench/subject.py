@@ -1,0 +1,150 @@
+"""What is measured: one plain model, its tokenizer, and texts that nobody has read before."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from marith.errors import ModelError
+from marith.evals.bench.settings import DEFAULT, FEWEST_WORDS, Settings, Shape
+from marith.formula.terms import Prompted
+from marith.scoring.shelf import locate
+from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.vocabulary import Vocabulary
+from marith.testing import inflate, tiny_tokenizer
+
+CONTEXT = 2048
+_FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A question, and the system prompts under which the terms of a formula read it."""
+
+    question: str
+    systems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model as transformers made it, with the words that its prompts are made of.
+
+    It has no token that ends a text: every text is exactly as long as it was asked to be.
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any
+    vocabulary: Vocabulary
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, settings: Settings) -> Subject:
+        """Load or build it, in float32 on the CPU. Raises ModelError."""
+        if settings.model is None:
+            shape = settings.shape or DEFAULT
+            name = f"random Llama {shape}"
+            model, tokenizer = _random(shape)
+        else:
+            name = settings.model
+            model, tokenizer = _loaded(settings.model, settings.shape)
+            if settings.shape is not None:
+                name += f" at the cost of {settings.shape}"
+        for config in (model.config, model.config.get_text_config(), model.generation_config):
+            config.eos_token_id = None
+        tokenizer.eos_token = None
+        vocabulary = Vocabulary(tokenizer, model.config.get_text_config().vocab_size)
+        return cls(name, model.eval(), tokenizer, vocabulary, _words(vocabulary))
+
+    def text(self, count: int, seed: str) -> str:
+        """So many words, the same for the same seed and new for every other."""
+        draw = random.Random(seed)  # noqa: S311 (texts, not secrets)
+        return " ".join(draw.choice(self.words) for _ in range(count))
+
+    def prompt(self, terms: int, seed: str, system: int = 12, question: int = 16) -> Prompt:
+        """A question of `question` words, and for each term a system prompt of `system` words."""
+        systems = (self.text(system, f"{seed}, system {i}") for i in range(terms))
+        return Prompt(self.text(question, f"{seed}, question"), tuple(systems))
+
+    def readings(self, prompt: Prompt) -> list[list[int]]:
+        """The tokens that each term reads, by which a rival is given the same."""
+        messages = to_messages(prompt.question)
+        return [to_tokens(Prompted(text), messages, self.vocabulary) for text in prompt.systems]
+
+
+def _random(shape: Shape) -> tuple[Any, Any]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            hidden_size=shape.hidden,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.heads,
+            intermediate_size=shape.intermediate,
+            vocab_size=shape.vocabulary,
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=True,
+        )
+        model = LlamaForCausalLM(config)
+    special = 2
+    words = [f"w{i}" for i in range(shape.vocabulary - special)]
+    return model, tiny_tokenizer(words)
+
+
+def _loaded(name: str, shape: Shape | None) -> tuple[Any, Any]:
+    """A checkpoint with nothing of ours in it, or the same function at the cost of a shape."""
+    where = locate(name)
+    kind: Any = AutoModelForCausalLM
+    try:
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+        if shape is not None:
+            _check_fit(config, shape)
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+        model, report = kind.from_pretrained(
+            where,
+            config=config,
+            dtype=torch.float32,
+            use_safetensors=True,
+            output_loading_info=True,
+            trust_remote_code=False,
+        )
+    except ModelError:
+        raise
+    except _FAULTS as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot load the model {name!r}: {first}") from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {missing[0]!r}")
+    if shape is not None:
+        model = inflate(model, shape.hidden, shape.layers, shape.intermediate)
+    return model, tokenizer
+
+
+def _check_fit(config: Any, shape: Shape) -> None:
+    """Raise ModelError, before weights are read, for what inflating keeps as it is."""
+    if shape.vocabulary != config.vocab_size:
+        raise ModelError(f"its vocabulary has {config.vocab_size}, not {shape.vocabulary!r} tokens")
+    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    heads = max(config.num_attention_heads, shape.hidden // dim)
+    if shape.heads != heads:
+        raise ModelError(f"with hidden {shape.hidden} it has {heads}, not {shape.heads!r} heads")
+
+
+def _words(vocabulary: Vocabulary) -> tuple[str, ...]:
+    """Every token that is a word by itself."""
+    texts = (vocabulary.decode([i]).strip() for i in range(vocabulary.size))
+    words = tuple(sorted({text for text in texts if text.isascii() and text.isalnum()}))
+    if len(words) < FEWEST_WORDS - 2:
+        raise ModelError(f"prompts are made of its vocabulary's words, but it has {len(words)}")
+    return words

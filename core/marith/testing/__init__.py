@@ -1,0 +1,27 @@
+"""What do tests and measurements run on? Small real models, and the same at a larger one's cost."""
+
+from __future__ import annotations
+
+from marith.testing.inflating import inflate
+from marith.testing.models import (
+    CHAT_TEMPLATE,
+    END,
+    FAMILIES,
+    LETTERS,
+    START,
+    tiny_classifier,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+__all__ = [
+    "CHAT_TEMPLATE",
+    "END",
+    "FAMILIES",
+    "LETTERS",
+    "START",
+    "inflate",
+    "tiny_classifier",
+    "tiny_model",
+    "tiny_tokenizer",
+]
