@@ -21,6 +21,7 @@ class KVCache(Cache):
     def __init__(self, layers: int) -> None:
         self.rows = 0
         self.capacity = 0
+        self.version = 0  # another one wherever the keys and values lie elsewhere
         self._view: slice | Tensor = slice(0)
         self._rows = torch.zeros(0, 1, dtype=torch.long)
         self._slots = torch.zeros(0, 0, dtype=torch.long)
@@ -44,6 +45,7 @@ class KVCache(Cache):
         for layer in self._ragged:  # one by one: never two whole caches at a time
             layer.resize(rows, capacity)
         self.rows, self.capacity = rows, capacity
+        self.version += 1
 
     def copy(self, source: int, target: int, length: int) -> None:
         """The first `length` positions of one row into another."""
@@ -70,8 +72,23 @@ class KVCache(Cache):
         """
         index = torch.tensor(rows, device=slots.device)
         beside = rows[-1] - rows[0] == len(rows) - 1
-        self._view = slice(rows[0], rows[-1] + 1) if beside else index
-        self._rows, self._slots, self._seen = index[:, None], slots, seen
+        view = slice(rows[0], rows[-1] + 1) if beside else index
+        self.point(index[:, None], slots, seen, view)
+
+    def point(self, rows: Tensor, slots: Tensor, seen: int, view: slice | Tensor) -> None:
+        """Aim by tensors where the keys are: writes at rows [rows, 1], reads the rows of `view`."""
+        self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
+
+    def mask(self, places: Tensor, additive: torch.dtype | None = None) -> Tensor:
+        """What each position [rows, width] sees of the next pass: the slots up to its own.
+
+        [rows, 1, width, seen], boolean, or a number to be added to the attention's scores.
+        """
+        mask = (torch.arange(self._seen, device=places.device) <= places[:, :, None])[:, None]
+        if additive is None:
+            return mask
+        shut = torch.zeros(mask.shape, dtype=additive, device=mask.device)
+        return shut.masked_fill(~mask, torch.finfo(additive).min)
 
 
 class _RaggedLayer(CacheLayerMixin):

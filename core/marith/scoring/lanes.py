@@ -95,12 +95,15 @@ class Lanes:
             rows += SPARE_ROWS
         cache.resize(rows, capacity)
 
-    def settle(self, lanes: Sequence[Lane]) -> None:
-        """Move these lanes side by side, so that a pass reads them where they lie."""
+    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
+        """Move these lanes side by side, so that a pass reads them where they lie.
+
+        With `front` they lie in the first rows, as a pass of fixed shape expects them.
+        """
         rows = sorted(lane.row for lane in lanes)
-        if not rows or rows[-1] - rows[0] == len(rows) - 1:
+        if not rows or (rows[-1] - rows[0] == len(rows) - 1 and (rows[0] == 0 or not front)):
             return
-        first = min(rows[0], len(self._all) - len(rows))
+        first = 0 if front else min(rows[0], len(self._all) - len(rows))
         inside = range(first, first + len(rows))
         asked = {lane.row for lane in lanes}
         strays = [lane for lane in lanes if lane.row not in inside]
@@ -119,7 +122,7 @@ class Lanes:
         best, length = self._nearest(voice, tokens, idle)
         if best is not None and length and len(best.tokens) - length < TAIL:
             return best
-        if len(idle) >= IDLE_LANES:
+        if idle and (len(idle) >= IDLE_LANES or self._is_full(len(tokens))):
             return min(idle, key=lambda lane: lane.used)
         lane = Lane(row=len(self._all))
         self._all.append(lane)
@@ -135,6 +138,11 @@ class Lanes:
 
     def _longest(self, asked: int) -> int:
         return max([asked, *(len(lane.tokens) for lane in self._all)])
+
+    def _is_full(self, asked: int) -> bool:
+        """Whether one row more, for so long a text, weighs too much."""
+        capacity = max(self.cache.capacity, _roomy(asked))
+        return self.cache.bytes_of(len(self._all) + 1, capacity) > self.most_bytes
 
     def _bytes(self, asked: int) -> int:
         return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.scoring.adapters import Adapted, Adapter
+from marith.scoring.capture import Captured
 from marith.scoring.kv_cache import KVCache
 from marith.scoring.lanes import TAIL, Lane, Lanes, common
 
@@ -18,16 +20,21 @@ CHUNK = 256  # tokens of prompts that one call may read before those who wait ar
 NEAR = 16  # so few missing tokens are computed at once, whoever else has a long way to go
 PIECE = 32  # less of a prompt is not worth a pass of its own
 CACHE_BYTES = 2**30
+CHECK = ({0: 5, 1: 3, 2: 4}, {0: 6, 1: 4, 2: 5}, {1: 5, 2: 6}, {0: 9, 1: 7})  # lengths, by lane
 _REFUSALS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, ModelError)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The log-probabilities after the last `count` prefixes of `tokens`, for one lane."""
+    """The log-probabilities after the last `count` prefixes of `tokens`, for one lane.
+
+    `adapter` changes the weights that this lane is read with.
+    """
 
     lane: Hashable
     tokens: list[int]
     count: int = 1
+    adapter: Adapter | None = None
 
 
 @dataclass(slots=True)
@@ -65,22 +72,35 @@ class ModelRunner:
     Keeps state (keys and values, by lane) that changes the cost of an answer and never the
     answer: the tokens asked are compared with those kept, the tail that differs is dropped.
     A model whose state cannot be addressed so is run `plain`: whole texts, one at a time.
+    `capture` runs passes for single tokens at fixed shapes, on a GPU as graphs: None where the
+    model is on one.
     """
 
     def __init__(
-        self, model: Any, vocab: int, context_length: int, cache_bytes: int = CACHE_BYTES
+        self,
+        model: Any,
+        vocab: int,
+        context_length: int,
+        cache_bytes: int = CACHE_BYTES,
+        capture: bool | None = None,
     ) -> None:
         self.model = model.eval()
         self.vocab = vocab
         self.passes = 0
+        self._adapted = Adapted(model)
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
         self.lanes = Lanes(self._cache, cache_bytes)
         self._unfinished: dict[Hashable, Answer] = {}
-        self._additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
+        eager = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
+        self._additive: torch.dtype | None = model.dtype if eager else None
+        self._captured: Captured | None = None
+        self.plain = False
         reason = _why_plain(model, context_length) or self._why_inexact()
         self.plain = bool(reason)
         if reason:
             warnings.warn(f"this model runs without a cache, and so slower: {reason}", stacklevel=2)
+        elif model.device.type == "cuda" if capture is None else capture:
+            self._begin_capture()
         self.passes = 0
 
     @torch.inference_mode()
@@ -95,7 +115,7 @@ class ModelRunner:
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((len(question.tokens) for question in questions), default=0))
         near = [item for item in work if item.missing <= NEAR]
-        self.lanes.settle([item.lane for item in near])
+        self.lanes.settle([item.lane for item in near], front=self._captured is not None)
         for item in near:
             item.give = item.missing
         for group in _alike([*near, *self._pieces([w for w in work if w.missing > NEAR])]):
@@ -108,7 +128,7 @@ class ModelRunner:
         self._unfinished.pop(owner, None)
 
     def _begin(self, asked: Asked) -> _Work:
-        lane = self.lanes.take(asked.lane, None, asked.tokens)
+        lane = self.lanes.take(asked.lane, asked.adapter, asked.tokens)
         del lane.tokens[max(0, len(asked.tokens) - asked.count) :]
         answer = self._unfinished.pop(asked.lane, None)
         return _Work(asked, lane, answer or Answer(torch.empty(0), cached=len(lane.tokens)))
@@ -127,11 +147,11 @@ class ModelRunner:
         left = CHUNK
         chosen: list[_Work] = []
         for item in far:
-            tokens, own = item.asked.tokens, item.lane.tokens
-            ahead = len(own) + TAIL
+            tokens = item.asked.tokens
+            item.answer.cached += self.lanes.learn(item.lane, tokens[: -item.asked.count])
+            ahead = len(item.lane.tokens) + TAIL
             if any(common(other.reach, tokens) >= ahead for other in chosen):
                 continue
-            item.answer.cached += self.lanes.learn(item.lane, tokens[: -item.asked.count])
             item.give = item.missing
             if item.missing > max(left, item.asked.count if left == CHUNK else 0):
                 item.give = min(left, item.missing - item.asked.count)
@@ -143,10 +163,52 @@ class ModelRunner:
         return chosen
 
     def _forward(self, group: list[_Work]) -> None:
-        """One pass over the next tokens of each lane, aligned at their ends."""
+        """One pass over the next tokens of each lane."""
+        logits = self._replayed(group)
+        if logits is None:
+            logits = self._aligned(group)
+        self.passes += 1
+        logprobs = self._to_logprobs(logits)
+        if bool(logprobs.isnan().any()):
+            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
+            raise ModelError("the model computed what is not a number (NaN)")
+        for i, item in enumerate(group):
+            item.lane.tokens = item.reach
+            item.give = 0
+            item.answer.passes.add(self.passes)
+            item.answer.logprobs = logprobs[i, -item.asked.count :]
+
+    def _replayed(self, group: list[_Work]) -> Tensor | None:
+        """Logits [rows, 1, vocab] of a step of fixed shape; None where the pass is no such step."""
+        steps = all(item.give == 1 and item.asked.adapter is None for item in group)
+        if self._captured is None or not steps:
+            return None
+        places = [len(item.lane.tokens) for item in group]
+        tokens = [item.asked.tokens[at] for item, at in zip(group, places, strict=True)]
+        try:
+            return self._captured.step([item.lane.row for item in group], tokens, places)
+        except RuntimeError as error:
+            self._give_up_capture(f"{type(error).__name__}: {error}")
+            return None
+
+    def _begin_capture(self) -> None:
+        """Captured passes from here on, if they say what the uncached model says."""
+        self._captured = Captured(self.model, self._cache, self._additive)
+        if reason := self._why_inexact():
+            self._give_up_capture(reason)
+
+    def _give_up_capture(self, reason: str) -> None:
+        self._captured = None
+        warnings.warn(f"decoding runs uncaptured, and so slower: {reason}", stacklevel=2)
+
+    def _aligned(self, group: list[_Work]) -> Tensor:
+        """Logits [rows, count, vocab] of the last positions; the lanes aligned at their ends.
+
+        Padding stands in front, at position 0, and sees the row's first slot only.
+        """
         width = max(item.give for item in group)
         ends = max(len(item.reach) for item in group)
-        shape = len(group), width
+        shape, device = (len(group), width), self.model.device
         ids, places = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
         slots = torch.full(shape, self._cache.padding_slot)
         for i, item in enumerate(group):
@@ -154,48 +216,25 @@ class ModelRunner:
             ids[i, own] = torch.tensor(item.reach[start:])
             slots[i, own] = places[i, own] = torch.arange(start, len(item.reach))
         count = min(width, max(item.asked.count for item in group))
-        rows = [item.lane.row for item in group]
-        logprobs = self._pass(rows, ids, slots, places, ends, count)
-        for i, item in enumerate(group):
-            item.lane.tokens = item.reach
-            item.give = 0
-            item.answer.passes.add(self.passes)
-            item.answer.logprobs = logprobs[i, -item.asked.count :]
-
-    def _pass(
-        self, rows: list[int], ids: Tensor, slots: Tensor, places: Tensor, seen: int, count: int
-    ) -> Tensor:
-        """Log-probabilities [rows, count, vocab] of the last positions; all else [rows, width].
-
-        Padding stands in front, at position 0, and sees the row's first slot only.
-        """
-        device = self.model.device
-        mask = (torch.arange(seen) <= places[:, :, None])[:, None].to(device)
-        if self._additive:
-            lowest = torch.finfo(self.model.dtype).min
-            mask = torch.zeros(mask.shape, dtype=self.model.dtype, device=device).masked_fill(
-                ~mask, lowest
-            )
-        self._cache.aim(rows, slots.to(device), seen)
-        out = self.model(
+        self._cache.aim([item.lane.row for item in group], slots.to(device), ends)
+        places = places.to(device)
+        out = self._adapted.forward(
+            [item.asked.adapter for item in group],
             input_ids=ids.to(device),
-            attention_mask=mask,
-            position_ids=places.to(device),
+            attention_mask=self._cache.mask(places, self._additive),
+            position_ids=places,
             past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=count,
         )
-        self.passes += 1
-        logprobs = self._to_logprobs(out.logits[:, -count:])
-        if bool(logprobs.isnan().any()):
-            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
-            raise ModelError("the model computed what is not a number (NaN)")
-        return logprobs
+        logits: Tensor = out.logits[:, -count:]
+        return logits
 
     def _whole(self, question: Asked) -> Answer:
         """One pass over the whole text, nothing kept."""
         ids = torch.tensor([question.tokens], device=self.model.device)
-        logits = self.model(input_ids=ids, use_cache=False).logits
+        said = self._adapted.forward([question.adapter], input_ids=ids, use_cache=False)
+        logits = said.logits
         self.passes += 1
         return Answer(self._to_logprobs(logits[0, -question.count :]), {self.passes})
 
@@ -206,22 +245,24 @@ class ModelRunner:
     def _why_inexact(self) -> str:
         """Compares the cached passes with the uncached model once, over ragged rows."""
         draw = torch.Generator().manual_seed(0)
-        texts = torch.randint(0, self.vocab, (2, 9), generator=draw).tolist()
+        texts = torch.randint(0, self.vocab, (3, 9), generator=draw).tolist()
         tolerance = 1e-3 if self.model.dtype == torch.float32 else 0.5
-        last = [Asked(0, texts[0], 2), Asked(1, texts[1][:5], 2)]
-        self.plain = False
         try:
-            self.ask([Asked(0, texts[0][:5]), Asked(1, texts[1][:3])])
-            got = self.ask(last)
             with torch.inference_mode():
-                want = [self._whole(question) for question in last]
+                want = [self._whole(Asked(i, text, 9)).logprobs for i, text in enumerate(texts)]
+            for count, lengths in zip((1, 1, 1, 2), CHECK, strict=True):
+                asked = [Asked(i, texts[i][:end], count) for i, end in lengths.items()]
+                for (i, end), answer in zip(lengths.items(), self.ask(asked), strict=True):
+                    assert answer is not None
+                    off = answer.logprobs - want[i][end - count : end]
+                    worst = float(off.abs().max())
+                    if not worst <= tolerance:  # NaN is not either
+                        return f"cached and uncached passes differ by {worst:.2g}"
         except _REFUSALS as error:
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
             self.lanes.forget()
-        off = (a.logprobs - b.logprobs for a, b in zip(got, want, strict=True) if a is not None)
-        worst = max(float(difference.abs().max()) for difference in off)
-        return "" if worst <= tolerance else f"cached and uncached passes differ by {worst:.2g}"
+        return ""
 
 
 def _why_plain(model: Any, context_length: int) -> str:

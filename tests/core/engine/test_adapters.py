@@ -46,9 +46,7 @@ def said(model: Any, tokens: list[int]) -> torch.Tensor:
     return torch.log_softmax(model(torch.tensor([tokens])).logits[0, -1:].float(), -1)
 
 
-def test_dexperts_over_one_base_is_one_pass_a_token(
-    engine: Engine, merged: dict[str, Any]
-) -> None:
+def test_dexperts_over_one_base_is_one_pass_a_token(engine: Engine, merged: dict[str, Any]) -> None:
     (expert, anti), tokens = merged, engine.encode(PROMPT)
     formula = Prompted() + 1.5 * (Prompted(adapter=expert) - Prompted(adapter=anti))
     base = tiny_model(seed=1)

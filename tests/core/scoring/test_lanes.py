@@ -44,9 +44,10 @@ def holds(lanes: Lanes, lane: Lane) -> list[int]:
         st.tuples(st.integers(0, 9), st.sampled_from("ab"), tokens, st.booleans()), max_size=40
     ),
     most=st.sampled_from([0, 65 * SLOT, 500 * SLOT, 1 << 20]),
+    front=st.booleans(),
 )
 def test_what_a_lane_says_it_holds_is_in_its_row(
-    script: list[tuple[int, str, list[int], bool]], most: int
+    script: list[tuple[int, str, list[int], bool]], most: int, front: bool
 ) -> None:
     lanes, held = fresh(most), {}
     for owner, voice, text, released in script:
@@ -54,9 +55,10 @@ def test_what_a_lane_says_it_holds_is_in_its_row(
         lane = held[key] = lanes.take(key, voice, text)
         assert lane.tokens == text[: len(lane.tokens)]
         lanes.make_room(len(text))
-        lanes.settle([*held.values()])
+        lanes.settle([*held.values()], front)
         rows = sorted(n.row for n in held.values())
         assert rows == list(range(rows[0], rows[0] + len(rows)))
+        assert rows[0] == 0 or not front
         lanes.learn(lane, text)
         read(lanes, lane, text)
         for kept in lanes:
