@@ -27,6 +27,6 @@ def dismiss() -> None:
 def _pause() -> Callable[[int], int] | None:
     """The runtime's own function, if the process has loaded one that has it."""
     try:
-        return ctypes.CDLL(None).omp_pause_resource_all  # type: ignore[no-any-return]
+        return ctypes.CDLL(None).omp_pause_resource_all
     except (AttributeError, OSError, TypeError):
         return None

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from marith.errors import ModelError
 from marith.scoring.branches import Branches, graft
+from marith.scoring.chunks import Unread, alike, choose
 from marith.scoring.judging import (
     BATCH_TOKENS,
     Case,
@@ -21,37 +22,19 @@ from marith.scoring.judging import (
     to_logprobs,
 )
 from marith.scoring.kv_cache import KVCache
-from marith.scoring.lanes import TAIL, Lane, Lanes, common
-from marith.scoring.runner import _REFUSALS, CHUNK, NEAR, PIECE, _why_plain
+from marith.scoring.lanes import Lanes
+from marith.scoring.past import REFUSALS, why_plain
 
 
-@dataclass(slots=True)
-class _Work:
-    """What one case still needs."""
+@dataclass(slots=True, kw_only=True)
+class _Work(Unread):
+    """What one case still needs: its texts end on the trunk, which is read, or on branches."""
 
     case: Case
-    lane: Lane
-    trunk: list[int]
     stops: dict[int, int]
     branches: list[Branches]
     logprobs: Tensor
     passes: set[int] = field(default_factory=set)
-    give: int = 0
-
-    @property
-    def missing(self) -> int:
-        """How many tokens of the trunk the lane has yet to read."""
-        return len(self.trunk) - len(self.lane.tokens)
-
-    @property
-    def asked(self) -> int:
-        """How many tokens at the trunk's end are read in one pass with what is asked of them."""
-        return len(self.trunk) - min(self.stops.values(), default=len(self.trunk))
-
-    @property
-    def reach(self) -> list[int]:
-        """What the lane will hold after the next pass."""
-        return self.trunk[: len(self.lane.tokens) + self.give]
 
 
 @dataclass(slots=True)
@@ -71,12 +54,12 @@ class _Row:
     def seen(self) -> int:
         """How many slots are read: the branches begin where the whole trunk will end."""
         beyond = len(self.branches.tokens)
-        return len(self.work.trunk) + beyond if beyond else self.stop
+        return len(self.work.tokens) + beyond if beyond else self.stop
 
     def columns(self) -> dict[int, int]:
         """Where in the row each text ends that is judged by this pass."""
         ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
-        if self.stop < len(self.work.trunk):
+        if self.stop < len(self.work.tokens):
             return {}
         beyond = self.stop - self.start
         return ended | {n: beyond + node for n, node in self.branches.leaves.items()}
@@ -98,7 +81,7 @@ class BranchedTexts:
         self.lanes = Lanes(self._cache, most_bytes)
         self._unfinished: dict[Hashable, set[int]] = {}
         self._additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
-        reason = _why_plain(model, context_length) or self._why_inexact()
+        reason = why_plain(model, context_length) or self._why_inexact()
         if reason:
             raise ModelError(reason)
         self.passes = 0
@@ -108,16 +91,14 @@ class BranchedTexts:
         """Answer what can be answered now, all cases in as few passes as their lengths allow."""
         assert len({case.lane for case in cases}) == len(cases)
         work = [self._begin(case) for case in cases]
-        longest = [len(w.trunk) + max(len(b.tokens) for b in w.branches) for w in work]
+        longest = [len(w.tokens) + max(len(b.tokens) for b in w.branches) for w in work]
         self.lanes.make_room(max(longest, default=0))
-        near = [item for item in work if item.missing <= NEAR]
-        self.lanes.settle([item.lane for item in near])
-        for item in near:
-            item.give = item.missing
-        chosen = [*near, *self._pieces([item for item in work if item.missing > NEAR])]
+        chosen = choose(work, self.lanes)
         rounds = max((len(item.branches) for item in chosen), default=0)
         for turn in range(rounds):
-            for group in _alike([row for item in chosen for row in _rows(item, turn)]):
+            rows = [row for item in chosen for row in _rows(item, turn)]
+            widths = (lambda row: row.width), (lambda row: row.work.lane.row)
+            for group in alike(rows, *widths, BATCH_TOKENS):
                 self._forward(group)
         return [self._end(item) for item in work]
 
@@ -133,37 +114,24 @@ class BranchedTexts:
         lane = self.lanes.take(case.lane, None, trunk)
         own = even(self.model.config, self.model.device).repeat(len(texts), 1)
         passes = self._unfinished.pop(case.lane, set())
-        work = _Work(case, lane, trunk, stops, branches, own, passes)
-        del lane.tokens[len(trunk) - work.asked :]
-        return work
+        asked = len(trunk) - min(stops.values(), default=len(trunk))
+        del lane.tokens[len(trunk) - asked :]
+        return _Work(
+            lane=lane,
+            tokens=trunk,
+            asked=asked,
+            case=case,
+            stops=stops,
+            branches=branches,
+            logprobs=own,
+            passes=passes,
+        )
 
     def _end(self, item: _Work) -> Judged | None:
         if item.missing == 0:
             return Judged(item.logprobs, frozenset(item.passes))
         self._unfinished[item.case.lane] = item.passes
         return None
-
-    def _pieces(self, far: list[_Work]) -> list[_Work]:
-        """What of the long trunks is read now: a chunk together, what is asked in one piece.
-
-        A lane first takes over what another has read, and waits for one that reads it just now.
-        """
-        left = CHUNK
-        chosen: list[_Work] = []
-        for item in far:
-            ahead = len(item.lane.tokens) + TAIL
-            if any(common(other.reach, item.trunk) >= ahead for other in chosen):
-                continue
-            self.lanes.learn(item.lane, item.trunk[: len(item.trunk) - item.asked])
-            item.give = item.missing
-            if item.missing > max(left, item.asked if left == CHUNK else 0):
-                item.give = min(left, item.missing - item.asked)
-                if chosen and item.give < PIECE:
-                    item.give = 0
-                    break
-            left -= item.give
-            chosen.append(item)
-        return chosen
 
     def _forward(self, rows: list[_Row]) -> None:
         """One pass over the next tokens of each trunk and the branches of those read to the end."""
@@ -179,7 +147,7 @@ class BranchedTexts:
         judged = logprobs.split([len(own) for own in columns])
         for row, own, told in zip(rows, columns, judged, strict=True):
             row.work.logprobs[list(own)] = told
-            row.work.lane.tokens = row.work.trunk[: row.stop]
+            row.work.lane.tokens = row.work.tokens[: row.stop]
             row.work.passes.add(self.passes)
 
     def _pass(self, rows: list[_Row]) -> Tensor:
@@ -193,7 +161,7 @@ class BranchedTexts:
         slots = torch.full(shape, self._cache.padding_slot)
         mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
         for i, row in enumerate(rows):
-            kept, branches, trunk = slice(row.stop - row.start), row.branches, row.work.trunk
+            kept, branches, trunk = slice(row.stop - row.start), row.branches, row.work.tokens
             beyond = slice(row.stop - row.start, row.width)
             ids[i, : row.width] = torch.tensor(trunk[row.start : row.stop] + branches.tokens)
             places[i, kept] = reach[i, kept] = torch.arange(row.start, row.stop)
@@ -238,7 +206,7 @@ class BranchedTexts:
             self.judge(first)
             got = self.judge(last)
             want = WholeTexts(self.model, self._padding).judge(last)
-        except _REFUSALS as error:
+        except REFUSALS as error:
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
             self.lanes.forget()
@@ -252,7 +220,7 @@ def _rows(item: _Work, turn: int) -> list[_Row]:
     """What a case has to run in one round of passes, if anything."""
     start = len(item.lane.tokens)
     stop = start + item.give
-    whole = stop == len(item.trunk)
+    whole = stop == len(item.tokens)
     item.give = 0
     branches = item.branches[turn] if whole and turn < len(item.branches) else Branches()
     row = _Row(item, start, stop, branches)
@@ -265,16 +233,3 @@ def _pooled(text: Text, padding: int) -> Text:
     while end > 1 and text[end - 1] == padding:
         end -= 1
     return text[:end]
-
-
-def _alike(rows: list[_Row]) -> list[list[_Row]]:
-    """Groups with about as much to compute each, so that little of a pass is padding."""
-    groups: list[list[_Row]] = []
-    for row in sorted(rows, key=lambda row: row.width):
-        group = groups[-1] if groups else []
-        fits = group and (len(group) + 1) * row.width <= BATCH_TOKENS
-        if fits and row.width <= 1.5 * group[0].width + 4:
-            group.append(row)
-        else:
-            groups.append([row])
-    return [sorted(group, key=lambda row: row.work.lane.row) for group in groups]

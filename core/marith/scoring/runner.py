@@ -13,15 +13,13 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.adapters import Adapted, Adapter
 from marith.scoring.capture import Captured
+from marith.scoring.chunks import Unread, alike, choose
 from marith.scoring.kv_cache import KVCache
-from marith.scoring.lanes import TAIL, Lane, Lanes, common
+from marith.scoring.lanes import Lanes
+from marith.scoring.past import REFUSALS, why_plain
 
-CHUNK = 256  # tokens of prompts that one call may read before those who wait are answered
-NEAR = 16  # so few missing tokens are computed at once, whoever else has a long way to go
-PIECE = 32  # less of a prompt is not worth a pass of its own
 CACHE_BYTES = 2**30
 CHECK = ({0: 5, 1: 3, 2: 4}, {0: 6, 1: 4, 2: 5}, {1: 5, 2: 6}, {0: 9, 1: 7})  # lengths, by lane
-_REFUSALS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, ModelError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +44,12 @@ class Answer:
     cached: int = 0
 
 
-@dataclass(slots=True)
-class _Work:
-    """What one question still needs."""
+@dataclass(slots=True, kw_only=True)
+class _Work(Unread):
+    """What one question still needs, and what it has been answered so far."""
 
-    asked: Asked
-    lane: Lane
+    question: Asked
     answer: Answer
-    give: int = 0
-
-    @property
-    def missing(self) -> int:
-        """How many tokens the lane has yet to read."""
-        return len(self.asked.tokens) - len(self.lane.tokens)
-
-    @property
-    def reach(self) -> list[int]:
-        """What the lane will hold after the next pass."""
-        return self.asked.tokens[: len(self.lane.tokens) + self.give]
 
 
 class ModelRunner:
@@ -95,7 +81,7 @@ class ModelRunner:
         self._additive: torch.dtype | None = model.dtype if eager else None
         self._captured: Captured | None = None
         self.plain = False
-        reason = _why_plain(model, context_length) or self._why_inexact()
+        reason = why_plain(model, context_length) or self._why_inexact()
         self.plain = bool(reason)
         if reason:
             warnings.warn(f"this model runs without a cache, and so slower: {reason}", stacklevel=2)
@@ -114,11 +100,8 @@ class ModelRunner:
             return [self._whole(question) for question in questions]
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((len(question.tokens) for question in questions), default=0))
-        near = [item for item in work if item.missing <= NEAR]
-        self.lanes.settle([item.lane for item in near], front=self._captured is not None)
-        for item in near:
-            item.give = item.missing
-        for group in _alike([*near, *self._pieces([w for w in work if w.missing > NEAR])]):
+        chosen = choose(work, self.lanes, front=self._captured is not None)
+        for group in alike(chosen, lambda item: item.give, lambda item: item.lane.row):
             self._forward(group)
         return [self._end(item) for item in work]
 
@@ -130,37 +113,22 @@ class ModelRunner:
     def _begin(self, asked: Asked) -> _Work:
         lane = self.lanes.take(asked.lane, asked.adapter, asked.tokens)
         del lane.tokens[max(0, len(asked.tokens) - asked.count) :]
-        answer = self._unfinished.pop(asked.lane, None)
-        return _Work(asked, lane, answer or Answer(torch.empty(0), cached=len(lane.tokens)))
+        answer = self._unfinished.pop(asked.lane, None) or Answer(torch.empty(0))
+        return _Work(
+            lane=lane,
+            tokens=asked.tokens,
+            asked=asked.count,
+            cached=answer.cached if answer.passes else len(lane.tokens),
+            question=asked,
+            answer=answer,
+        )
 
     def _end(self, item: _Work) -> Answer | None:
+        item.answer.cached = item.cached
         if item.missing == 0:
             return item.answer
-        self._unfinished[item.asked.lane] = item.answer
+        self._unfinished[item.question.lane] = item.answer
         return None
-
-    def _pieces(self, far: list[_Work]) -> list[_Work]:
-        """What of the long texts is read now: a chunk together, the asked positions in one piece.
-
-        A lane first takes over what another has read, and waits for one that reads it just now.
-        """
-        left = CHUNK
-        chosen: list[_Work] = []
-        for item in far:
-            tokens = item.asked.tokens
-            item.answer.cached += self.lanes.learn(item.lane, tokens[: -item.asked.count])
-            ahead = len(item.lane.tokens) + TAIL
-            if any(common(other.reach, tokens) >= ahead for other in chosen):
-                continue
-            item.give = item.missing
-            if item.missing > max(left, item.asked.count if left == CHUNK else 0):
-                item.give = min(left, item.missing - item.asked.count)
-                if chosen and item.give < PIECE:
-                    item.give = 0
-                    break
-            left -= item.give
-            chosen.append(item)
-        return chosen
 
     def _forward(self, group: list[_Work]) -> None:
         """One pass over the next tokens of each lane."""
@@ -176,15 +144,15 @@ class ModelRunner:
             item.lane.tokens = item.reach
             item.give = 0
             item.answer.passes.add(self.passes)
-            item.answer.logprobs = logprobs[i, -item.asked.count :]
+            item.answer.logprobs = logprobs[i, -item.asked :]
 
     def _replayed(self, group: list[_Work]) -> Tensor | None:
         """Logits [rows, 1, vocab] of a step of fixed shape; None where the pass is no such step."""
-        steps = all(item.give == 1 and item.asked.adapter is None for item in group)
+        steps = all(item.give == 1 and item.question.adapter is None for item in group)
         if self._captured is None or not steps:
             return None
         places = [len(item.lane.tokens) for item in group]
-        tokens = [item.asked.tokens[at] for item, at in zip(group, places, strict=True)]
+        tokens = [item.tokens[at] for item, at in zip(group, places, strict=True)]
         try:
             return self._captured.step([item.lane.row for item in group], tokens, places)
         except RuntimeError as error:
@@ -215,11 +183,11 @@ class ModelRunner:
             start, own = len(item.lane.tokens), slice(width - item.give, width)
             ids[i, own] = torch.tensor(item.reach[start:])
             slots[i, own] = places[i, own] = torch.arange(start, len(item.reach))
-        count = min(width, max(item.asked.count for item in group))
+        count = min(width, max(item.asked for item in group))
         self._cache.aim([item.lane.row for item in group], slots.to(device), ends)
         places = places.to(device)
         out = self._adapted.forward(
-            [item.asked.adapter for item in group],
+            [item.question.adapter for item in group],
             input_ids=ids.to(device),
             attention_mask=self._cache.mask(places, self._additive),
             position_ids=places,
@@ -258,37 +226,8 @@ class ModelRunner:
                     worst = float(off.abs().max())
                     if not worst <= tolerance:  # NaN is not either
                         return f"cached and uncached passes differ by {worst:.2g}"
-        except _REFUSALS as error:
+        except REFUSALS as error:
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
             self.lanes.forget()
         return ""
-
-
-def _why_plain(model: Any, context_length: int) -> str:
-    """What in a model's configuration says that its past cannot be rolled back."""
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
-    window = getattr(config, "sliding_window", None)
-    windowed = getattr(config, "use_sliding_window", True) and window and window < context_length
-    turning = getattr(config, "rope_parameters", None) or {}
-    turns = {
-        turning.get("rope_type"),
-        *(v.get("rope_type") for v in turning.values() if isinstance(v, dict)),
-    }
-    if turns & {"dynamic", "longrope"}:
-        return "its rotary frequencies hang on the longest text of a pass"
-    if kinds - {"sliding_attention"}:
-        return f"it has layers of kind {', '.join(sorted(kinds))}"
-    return f"its attention slides over {window} tokens" if windowed else ""
-
-
-def _alike(work: list[_Work]) -> list[list[_Work]]:
-    """Groups with about as much to compute each, so that little of a pass is padding."""
-    groups: list[list[_Work]] = []
-    for item in sorted(work, key=lambda item: item.give):
-        if groups and item.give <= 1.5 * groups[-1][0].give + 4:
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    return [sorted(group, key=lambda item: item.lane.row) for group in groups]

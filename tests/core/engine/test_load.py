@@ -16,8 +16,8 @@ from house import FORMULAS, House, request, wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop
+from marith.scoring.chunks import CHUNK, NEAR
 from marith.scoring.lanes import IDLE_LANES
-from marith.scoring.runner import CHUNK, NEAR
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = tuple("abcdefghijklmnopqrst")

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, MistralConfig
 
 from marith.errors import ModelError
-from marith.scoring import branches, branching
+from marith.scoring import branches, branching, chunks
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.judging import Case, Judged, Text, WholeTexts
 from marith.testing import FAMILIES, tiny_model
@@ -123,8 +123,9 @@ def test_small_rooms_and_small_chunks_answer_as_large_ones(
     monkeypatch: pytest.MonkeyPatch, calls: list[tuple[dict[int, tuple[Text, ...]], set[int]]]
 ) -> None:
     monkeypatch.setattr(branches, "ROOM", 3)
-    for name, value in (("CHUNK", 5), ("NEAR", 1), ("PIECE", 2), ("BATCH_TOKENS", 12)):
-        monkeypatch.setattr(branching, name, value)
+    monkeypatch.setattr(branching, "BATCH_TOKENS", 12)
+    for name, value in (("CHUNK", 5), ("NEAR", 1), ("PIECE", 2)):
+        monkeypatch.setattr(chunks, name, value)
     judge = judge_of("llama")
     for asked, released in calls:
         agree(judge, [Case(lane, texts) for lane, texts in asked.items()])
@@ -150,7 +151,7 @@ def test_a_text_that_goes_on_costs_its_new_tokens(monkeypatch: pytest.MonkeyPatc
 
 def test_all_cases_share_a_pass_and_a_long_trunk_does_not_stall_the_others() -> None:
     judge = BranchedTexts(classifier(), PADDING, 1024, 2**24)
-    long = tuple(2 + i % 20 for i in range(3 * branching.CHUNK))
+    long = tuple(2 + i % 20 for i in range(3 * chunks.CHUNK))
     short = [Case(i, [(i + 2, 9), (i + 2,)]) for i in range(3)]
     answers = [judge.judge([*short, Case("long", [(*long, 5), long])]) for _ in range(3)]
     assert [answer[3] is None for answer in answers] == [True, True, False]

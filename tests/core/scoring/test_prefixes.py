@@ -8,7 +8,8 @@ import pytest
 import torch
 from asking import CLOSE, VOCAB, ask, runner_of, text, uncached
 
-from marith.scoring.runner import CHUNK, NEAR, Asked, ModelRunner
+from marith.scoring.chunks import CHUNK, NEAR
+from marith.scoring.runner import Asked, ModelRunner
 from marith.testing import FAMILIES, tiny_model
 
 cached_model = cache(tiny_model)
