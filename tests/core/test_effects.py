@@ -21,6 +21,8 @@ PLAIN = {
     "toxic": f'prompted("{conversations.TOXIC}", template="plain")',
     "positive": f'prompted("{reviews.POSITIVE}", template="plain")',
     "C": 'classifier("pocket-toxicity", label="civil")',
+    "polite": 'prompted(template="plain", adapter="pocket-polite")',
+    "rude": 'prompted(template="plain", adapter="pocket-rude")',
 }
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 
@@ -85,6 +87,23 @@ def test_a_union_subtracted_detoxifies_and_a_classifier_detoxifies_further(
     )
     assert union < 0.6 * bare
     assert guided < union
+
+
+def test_two_adapters_of_one_base_detoxify_and_the_other_way_round_they_poison(
+    pocket: Engine, report: Report
+) -> None:
+    draw = random.Random(2)
+    prompts = [f"Person 1: {conversations.message(draw)}\nPerson 2:" for _ in range(2 * PROMPTS)]
+    formulas = ("M", "polite", "rude", "M + 1.5*(polite - rude)", "M - 1.5*(polite - rude)")
+    stop = Stop(32, ("\n", "Person 1:"))
+    bare, polite, rude, steered, poisoned = (
+        _mean(pocket, prompts, formula, stop, ("pocket-toxicity", "toxic"), report)
+        for formula in formulas
+    )
+    assert steered < 0.2 * bare
+    assert polite < 0.6 * bare
+    assert bare < rude
+    assert bare < poisoned
 
 
 def test_sentiment_rises_monotonically_with_the_strength_of_the_positive_prompt(
