@@ -63,8 +63,7 @@ def _pieces(far: Iterable[Text], lanes: Lanes) -> list[Text]:
     chosen: list[Text] = []
     for item in far:
         item.cached += lanes.learn(item.lane, item.tokens[: len(item.tokens) - item.asked])
-        ahead = len(item.lane.tokens) + TAIL
-        if any(common(other.reach, item.tokens) >= ahead for other in chosen):
+        if any(_teaches(other, item) for other in chosen):
             continue
         item.give = item.missing
         if item.missing > max(left, 0 if chosen else item.asked):
@@ -75,6 +74,12 @@ def _pieces(far: Iterable[Text], lanes: Lanes) -> list[Text]:
         left -= item.give
         chosen.append(item)
     return chosen
+
+
+def _teaches(other: Unread, item: Unread) -> bool:
+    """Whether another lane, once it has read its piece, can be learnt from."""
+    ahead = len(item.lane.tokens) + TAIL
+    return other.lane.voice == item.lane.voice and common(other.reach, item.tokens) >= ahead
 
 
 def alike(

@@ -77,6 +77,16 @@ def test_what_one_adapter_has_read_is_nothing_to_another(
         torch.testing.assert_close(got, want[folder], atol=1e-4, rtol=0)
 
 
+def test_voices_read_one_prompt_together_and_not_one_after_another(
+    merged: dict[str, Any],
+) -> None:
+    expert, anti = merged
+    formula = Prompted() + 1.5 * (Prompted(adapter=expert) - Prompted(adapter=anti))
+    with Engine.load(tiny_model(seed=1), tokenizer=tiny_tokenizer()) as fresh:
+        answer = fresh.generate(" ".join("abcdefghijklmnopqrst" * 3), formula, stop=Stop(1))
+    assert answer.stats.passes == 1
+
+
 def test_requests_with_and_without_adapters_share_passes_and_say_what_they_say_alone(
     engine: Engine, merged: dict[str, Any]
 ) -> None:
