@@ -9,8 +9,8 @@ from typing import TypeVar
 from marith.scoring.lanes import TAIL, Lane, Lanes, common
 
 CHUNK = 256  # tokens of long texts that one call may read before those who wait are answered
-NEAR = 16  # so few missing tokens are read at once, whoever else has a long way to go
-PIECE = 32  # less of a long text is not worth a pass of its own
+NEAR = 8  # so few missing tokens are read at once, whoever else has a long way to go
+PIECE = 32  # so many tokens cost about what a pass costs by itself
 
 Anything = TypeVar("Anything")
 
@@ -88,15 +88,16 @@ def alike(
     row: Callable[[Anything], int],
     most: int | None = None,
 ) -> list[list[Anything]]:
-    """Groups of about one width, in order of their rows, so that little of a pass is padding.
+    """Groups of about one width, in order of their rows: who pads less than a pass costs joins.
 
     A group has at most `most` tokens, padding included, where that is given.
     """
     groups: list[list[Anything]] = []
     for item in sorted(items, key=width):
         group = groups[-1] if groups else []
-        fits = group and (most is None or (len(group) + 1) * width(item) <= most)
-        if fits and width(item) <= 1.5 * width(group[0]) + 4:
+        padding = (width(item) - width(group[-1])) * len(group) if group else 0
+        fits = most is None or (len(group) + 1) * width(item) <= most
+        if group and fits and padding <= PIECE:
             group.append(item)
         else:
             groups.append([item])
