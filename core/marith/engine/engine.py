@@ -14,9 +14,9 @@ from torch import Tensor
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine import workers
-from marith.engine.job import Generation, Glance, Judgement
+from marith.engine.job import Generation, Glance, Scoring
 from marith.engine.limits import Limits
-from marith.engine.request import Reader, Request
+from marith.engine.request import Reader, Request, check_timeout
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Chunk, Completion, Ticket
 from marith.errors import EngineClosed, ModelError, RequestError
@@ -66,8 +66,8 @@ class Engine:
 
         `device` and `dtype` default to what the machine has; `context_length` is in tokens; for
         `max_lanes`, `max_queue` and `cache_bytes` see `Limits`. Weights are safetensors and no
-        code of a checkpoint is run; a loaded model speaks with the weights it has now. Raises
-        ModelError.
+        code of a checkpoint is run; a loaded model speaks with the weights it has now, and a
+        request after they were changed raises ModelError, as does all that cannot be loaded.
         """
         limits = Limits(max_lanes, max_queue, cache_bytes)
         placement = Placement(device, dtype, revision, context_length)
@@ -192,10 +192,12 @@ class Engine:
         formula: str | Formula = "M",
         terms: Terms | None = None,
         continuation: str | Sequence[int] = (),
+        timeout: float | None = None,
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
+        check_timeout(timeout)
         reader, tokens = self._open_at(prompt, formula, terms, continuation)
-        glance = Glance(reader, tokens)
+        glance = Glance(reader, tokens, timeout)
         self._scheduler.add(glance)
         return glance.answer.result()
 
@@ -205,13 +207,15 @@ class Engine:
         continuation: str | Sequence[int],
         formula: str | Formula = "M",
         terms: Terms | None = None,
+        timeout: float | None = None,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
+        check_timeout(timeout)
         reader, tokens = self._open_at(prompt, formula, terms, continuation)
-        judgement = Judgement(reader, tokens)
+        scoring = Scoring(reader, tokens, timeout)
         if tokens:
-            self._scheduler.add(judgement)
-        return judgement.answer.result()
+            self._scheduler.add(scoring)
+        return scoring.answer.result()
 
     def encode(self, text: str) -> list[int]:
         """A text as tokens of the base model's vocabulary; names of special tokens are letters."""

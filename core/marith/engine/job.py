@@ -20,7 +20,7 @@ from marith.engine.ticket import Chunk, Completion, FinishReason, Stats, Ticket,
 from marith.formula.terms import Term
 from marith.scoring.vocabulary import TextStream, Vocabulary
 
-PIECE = 64
+AT_ONCE = 64  # positions of a continuation whose distributions are in memory together
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +171,13 @@ class Glance:
     """The distribution after a given continuation: one question, one answer [vocab]."""
 
     abandoned = False
-    timeout = math.inf
-    started = 0.0
 
-    def __init__(self, reader: Reader, continuation: Sequence[int]) -> None:
+    def __init__(
+        self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
+    ) -> None:
         self.reader = reader
+        self.started = time.monotonic()
+        self.timeout = math.inf if timeout is None else timeout
         self.answer: Future[Tensor] = Future()
         self._continuation = continuation
 
@@ -193,21 +195,23 @@ class Glance:
         self.answer.set_exception(error)
 
 
-class Judgement:
+class Scoring:
     """The log-probability of each token of a continuation, asked for a piece at a time.
 
     A long text neither holds up the others nor has all its distributions in memory at once.
     """
 
     abandoned = False
-    timeout = math.inf
-    started = 0.0
 
-    def __init__(self, reader: Reader, continuation: Sequence[int]) -> None:
+    def __init__(
+        self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
+    ) -> None:
         self.reader = reader
+        self.started = time.monotonic()
+        self.timeout = math.inf if timeout is None else timeout
         self.answer: Future[list[float]] = Future()
         self._continuation = continuation
-        self._judged: list[float] = []
+        self._scores: list[float] = []
         if not continuation:
             self.answer.set_result([])
 
@@ -216,17 +220,17 @@ class Judgement:
         return self.answer.done()
 
     def asks(self) -> tuple[Sequence[int], int]:
-        known, length = len(self._judged), len(self._continuation)
-        end = min(length, known + PIECE)
+        known, length = len(self._scores), len(self._continuation)
+        end = min(length, known + AT_ONCE)
         return self._continuation[: end - 1], end - known
 
     def hear(self, logprobs: Tensor, cost: Cost) -> None:
-        known = len(self._judged)
+        known = len(self._scores)
         tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
         at = tokens[:, None].to(logprobs.device)
-        self._judged += logprobs.gather(1, at)[:, 0].tolist()
-        if len(self._judged) == len(self._continuation):
-            self.answer.set_result(self._judged)
+        self._scores += logprobs.gather(1, at)[:, 0].tolist()
+        if len(self._scores) == len(self._continuation):
+            self.answer.set_result(self._scores)
 
     def fail(self, error: BaseException) -> None:
         self.answer.set_exception(error)

@@ -44,10 +44,14 @@ class Request:
                 raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
         if self.speculation not in (None, "auto"):
             raise RequestError(f"speculation is None or 'auto', not {self.speculation!r}")
-        if self.timeout is not None:
-            number = isinstance(self.timeout, (int, float)) and not isinstance(self.timeout, bool)
-            if not number or not 0 < self.timeout < math.inf:
-                raise RequestError(f"timeout is a number of seconds, not {self.timeout!r}")
+        check_timeout(self.timeout)
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raises RequestError for what is no time to wait."""
+    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < math.inf):
+        raise RequestError(f"timeout is a finite number of seconds above 0, not {timeout!r}")
 
 
 @dataclass(frozen=True, slots=True)

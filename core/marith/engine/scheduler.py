@@ -97,7 +97,7 @@ class Scheduler:
         return len(self._waiting)
 
     def _step(self) -> None:
-        self._sweep()
+        self._leave([turn.job for turn in self._active if turn.job.abandoned])
         if not self._active:
             return
         self.steps += 1
@@ -121,11 +121,17 @@ class Scheduler:
             jobs = [*(turn.job for turn in self._active), *self._waiting]
             for job in jobs:
                 if not job.done and now - job.started > job.timeout:
-                    job.fail(DeadlineExceeded(f"no completion within {job.timeout} seconds"))
-            gone = [job for job in jobs if job.done or job.abandoned]
-            if gone:
-                self._active = [turn for turn in self._active if turn.job not in gone]
-                self._waiting = deque(job for job in self._waiting if job not in gone)
+                    job.fail(DeadlineExceeded(f"not finished within {job.timeout} seconds"))
+            self._leave([job for job in jobs if job.done or job.abandoned])
+
+    def _leave(self, gone: list[Job]) -> None:
+        """These jobs go, and their lanes with them."""
+        if not gone:
+            return
+        ids = set(map(id, gone))
+        with self._changed:
+            self._active = [turn for turn in self._active if id(turn.job) not in ids]
+            self._waiting = deque(job for job in self._waiting if id(job) not in ids)
         for job in gone:
             _release(job)
 

@@ -48,8 +48,8 @@ class Stats:
 
     `passes` counts forward passes; `calls` counts evaluations of terms as the paper does, several
     positions at once being one call; `judgements` counts the candidates that classifiers judged.
-    `cached` counts prompt tokens over all lanes whose keys and values were at hand. `drafted` and
-    `accepted` count tokens proposed before every term had spoken.
+    `cached` counts prompt tokens whose keys and values were at hand, over all lanes of language
+    models. `drafted` and `accepted` count tokens proposed before every term had spoken.
     """
 
     tokens: int

@@ -94,6 +94,9 @@ def _locate(name: str) -> Path:
     if not isinstance(name, str) or not name:
         raise ModelError(f"an adapter is a name, a directory or a hub id, not {name!r}")
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
+    if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
+        known = ", ".join(EMBEDDED)
+        raise ModelError(f"no adapter in the package is called {name!r}; there are {known}")
     if not path.is_dir():
         if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
             raise ModelError(f"there is no adapter directory {name!r}")
@@ -146,7 +149,8 @@ def _update(
     given = tuple(pair["A"].shape), tuple(pair["B"].shape)
     wanted = (rank, sizes[0]), (sizes[1], rank)
     if given != wanted:
-        _refuse(name, f"has shapes {given} for {layer!r}, where {wanted} fit")
+        what = f"{given} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
+        _refuse(name, f"was made for another model or rank: it has shapes {what}")
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     return Update(pair["A"], pair["B"].t() * scale)
 

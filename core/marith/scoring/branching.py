@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from marith.errors import ModelError
 from marith.scoring.branches import Branches, graft
-from marith.scoring.chunks import Unread, alike, choose
 from marith.scoring.judging import (
     BATCH_TOKENS,
     Case,
@@ -24,6 +23,7 @@ from marith.scoring.judging import (
 from marith.scoring.kv_cache import KVCache
 from marith.scoring.lanes import Lanes
 from marith.scoring.past import REFUSALS, why_plain
+from marith.scoring.portions import Unread, alike, choose
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,9 +68,9 @@ class _Row:
 class BranchedTexts:
     """Judges the texts of a lane as branches on a trunk, whose keys and values it keeps.
 
-    The cache changes the cost of an answer and never the answer. One call reads at most a chunk
-    of long trunks, the first asked first. Raises ModelError at construction for a model whose
-    cached judgements are not its own.
+    The cache changes the cost of an answer and never the answer. One call reads at most a
+    portion of long trunks, the first asked first. Raises ModelError at construction for a model
+    whose cached judgements are not its own.
     """
 
     def __init__(self, model: Any, padding: int, context_length: int, most_bytes: int) -> None:

@@ -42,10 +42,10 @@ class KVCache(Cache):
         """Exactly so many rows and positions; what was in them, and still fits, stays."""
         if (rows, capacity) == (self.rows, self.capacity):
             return
+        self.version += 1  # first: should memory run out halfway, what moved is known to have
         for layer in self._ragged:  # one by one: never two whole caches at a time
             layer.resize(rows, capacity)
         self.rows, self.capacity = rows, capacity
-        self.version += 1
 
     def copy(self, source: int, target: int, length: int) -> None:
         """The first `length` positions of one row into another."""

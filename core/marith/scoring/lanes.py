@@ -53,9 +53,9 @@ class Lanes:
         lane = self._held.get(owner)
         if lane is None:
             lane = self._held[owner] = self._free_lane(voice, tokens)
-            if lane.voice != voice:
-                lane.tokens.clear()
-            lane.owner, lane.voice = owner, voice
+        if lane.voice != voice:
+            lane.tokens.clear()
+        lane.owner, lane.voice = owner, voice
         self._clock += 1
         lane.used = self._clock
         del lane.tokens[common(lane.tokens, tokens) :]
@@ -73,10 +73,12 @@ class Lanes:
         return length - known
 
     def release(self, owner: Hashable) -> None:
-        """The lane stays as it is, for whoever goes on from it."""
+        """The lane stays as it is, for whoever goes on from it, while there is memory for it."""
         lane = self._held.pop(owner, None)
         if lane is not None:
             lane.owner = None
+            if not self._held:  # nobody asks soon, and so nobody else would make room
+                self.make_room(0)
 
     def make_room(self, longest: int) -> None:
         """Rows for every lane and positions for the longest; idle lanes go where that is much."""

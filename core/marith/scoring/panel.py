@@ -56,8 +56,7 @@ class Panel:
             case Prompted(model=str(name)):
                 return self._speaker(term, name)
             case Classifier(model=name):
-                checkpoint = shelf.classifier(name, self.placement)
-                return ClassifierScorer(checkpoint, self.vocabulary, self.cache_bytes)
+                return self._judge(shelf.classifier(name, self.placement))
             case NGram():
                 return NGramScorer(self.vocabulary, self.device)
             case Uniform():
@@ -72,9 +71,16 @@ class Panel:
                 f"{self.base.checkpoint.name!r} ({self.vocabulary.size} tokens), so {term} cannot "
                 "stand beside its terms"
             )
-        if checkpoint.model is self.base.checkpoint.model:
-            return self.base
+        for scorer in self._seats.values():  # the same weights under another name
+            if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
+                return scorer
         return PromptedScorer(checkpoint, self.cache_bytes)
+
+    def _judge(self, checkpoint: Checkpoint) -> Scorer:
+        for scorer in self._seats.values():
+            if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
+                return scorer
+        return ClassifierScorer(checkpoint, self.vocabulary, self.cache_bytes)
 
 
 def _seat(term: Term) -> _Seat:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from marith.errors import ContextOverflow, RequestError
+from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.terms import Prompted, Term
 from marith.scoring import adapters
 from marith.scoring.adapters import Adapter
@@ -12,6 +12,7 @@ from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
 from marith.scoring.scorer import Message, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_tokens
+from marith.scoring.twin import changes
 
 
 class PromptedScorer:
@@ -22,6 +23,7 @@ class PromptedScorer:
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
         self._adapters: dict[str, Adapter] = {}
+        self._changes = changes(checkpoint.model)
         self.runner = ModelRunner(
             checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
         )
@@ -29,8 +31,14 @@ class PromptedScorer:
     def read(self, term: Prompted, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
 
-        An adapter is read from its files when a term first names it; ModelError if it cannot be.
+        An adapter is read from its files when a term first names it; ModelError if it cannot be,
+        or if the model's weights are no more what was loaded.
         """
+        if changes(self.checkpoint.model) != self._changes:
+            raise ModelError(
+                f"the weights of {self.checkpoint.name!r} were changed after they were loaded; "
+                "load an engine anew"
+            )
         if term.adapter is not None and term.adapter not in self._adapters:
             self._adapters[term.adapter] = adapters.read(term.adapter, self.checkpoint.model)
         tokens = to_tokens(term, messages, self.vocabulary)

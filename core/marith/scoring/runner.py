@@ -13,10 +13,10 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.adapters import Adapted, Adapter
 from marith.scoring.capture import Captured
-from marith.scoring.chunks import Unread, alike, choose
 from marith.scoring.kv_cache import KVCache
 from marith.scoring.lanes import Lanes
 from marith.scoring.past import REFUSALS, why_plain
+from marith.scoring.portions import Unread, alike, choose
 
 CACHE_BYTES = 2**30
 CHECK = ({0: 5, 1: 3, 2: 4}, {0: 6, 1: 4, 2: 5}, {1: 5, 2: 6}, {0: 9, 1: 7})  # lengths, by lane
@@ -84,6 +84,7 @@ class ModelRunner:
         reason = why_plain(model, context_length) or self._why_inexact()
         self.plain = bool(reason)
         if reason:
+            self._check_causal()
             warnings.warn(f"this model runs without a cache, and so slower: {reason}", stacklevel=2)
         elif model.device.type == "cuda" if capture is None else capture:
             self._begin_capture()
@@ -93,7 +94,7 @@ class ModelRunner:
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
         """Answer what can be answered now, in as few passes as the lengths allow.
 
-        None where a long text is still being read: one call reads at most a chunk of such texts,
+        None where a long text is still being read: one call reads at most a portion of such texts,
         the first asked first, so that who waits for a single token waits for no more than that.
         """
         if self.plain:
@@ -205,6 +206,16 @@ class ModelRunner:
         logits = said.logits
         self.passes += 1
         return Answer(self._to_logprobs(logits[0, -question.count :]), {self.passes})
+
+    @torch.inference_mode()
+    def _check_causal(self) -> None:
+        """Raises ModelError for a model whose words hang on what comes after them."""
+        text = [i % self.vocab for i in range(1, 7)]
+        whole = self._whole(Asked(0, text, 6)).logprobs[:3]
+        alone = self._whole(Asked(0, text[:3], 3)).logprobs
+        if float((whole - alone).abs().max()) > 0.1:
+            kind = type(self.model).__name__
+            raise ModelError(f"{kind} is no causal language model: it reads what comes after, too")
 
     def _to_logprobs(self, logits: Tensor) -> Tensor:
         """float32 before any arithmetic, whatever the model computes in."""

@@ -87,6 +87,8 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
 
     It stays as it is: what changes is a twin, which shares its weights unless they are packed.
     """
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        raise ModelError(f"a model is one of transformers', not {type(model).__name__}")
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
     for option in ("device", "dtype", "revision"):
@@ -102,6 +104,8 @@ def locate(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise ModelError(f"a model is a name, a directory or a hub id, not {name!r}")
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
+    if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
+        raise ModelError(f"no model in the package is called {name!r}; there are {_listed()}")
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelError(f"the directory {str(path)!r} holds no model: it has no config.json")
@@ -111,6 +115,10 @@ def locate(name: str) -> str:
     if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
         raise ModelError(f"there is no model directory {name!r}")
     return name
+
+
+def _listed() -> str:
+    return ", ".join(EMBEDDED)
 
 
 def _shelved(kind: Any, name: str, placement: Placement) -> Checkpoint:

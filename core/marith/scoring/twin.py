@@ -11,6 +11,12 @@ from torch import nn
 Model = TypeVar("Model", bound=nn.Module)
 
 
+def changes(model: nn.Module) -> int:
+    """How often the weights have been written to in place, as far as torch keeps count."""
+    tensors = chain(model.parameters(), model.buffers())
+    return sum(tensor._version for tensor in tensors if not tensor.is_inference())
+
+
 def twin(model: Model) -> Model:
     """The model again: modules of its own, every parameter and buffer shared."""
     shared = chain(model.parameters(), model.buffers())

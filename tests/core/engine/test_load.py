@@ -13,11 +13,12 @@ import psutil
 import pytest
 import torch
 from house import FORMULAS, House, request, wait_until_idle
+from transformers import BertConfig, BertForMaskedLM
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.scoring.chunks import CHUNK, NEAR
 from marith.scoring.lanes import IDLE_LANES
+from marith.scoring.portions import NEAR, PORTION
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = tuple("abcdefghijklmnopqrst")
@@ -70,10 +71,12 @@ def test_many_threads_cancelling_at_random_leave_texts_right_and_nothing_behind(
         want = house.reference.decode(asked)
         assert (got.text, got.tokens, got.finish_reason) == want
     wait_until_idle(house.engine)
+    held = []
     for scorer in house.engine._panel.scorers():
-        for holder in (getattr(scorer, "runner", None), scorer):
-            lanes = getattr(holder, "lanes", None)
-            assert lanes is None or lanes.busy == 0
+        for holder in (getattr(scorer, "runner", None), getattr(scorer, "judge", None)):
+            if holder is not None:
+                held.append(holder.lanes.busy)
+    assert held == [0, 0, 0]  # two language models and a classifier
     level(samples)
 
 
@@ -105,8 +108,8 @@ def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
         long = " ".join(WORDS[k % 7] for k in range(1000))
         engine.generate(long, stop=Stop(1))
         took = engine._scheduler.steps - before
-    assert took >= 1000 // CHUNK
-    assert max(read.values()) <= CHUNK + NEAR + 1
+    assert took >= 1000 // PORTION
+    assert max(read.values()) <= PORTION + NEAR + 1
 
 
 def test_more_than_the_queue_holds_is_refused_and_the_rest_is_served() -> None:
@@ -145,6 +148,17 @@ def test_a_request_that_takes_too_long_ends_with_an_error_and_frees_its_lanes(wa
         other.cancel()
         wait_until_idle(engine)
         assert engine._panel.base.runner.lanes.busy == 0
+
+
+def test_scores_that_take_too_long_end_with_an_error() -> None:
+    with endless() as engine:
+        with pytest.raises(marith.DeadlineExceeded):
+            engine.score("a", [5] * 3000, timeout=0.01)
+        with pytest.raises(marith.DeadlineExceeded):
+            engine.next_logprobs("a", continuation=[5] * 3500, timeout=0.001)
+        with pytest.raises(marith.RequestError, match="above 0"):
+            engine.score("a", [5], timeout=0)
+        assert len(engine.score("a", [5, 6], timeout=60)) == 2
 
 
 def test_a_stream_that_takes_too_long_ends_with_an_error() -> None:
@@ -221,6 +235,30 @@ def test_what_is_kept_never_changes_a_log_probability() -> None:
                 torch.testing.assert_close(
                     got, cold.next_logprobs(prompt, formula, terms), atol=1e-5, rtol=0
                 )
+
+
+def test_a_model_that_was_trained_after_loading_is_refused() -> None:
+    model = tiny_model(seed=1)
+    with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
+        assert engine.generate("a", stop=Stop(2)).usage
+        with torch.no_grad():
+            model.lm_head.weight.mul_(2)
+        with pytest.raises(marith.ModelError, match="changed after"):
+            engine.generate("a", stop=Stop(2))
+    with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
+        assert engine.generate("a", stop=Stop(2)).usage
+
+
+def test_a_model_that_reads_what_comes_after_is_refused() -> None:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config = BertConfig(vocab_size=28, num_attention_heads=4, **sizes)
+    model = BertForMaskedLM(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(8)
+    with pytest.raises(marith.ModelError, match="no causal language model"):
+        Engine.load(model, tokenizer=tiny_tokenizer())
 
 
 @pytest.mark.parametrize(

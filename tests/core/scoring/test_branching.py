@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, MistralConfig
 
 from marith.errors import ModelError
-from marith.scoring import branches, branching, chunks
+from marith.scoring import branches, branching, portions
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.judging import Case, Judged, Text, WholeTexts
 from marith.testing import FAMILIES, tiny_model
@@ -124,8 +124,8 @@ def test_small_rooms_and_small_chunks_answer_as_large_ones(
 ) -> None:
     monkeypatch.setattr(branches, "ROOM", 3)
     monkeypatch.setattr(branching, "BATCH_TOKENS", 12)
-    for name, value in (("CHUNK", 5), ("NEAR", 1), ("PIECE", 2)):
-        monkeypatch.setattr(chunks, name, value)
+    for name, value in (("PORTION", 5), ("NEAR", 1), ("PIECE", 2)):
+        monkeypatch.setattr(portions, name, value)
     judge = judge_of("llama")
     for asked, released in calls:
         agree(judge, [Case(lane, texts) for lane, texts in asked.items()])
@@ -151,7 +151,7 @@ def test_a_text_that_goes_on_costs_its_new_tokens(monkeypatch: pytest.MonkeyPatc
 
 def test_all_cases_share_a_pass_and_a_long_trunk_does_not_stall_the_others() -> None:
     judge = BranchedTexts(classifier(), PADDING, 1024, 2**24)
-    long = tuple(2 + i % 20 for i in range(3 * chunks.CHUNK))
+    long = tuple(2 + i % 20 for i in range(3 * portions.PORTION))
     short = [Case(i, [(i + 2, 9), (i + 2,)]) for i in range(3)]
     answers = [judge.judge([*short, Case("long", [(*long, 5), long])]) for _ in range(3)]
     assert [answer[3] is None for answer in answers] == [True, True, False]

@@ -20,7 +20,7 @@ from judges import (
 from transformers import MistralConfig, MistralForSequenceClassification
 
 from marith.formula.terms import Classifier
-from marith.scoring import chunks
+from marith.scoring import portions
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.judging import WholeTexts
@@ -78,7 +78,7 @@ SCORERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("chunk", [5, chunks.CHUNK])
+@pytest.mark.parametrize("chunk", [5, portions.PORTION])
 @pytest.mark.parametrize("name", SCORERS)
 @settings(max_examples=12, deadline=None)
 @given(turns=turns)
@@ -88,7 +88,7 @@ def test_any_sequence_of_questions_is_answered_as_by_whole_texts(
 ) -> None:
     scorer: ClassifierScorer = SCORERS[name]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "CHUNK", chunk)
+        patch.setattr(portions, "PORTION", chunk)
         for turn in turns:
             spans = [
                 span([*range(2, 2 + more % 20), *tokens, *[3] * (len(rows) - 1)], rows, reading,
@@ -137,7 +137,7 @@ def test_two_labels_of_one_text_are_one_reading() -> None:
 
 
 def test_a_long_prompt_is_read_while_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 32)
+    monkeypatch.setattr(portions, "PORTION", 32)
     scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
     reads = Classifier("m", label="yes", read_prompt=True)
     long = span([2], [[3, 4]], "a b c d e f g h " * 12, reads, "long")

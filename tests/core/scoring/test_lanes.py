@@ -105,6 +105,27 @@ def test_another_voice_has_nothing_to_teach() -> None:
     assert lanes.take("c", "polite", text).tokens == text
 
 
+def test_a_held_lane_that_changes_its_voice_holds_nothing_any_more() -> None:
+    lanes, text = fresh(), list(range(50))
+    lane = lanes.take("a", "polite", text)
+    lanes.make_room(50)
+    read(lanes, lane, text)
+    assert lanes.take("a", "rude", text).tokens == []
+    assert lane.voice == "rude"
+
+
+def test_nothing_is_kept_beyond_the_bound_when_nobody_asks_any_more() -> None:
+    lanes = fresh(most_bytes=0)
+    for i in range(3):
+        lane = lanes.take(i, None, [i] * 30)
+        lanes.make_room(30)
+        read(lanes, lane, [i] * 30)
+    for i in range(3):
+        lanes.release(i)
+    assert list(lanes) == []
+    assert lanes.cache.bytes_of(lanes.cache.rows, lanes.cache.capacity) == 0
+
+
 def test_little_in_common_is_computed_again() -> None:
     lanes = fresh()
     lane = lanes.take("a", None, list(range(50)))

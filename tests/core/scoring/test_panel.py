@@ -67,6 +67,17 @@ def test_the_base_model_by_its_own_name_is_the_base_model(tmp_path: Path) -> Non
     assert asked.scorer_of(Prompted(model=name)) is asked.base
 
 
+def test_one_checkpoint_under_two_names_is_one_scorer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = save(tiny_model(seed=4), tiny_tokenizer(), tmp_path / "other")
+    judge = save(tiny_classifier(), tiny_tokenizer(), tmp_path / "judge")
+    monkeypatch.chdir(tmp_path)
+    asked = panel()
+    assert asked.scorer_of(Prompted(model="./other")) is asked.scorer_of(Prompted(model=other))
+    assert asked.scorer_of(Classifier("./judge")) is asked.scorer_of(Classifier(judge))
+
+
 def test_another_vocabulary_is_refused_with_both_sizes(tmp_path: Path) -> None:
     words = tuple(LETTERS[:10])
     name = save(tiny_model(vocab=12), tiny_tokenizer(words), tmp_path / "other")

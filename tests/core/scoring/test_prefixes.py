@@ -8,7 +8,7 @@ import pytest
 import torch
 from asking import CLOSE, VOCAB, ask, runner_of, text, uncached
 
-from marith.scoring.chunks import CHUNK, NEAR
+from marith.scoring.portions import NEAR, PORTION
 from marith.scoring.runner import Asked, ModelRunner
 from marith.testing import FAMILIES, tiny_model
 
@@ -53,7 +53,7 @@ def test_who_waits_for_one_token_waits_for_no_more_than_a_chunk() -> None:
         short = [*short, 3]
         first, *answers = runner.ask([Asked("short", short), *long])
         assert first is not None
-        assert sum(read) <= 1 + CHUNK
+        assert sum(read) <= 1 + PORTION
         long = [asked for asked, answer in zip(long, answers, strict=True) if answer is None]
 
 

@@ -21,8 +21,8 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from marith.scoring import chunks
 from marith.scoring import lanes as lanes_module
+from marith.scoring import portions
 from marith.scoring.runner import Asked, ModelRunner
 from marith.testing import FAMILIES, tiny_model
 
@@ -96,8 +96,8 @@ def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
     model = cached_model(family)
     runner = runner_of(model)
     with pytest.MonkeyPatch.context() as patch:
-        for name, size in zip(("CHUNK", "NEAR", "PIECE", "TAIL"), sizes, strict=True):
-            patch.setattr(chunks, name, size)
+        for name, size in zip(("PORTION", "NEAR", "PIECE", "TAIL"), sizes, strict=True):
+            patch.setattr(portions, name, size)
         patch.setattr(lanes_module, "TAIL", sizes[3])
         play(model, runner, script)
 
@@ -107,8 +107,8 @@ def test_several_positions_are_answered_when_the_last_chunk_is_short(
     missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = runner_of(cached_model("llama"))
-    monkeypatch.setattr(chunks, "CHUNK", 4)
-    monkeypatch.setattr(chunks, "NEAR", 0)
+    monkeypatch.setattr(portions, "PORTION", 4)
+    monkeypatch.setattr(portions, "NEAR", 0)
     model, text = cached_model("llama"), [i % VOCAB for i in range(missing)]
     count = min(3, missing)
     got = ask(runner, [Asked("a", text, count)])[0].logprobs

@@ -199,6 +199,15 @@ def test_a_loaded_model_comes_with_its_tokenizer() -> None:
         shelf.from_loaded(tiny_model(), None, Placement())
 
 
+def test_what_is_no_language_model_is_refused() -> None:
+    with pytest.raises(ModelError, match="not Linear"):
+        shelf.from_loaded(torch.nn.Linear(2, 2), tiny_tokenizer(), Placement())
+
+
+def test_a_misspelt_name_of_the_package_is_refused_without_a_network() -> None:
+    assert "pocket-toxicity" in refusal("pocket-toxic", CPU)
+
+
 def test_a_loaded_model_stays_as_it_is() -> None:
     model = tiny_model().train()
     weights, modules = list(model.parameters()), list(model.modules())

@@ -1,4 +1,4 @@
-"""Who reads what now: short ends at once, long texts by chunks, and nothing twice."""
+"""Who reads what now: short ends at once, long texts by portions, and nothing twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from marith.scoring.lanes import TAIL, Lane, Lanes, common
 
-CHUNK = 256  # tokens of long texts that one call may read before those who wait are answered
+PORTION = 256  # tokens of long texts that one call may read before those who wait are answered
 NEAR = 8  # so few missing tokens are read at once, whoever else has a long way to go
 PIECE = 32  # so many tokens cost about what a pass costs by itself
 
@@ -39,10 +39,10 @@ class Unread:
         return self.tokens[: len(self.lane.tokens) + self.give]
 
 
-Text = TypeVar("Text", bound=Unread)
+Item = TypeVar("Item", bound=Unread)
 
 
-def choose(work: Sequence[Text], lanes: Lanes, front: bool = False) -> list[Text]:
+def choose(work: Sequence[Item], lanes: Lanes, front: bool = False) -> list[Item]:
     """The texts of which something is read now, each with how much; the others wait.
 
     Those with little to read are settled side by side, with `front` in the first rows.
@@ -54,13 +54,13 @@ def choose(work: Sequence[Text], lanes: Lanes, front: bool = False) -> list[Text
     return [*near, *_pieces([item for item in work if item.missing > NEAR], lanes)]
 
 
-def _pieces(far: Iterable[Text], lanes: Lanes) -> list[Text]:
-    """What of the long texts is read now: a chunk together, the first asked first.
+def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
+    """What of the long texts is read now: a portion together, the first asked first.
 
     A lane first takes over what another has read, and waits for one that reads it just now.
     """
-    left = CHUNK
-    chosen: list[Text] = []
+    left = PORTION
+    chosen: list[Item] = []
     for item in far:
         item.cached += lanes.learn(item.lane, item.tokens[: len(item.tokens) - item.asked])
         if any(_teaches(other, item) for other in chosen):
