@@ -48,6 +48,7 @@ def generate(
     top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal texts.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Give up after so many seconds.")] = None,
     system: Annotated[str | None, typer.Option(help="The application's system message.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")] = False,
 ) -> None:
@@ -64,6 +65,7 @@ def generate(
             terms=terms,
             sampling=Sampling(temperature, top_k, top_p, seed=seed),
             stop=Stop(max_tokens, tuple(stop or ())),
+            timeout=timeout,
         )
         with Engine.load(model) as engine:
             ticket = engine.submit(request)
@@ -133,6 +135,8 @@ def _split(text: str) -> tuple[str, str]:
     name, equals, prompt = text.partition("=")
     if not equals or not name.strip():
         raise RequestError(f"--term is NAME=PROMPT, not {text!r}")
+    if prompt.strip().startswith("{"):
+        raise RequestError(f"--term {text!r} is written as in a file; here: {name}=prompted(…)")
     return name.strip(), prompt
 
 
