@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from marith.engine.ticket import Chunk, Completion, FinishReason, Stats, Ticket,
 from marith.formula.terms import Term
 from marith.scoring.vocabulary import TextStream, Vocabulary
 
+Answer = TypeVar("Answer")
 AT_ONCE = 64  # positions of a continuation whose distributions are in memory together
 
 
@@ -167,8 +168,8 @@ class Generation:
         return Completion("".join(self._text), self._tokens, reason, usage, stats)
 
 
-class Glance:
-    """The distribution after a given continuation: one question, one answer [vocab]."""
+class _Question(Generic[Answer]):
+    """A given continuation, and the answer that a caller waits for."""
 
     abandoned = False
 
@@ -178,12 +179,19 @@ class Glance:
         self.reader = reader
         self.started = time.monotonic()
         self.timeout = math.inf if timeout is None else timeout
-        self.answer: Future[Tensor] = Future()
+        self.answer: Future[Answer] = Future()
         self._continuation = continuation
 
     @property
     def done(self) -> bool:
         return self.answer.done()
+
+    def fail(self, error: BaseException) -> None:
+        self.answer.set_exception(error)
+
+
+class Glance(_Question[Tensor]):
+    """The distribution after a given continuation: one question, one answer [vocab]."""
 
     def asks(self) -> tuple[Sequence[int], int]:
         return self._continuation, 1
@@ -191,33 +199,20 @@ class Glance:
     def hear(self, logprobs: Tensor, cost: Cost) -> None:
         self.answer.set_result(logprobs[-1].clone())
 
-    def fail(self, error: BaseException) -> None:
-        self.answer.set_exception(error)
 
-
-class Scoring:
+class Scoring(_Question[list[float]]):
     """The log-probability of each token of a continuation, asked for a piece at a time.
 
     A long text neither holds up the others nor has all its distributions in memory at once.
     """
 
-    abandoned = False
-
     def __init__(
         self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
     ) -> None:
-        self.reader = reader
-        self.started = time.monotonic()
-        self.timeout = math.inf if timeout is None else timeout
-        self.answer: Future[list[float]] = Future()
-        self._continuation = continuation
+        super().__init__(reader, continuation, timeout)
         self._scores: list[float] = []
         if not continuation:
             self.answer.set_result([])
-
-    @property
-    def done(self) -> bool:
-        return self.answer.done()
 
     def asks(self) -> tuple[Sequence[int], int]:
         known, length = len(self._scores), len(self._continuation)
@@ -231,6 +226,3 @@ class Scoring:
         self._scores += logprobs.gather(1, at)[:, 0].tolist()
         if len(self._scores) == len(self._continuation):
             self.answer.set_result(self._scores)
-
-    def fail(self, error: BaseException) -> None:
-        self.answer.set_exception(error)

@@ -129,11 +129,11 @@ class Scheduler:
         if not gone:
             return
         ids = set(map(id, gone))
+        for job in gone:
+            _release(job)
         with self._changed:
             self._active = [turn for turn in self._active if id(turn.job) not in ids]
             self._waiting = deque(job for job in self._waiting if id(job) not in ids)
-        for job in gone:
-            _release(job)
 
 
 def _lanes(jobs: Iterable[Job]) -> int:

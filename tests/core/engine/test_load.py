@@ -176,18 +176,11 @@ def test_a_wide_request_is_not_overtaken_by_narrow_ones() -> None:
     terms = {name: name for name in "xyz"}
     with endless(max_lanes=4) as engine:
         first = [engine.submit(Request("a", stop=Stop(300))) for _ in range(3)]
-        starts = [time.monotonic()]
         wide = engine.submit(Request("b", "M + x + y + z", terms, stop=Stop(1)))
-        narrow = []
-        for _ in range(20):
-            starts.append(time.monotonic())
-            narrow.append(engine.submit(Request("c", stop=Stop(1))))
-        ends = [
-            start + ticket.result(60).stats.seconds
-            for start, ticket in zip(starts, [wide, *narrow], strict=True)
-        ]
+        for ticket in [engine.submit(Request("c", stop=Stop(1))) for _ in range(20)]:
+            assert ticket.result(60).tokens
+            assert wide._end is not None  # it needs all lanes, so none came in beside it
         assert all(ticket.result(60) for ticket in first)
-    assert ends[0] < min(ends[1:])
 
 
 def test_a_checkpoint_that_loads_holds_up_nobody_else(house: House) -> None:
