@@ -113,7 +113,7 @@ def bench(
     rounds: Annotated[int, typer.Option(help="Medians are over so many.")] = 5,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="terms, concurrency, first-token or floor. Repeatable."),
+        typer.Option(help="Of terms,concurrency,first-token,floor. Repeatable."),
     ] = None,
     as_json: Annotated[
         Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
@@ -124,7 +124,7 @@ def bench(
     with _clear_errors():
         from marith.evals.bench import running, settings, showing  # torch
 
-        sections = tuple(only or settings.SECTIONS)
+        sections = settings.split_sections(only or ())
         sizes = None if shape is None else settings.Shape.parse(shape)
         asked = settings.Settings(model, sizes, tokens, rounds, sections)
         showing.check_outputs(as_json, plot, sections)

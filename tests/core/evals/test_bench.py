@@ -147,6 +147,8 @@ def test_a_table_has_the_sections_asked_for_and_a_file_the_same(tmp_path: Path) 
     assert data["floor"] is None
     assert all(name in out for name in FIRST)
     assert "requests" not in out
+    assert not any(column in out for column in ("tokens/s", "passes/token", "of the floor"))
+    assert all(result["first_token"] is None for result in data["results"])
 
 
 def test_a_model_given_with_a_shape_is_measured_at_the_cost_of_the_shape() -> None:
@@ -187,6 +189,10 @@ def test_prompts_are_as_long_as_asked_and_never_twice_the_same() -> None:
         (("--shape", "32,2,4,48,8"), "vocabulary is from 32, not 8"),
         (("--tokens", "1"), "tokens is a whole number from 2, not 1"),
         (("--rounds", "0"), "rounds is a whole number from 1, not 0"),
+        (("--shape", TINY, "--tokens", "100000"), "28 tokens: 100000 more do not fit"),
+        (("--shape", TINY, "--tokens", "2021"), "which holds 2048"),
+        (("--only", "terms,"), "not ''"),
+        (("--only", "terms,speed"), "not 'speed'"),
         (("--only", "speed"), "terms, concurrency, first-token, floor, not 'speed'"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
@@ -213,11 +219,28 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.Monk
     assert "pip install 'marith[evals]'" in err
 
 
-def test_the_floor_alone_is_a_sentence_under_an_empty_table() -> None:
+def test_the_floor_alone_is_two_lines_and_no_table() -> None:
     code, out, _ = bench("--shape", TINY, "--only", "floor")
     assert code == 0
-    assert "floor: 0.00 GB of weights at" in out
-    assert "marith," not in out
+    title, floor = out.splitlines()
+    subject = Subject.of(Settings(shape=Shape.parse(TINY)))
+    assert f": {subject.model.num_parameters() / 1e3:.1f} K parameters, " in title
+    assert f"floor: {weight_bytes(subject.model) / 1e3:.1f} KB of weights at" in floor
+    assert float(floor.split(" are ")[1].split()[0]) > 0
+
+
+def test_sections_are_named_with_commas_or_one_by_one() -> None:
+    sizes = ("--shape", TINY, "--tokens", "2", "--rounds", "1")
+    chosen = ("--only", "first-token, floor", "--only", "terms")
+    code, out, _ = bench(*sizes, *chosen)
+    assert code == 0
+    assert all(name in out for name in (*TERMS, *FIRST, "floor: ", "medians of 1 round"))
+    assert not any(word in out for word in ("1 rounds", "32 requests"))
+
+
+def test_the_longest_prompt_is_counted_in_tokens_beside_the_context() -> None:
+    subject = Subject.of(Settings(shape=Shape.parse(TINY)))
+    assert (subject.longest(), subject.longest(30, 5), subject.context_length) == (28, 35, 2048)
 
 
 def test_a_result_says_how_many_there_are_in_a_second() -> None:
@@ -227,5 +250,5 @@ def test_a_result_says_how_many_there_are_in_a_second() -> None:
 def test_a_model_without_words_cannot_be_prompted(tmp_path: Path) -> None:
     tiny_model().save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="has 26"):
+    with pytest.raises(ModelError, match="at least 30, but it has 26"):
         Subject.of(Settings(str(tmp_path)))

@@ -62,7 +62,7 @@ def first_token(subject: Subject, weights: Sequence[float], system: int, ask: in
 
     def run(turn: int) -> Sample:
         prompts = _prompts(subject, len(weights), f"{name} {turn}", system, ask)
-        return _compose(subject, weights, prompts, tokens=1)
+        return Sample(_compose(subject, weights, prompts, tokens=1).milliseconds)
 
     return Contestant(name, run)
 

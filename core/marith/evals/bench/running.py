@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from marith.engine.engine import Engine
+from marith.errors import ContextOverflow
 from marith.evals.bench import ours, rivals
 from marith.evals.bench.bandwidth import Floor, bytes_per_second
 from marith.evals.bench.report import Machine, Report, results
@@ -36,6 +37,7 @@ def run(settings: Settings) -> Report:
     context.
     """
     subject = Subject.of(settings)
+    _check_room(subject, settings)
     taken: dict[str, Samples] = {}
     speeds = [bytes_per_second()] if "floor" in settings.sections else []
     with _progress() as progress:
@@ -57,6 +59,19 @@ def run(settings: Settings) -> Report:
         ),
         floor,
     )
+
+
+def _check_room(subject: Subject, settings: Settings) -> None:
+    """Raise ContextOverflow, before anything is timed, for texts longer than the context."""
+    for section in (name for name in LINEUPS if name in settings.sections):
+        first = section == "first-token"
+        prompt = subject.longest(*((LONG_SYSTEM, SHORT_QUESTION) if first else ()))
+        tokens = 1 if first else settings.tokens
+        if prompt + tokens > subject.context_length:
+            raise ContextOverflow(
+                f"{section} is timed with prompts of {prompt} tokens: {tokens!r} more do not fit "
+                f"the context of {subject.name!r}, which holds {subject.context_length}"
+            )
 
 
 def _run_section(section: str, subject: Subject, settings: Settings, progress: Progress) -> Samples:

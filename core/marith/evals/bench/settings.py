@@ -72,6 +72,11 @@ class Settings:
             locate(self.model)
 
 
+def split_sections(texts: Sequence[str]) -> tuple[str, ...]:
+    """`["terms,floor", "concurrency"]` → the names of three sections; of all, for none."""
+    return tuple(name.strip() for text in texts for name in text.split(",")) or SECTIONS
+
+
 def _require_whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise RequestError(f"{name} is a whole number from {least}, not {value!r}")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from marith.errors import RequestError
+from marith.evals.bench.bandwidth import Floor
 from marith.evals.bench.report import Report, Result
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ TITLES = {
     "concurrency": "four terms, many requests",
     "first-token": "time to the first token",
 }
+COLUMNS = ("", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "of the floor")
 WIDTH = 120
 PRINTED = Path("-")
 PLOTS = (".png", ".svg", ".pdf")
@@ -44,7 +46,7 @@ def check_outputs(as_json: Path | None, plot: Path | None, sections: Sequence[st
 
 
 def show(report: Report, as_json: Path | None = None, plot: Path | None = None) -> None:
-    """Print the table, or with `-` the JSON; write what is to be written.
+    """Print the tables and the floor, or with `-` the JSON; write what is to be written.
 
     The table is as wide as the terminal, and as it needs where there is none.
     """
@@ -58,20 +60,28 @@ def show(report: Report, as_json: Path | None = None, plot: Path | None = None) 
         return
     if as_json is not None:
         as_json.write_text(report.to_json() + "\n", encoding="utf-8")
-    console.print(table(report))
+    console.print(_title(report), highlight=False, markup=False, soft_wrap=True)
+    if report.results:
+        console.print(table(report), highlight=False)
+    if report.floor is not None:
+        console.print(_floor(report.floor), highlight=False)
 
 
 def table(report: Report) -> Table:
-    """All sections below one another; a ratio is over the first line of its section."""
-    shown = Table(title=_title(report), caption=_floor(report), caption_justify="left")
-    shown.add_column("")
-    for column in ("ms", "ratio", "tokens/s", "first token, ms", "passes/token", "of the floor"):
-        shown.add_column(column, justify="right")
+    """All sections below one another; a ratio is over the first line of its section.
+
+    A column that nothing fills is left out.
+    """
+    rows = {result: _cells(result) for result in report.results}
+    filled = [i for i in range(len(COLUMNS)) if any(cells[i] for cells in rows.values())]
+    shown = Table()
+    for i in filled:
+        shown.add_column(COLUMNS[i], justify="right" if i else "left")
     for section, title in TITLES.items():
         if found := report.section(section):
             shown.add_row(title, style="bold")
             for result in found:
-                shown.add_row(*_cells(result))
+                shown.add_row(*(rows[result][i] for i in filled))
             shown.add_section()
     return shown
 
@@ -90,20 +100,35 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def _title(report: Report) -> str:
+    parameters, threads = _short(report.parameters), _counted(report.machine.threads, "thread")
+    title = f"{report.model}: {parameters} parameters, {threads}"
+    if not report.results:
+        return title
+    return f"{title}, {report.tokens} tokens, medians of {_counted(report.rounds, 'round')}"
+
+
+def _floor(floor: Floor) -> str:
     return (
-        f"{report.model}: {report.parameters / 1e6:.0f} M parameters, {report.machine.threads} "
-        f"threads, {report.tokens} tokens, medians of {report.rounds} rounds"
+        f"floor: {_short(floor.weight_bytes)}B of weights at {_short(floor.bytes_per_second)}B/s "
+        f"are {_digits(floor.milliseconds)} ms a token"
     )
 
 
-def _floor(report: Report) -> str | None:
-    if report.floor is None:
-        return None
-    size, speed = report.floor.weight_bytes / 1e9, report.floor.bytes_per_second / 1e9
-    return (
-        f"floor: {size:.2f} GB of weights at {speed:.1f} GB/s are "
-        f"{report.floor.milliseconds:.1f} ms a token"
-    )
+def _short(amount: float) -> str:
+    """97012345 → `97 M`."""
+    for size, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
+        if amount >= size:
+            return _digits(amount / size) + prefix
+    return f"{_digits(amount)} "
+
+
+def _digits(value: float) -> str:
+    """Three digits that count: more behind the point, the smaller it is."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def draw(report: Report, path: Path) -> None:

@@ -24,6 +24,8 @@ from marith.scoring.vocabulary import Vocabulary
 from marith.testing import inflate, tiny_tokenizer
 
 CONTEXT = 2048
+_SAMPLED = 32
+_SPECIAL = 2  # tokens of the random model that are no words
 _FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError)
 
 
@@ -76,6 +78,17 @@ class Subject:
         systems = (self.text(system, f"{seed}, system {i}") for i in range(terms))
         return Prompt(self.text(question, f"{seed}, question"), tuple(systems))
 
+    @property
+    def context_length(self) -> int:
+        """How many tokens a prompt and its answer have at most."""
+        config = self.model.config.get_text_config()
+        return int(getattr(config, "max_position_embeddings", None) or CONTEXT)
+
+    def longest(self, *lengths: int) -> int:
+        """Tokens of the longest of many prompts of so many words, as `prompt` takes them."""
+        prompts = (self.prompt(8, f"longest {i}", *lengths) for i in range(_SAMPLED))
+        return max(len(reading) for prompt in prompts for reading in self.readings(prompt))
+
     def readings(self, prompt: Prompt) -> list[list[int]]:
         """The tokens that each term reads, by which a rival is given the same."""
         messages = to_messages(prompt.question)
@@ -96,8 +109,7 @@ def _random(shape: Shape) -> tuple[Any, Any]:
             tie_word_embeddings=True,
         )
         model = LlamaForCausalLM(config)
-    special = 2
-    words = [f"w{i}" for i in range(shape.vocabulary - special)]
+    words = [f"w{i}" for i in range(shape.vocabulary - _SPECIAL)]
     return model, tiny_tokenizer(words)
 
 
@@ -145,6 +157,10 @@ def _words(vocabulary: Vocabulary) -> tuple[str, ...]:
     """Every token that is a word by itself."""
     texts = (vocabulary.decode([i]).strip() for i in range(vocabulary.size))
     words = tuple(sorted({text for text in texts if text.isascii() and text.isalnum()}))
-    if len(words) < FEWEST_WORDS - 2:
-        raise ModelError(f"prompts are made of its vocabulary's words, but it has {len(words)}")
+    least = FEWEST_WORDS - _SPECIAL
+    if len(words) < least:
+        raise ModelError(
+            f"prompts are made of its vocabulary's words, at least {least}, "
+            f"but it has {len(words)!r}"
+        )
     return words
