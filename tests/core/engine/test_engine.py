@@ -136,13 +136,17 @@ def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
 
 
 async def test_a_cancelled_task_frees_its_lanes(house: House) -> None:
-    task = asyncio.create_task(house.engine.agenerate("a", "2*x - M", house.terms, stop=Stop(100)))
-    await asyncio.sleep(0.02)
+    runner = house.engine._panel.base.runner
+    await asyncio.to_thread(wait_until_idle, house.engine)
+    given = ("a", "2*x - M", house.terms, Sampling(seed=1), Stop(100))
+    task = asyncio.create_task(house.engine.agenerate(*given))
+    while runner.lanes.busy == 0 and not task.done():
+        await asyncio.sleep(0.0005)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.to_thread(wait_until_idle, house.engine)
-    assert house.engine._panel.base.runner.lanes.busy == 0
+    assert runner.lanes.busy == 0
 
 
 def test_lanes_in_flight_stay_within_bounds_and_late_requests_are_served(house: House) -> None:
