@@ -1,0 +1,70 @@
+"""What of a formula can be said when only some of its terms have spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from marith.formula.checking import has_weight, leaves
+from marith.formula.nodes import Formula, Scaled, Sum, Supersede, walk
+from marith.formula.terms import Classifier, Term
+
+
+def part(formula: Formula, spoken: Collection[Term]) -> Formula | None:
+    """The distribution that a bound formula names while only `spoken` have; None if there is none.
+
+    A sum is the sum of what its members can say (the sub-formulas P_t of the paper, section 5);
+    a union, an intersection and a cut say nothing before all their terms have spoken; a draft
+    speaks until what supersedes it can. None too where the weights of what is said add up to
+    nothing, as when only a classifier has spoken.
+    """
+    said = _said(formula, spoken)
+    return said if said is not None and has_weight(said, {}) else None
+
+
+def drafts(formula: Formula) -> list[Term]:
+    """The distinct terms that only draft: they change what a text costs, and never the text."""
+    found: dict[Term, None] = {}
+    for node in walk(formula):
+        if isinstance(node, Supersede):
+            found |= dict.fromkeys((*leaves(node.draft), *drafts(node.draft)))
+    spoken = set(leaves(formula))
+    return [term for term in found if term not in spoken]
+
+
+def without_drafts(formula: Formula) -> Formula:
+    """The formula that is left once every draft has been superseded."""
+    whole = part(formula, leaves(formula))
+    assert whole is not None, "check() refuses a formula without weight"
+    return whole
+
+
+def _said(formula: Formula, spoken: Collection[Term]) -> Formula | None:
+    match formula:
+        case Scaled(0.0, _):
+            return None
+        case Classifier(guide=Formula() as guide) if not _all_spoken(guide, spoken):
+            return None
+        case Term():
+            return formula if formula in spoken else None
+        case Scaled(factor, of):
+            inner = _said(of, spoken)
+            return None if inner is None else formula if inner is of else factor * inner
+        case Sum(members):
+            said = [_said(member, spoken) for member in members]
+            kept = tuple(one for one in said if one is not None)
+            return formula if kept == members else _sum(kept)
+        case Supersede(draft, of):
+            return part(of, spoken) or part(draft, spoken)
+    if not _all_spoken(formula, spoken):
+        return None
+    return formula
+
+
+def _sum(members: tuple[Formula, ...]) -> Formula | None:
+    if len(members) < 2:
+        return members[0] if members else None
+    return Sum(members)
+
+
+def _all_spoken(formula: Formula, spoken: Collection[Term]) -> bool:
+    return all(term in spoken for term in leaves(formula))
