@@ -20,9 +20,9 @@ from marith.scoring.judging import (
     even,
     to_logprobs,
 )
-from marith.scoring.kv_cache import KVCache
+from marith.scoring.kv_cache import KVCache, attended
 from marith.scoring.lanes import Lanes
-from marith.scoring.past import REFUSALS, why_plain
+from marith.scoring.past import REFUSALS, mask_dtype, why_plain
 from marith.scoring.portions import Unread, alike, choose
 
 
@@ -80,7 +80,7 @@ class BranchedTexts:
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
         self.lanes = Lanes(self._cache, most_bytes)
         self._unfinished: dict[Hashable, set[int]] = {}
-        self._additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
+        self._additive = mask_dtype(model)
         reason = why_plain(model, context_length) or self._why_inexact()
         if reason:
             raise ModelError(reason)
@@ -176,7 +176,7 @@ class BranchedTexts:
         self._cache.aim([row.work.lane.row for row in rows], slots.to(device), mask.shape[-1])
         out = self.model.base_model(
             input_ids=ids.to(device),
-            attention_mask=self._seen_by(mask.to(device)),
+            attention_mask=attended(mask.to(device), self._additive),
             position_ids=places.to(device),
             past_key_values=self._cache,
             use_cache=True,
@@ -184,13 +184,6 @@ class BranchedTexts:
         self.passes += 1
         hidden: Tensor = out.last_hidden_state
         return hidden
-
-    def _seen_by(self, mask: Tensor) -> Tensor:
-        """The mask as the model's attention reads it, [rows, 1, width, seen]."""
-        if not self._additive:
-            return mask[:, None]
-        shut = torch.zeros(mask.shape, dtype=self.model.dtype, device=mask.device)
-        return shut.masked_fill(~mask, torch.finfo(self.model.dtype).min)[:, None]
 
     def _why_inexact(self) -> str:
         """Compares the branches with the whole texts once, over ragged rows and two turns."""

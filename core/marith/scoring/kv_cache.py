@@ -84,11 +84,20 @@ class KVCache(Cache):
 
         [rows, 1, width, seen], boolean, or a number to be added to the attention's scores.
         """
-        mask = (torch.arange(self._seen, device=places.device) <= places[:, :, None])[:, None]
-        if additive is None:
-            return mask
-        shut = torch.zeros(mask.shape, dtype=additive, device=mask.device)
-        return shut.masked_fill(~mask, torch.finfo(additive).min)
+        seen = torch.arange(self._seen, device=places.device) <= places[:, :, None]
+        return attended(seen, additive)
+
+
+def attended(seen: Tensor, additive: torch.dtype | None = None) -> Tensor:
+    """What each position sees, [rows, width, seen], as a model's attention takes it.
+
+    [rows, 1, width, seen], boolean, or a number to be added to the attention's scores.
+    """
+    mask = seen[:, None]
+    if additive is None:
+        return mask
+    shut = torch.zeros(mask.shape, dtype=additive, device=mask.device)
+    return shut.masked_fill(~mask, torch.finfo(additive).min)
 
 
 class _RaggedLayer(CacheLayerMixin):

@@ -1,8 +1,10 @@
-"""Which models keep a past that can be addressed by lanes and rolled back."""
+"""Which models keep a past that can be addressed by lanes and rolled back, and how they see it."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import torch
 
 from marith.errors import ModelError
 
@@ -26,3 +28,9 @@ def why_plain(model: Any, context_length: int) -> str:
     if kinds - {"sliding_attention"}:
         return f"it has layers of kind {', '.join(sorted(kinds))}"
     return f"its attention slides over {window} tokens" if windowed else ""
+
+
+def mask_dtype(model: Any) -> torch.dtype | None:
+    """What a mask is made of that the model adds to its attention's scores; None for booleans."""
+    additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
+    return model.dtype if additive else None

@@ -12,7 +12,7 @@ from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
 from marith.scoring.scorer import Message, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_tokens
-from marith.scoring.twin import changes
+from marith.scoring.twin import changes, weights
 
 
 class PromptedScorer:
@@ -23,7 +23,8 @@ class PromptedScorer:
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
         self._adapters: dict[str, Adapter] = {}
-        self._changes = changes(checkpoint.model)
+        self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
+        self._changes = changes(self._weights)
         self.runner = ModelRunner(
             checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
         )
@@ -34,7 +35,7 @@ class PromptedScorer:
         An adapter is read from its files when a term first names it; ModelError if it cannot be,
         or if the model's weights are no more what was loaded.
         """
-        if changes(self.checkpoint.model) != self._changes:
+        if changes(self._weights) != self._changes:
             raise ModelError(
                 f"the weights of {self.checkpoint.name!r} were changed after they were loaded; "
                 "load an engine anew"

@@ -15,7 +15,7 @@ from marith.scoring.adapters import Adapted, Adapter
 from marith.scoring.capture import Captured
 from marith.scoring.kv_cache import KVCache
 from marith.scoring.lanes import Lanes
-from marith.scoring.past import REFUSALS, why_plain
+from marith.scoring.past import REFUSALS, mask_dtype, why_plain
 from marith.scoring.portions import Unread, alike, choose
 
 CACHE_BYTES = 2**30
@@ -77,8 +77,7 @@ class ModelRunner:
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
         self.lanes = Lanes(self._cache, cache_bytes)
         self._unfinished: dict[Hashable, Answer] = {}
-        eager = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
-        self._additive: torch.dtype | None = model.dtype if eager else None
+        self._additive = mask_dtype(model)
         self._captured: Captured | None = None
         self.plain = False
         reason = why_plain(model, context_length) or self._why_inexact()

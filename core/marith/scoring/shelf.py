@@ -6,7 +6,7 @@ Not safe between threads by itself: the engine, which owns the threads, takes tu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,6 +82,17 @@ def classifier(name: str, placement: Placement) -> Checkpoint:
     return _shelved(AutoModelForSequenceClassification, name, placement)
 
 
+def as_stored(
+    name: str, placement: Placement, fits: Callable[[Any], None] | None = None
+) -> tuple[Any, Any]:
+    """A causal language model by name as transformers makes it, never packed, and its tokenizer.
+
+    Each call loads it anew. `fits` is shown the configuration before any weights are read, and
+    raises where it does not suit. Raises ModelError.
+    """
+    return _read(AutoModelForCausalLM, name, locate(name), placement, fits)
+
+
 def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A model that is loaded already, with its tokenizer.
 
@@ -132,6 +143,19 @@ def _shelved(kind: Any, name: str, placement: Placement) -> Checkpoint:
 
 
 def _load(kind: Any, name: str, where: str, placement: Placement) -> Checkpoint:
+    model, tokenizer = _read(kind, name, where, placement)
+    speaks = kind is AutoModelForCausalLM
+    return _checkpoint(name, _packed(model) if speaks else model, tokenizer, placement)
+
+
+def _read(
+    kind: Any,
+    name: str,
+    where: str,
+    placement: Placement,
+    fits: Callable[[Any], None] | None = None,
+) -> tuple[Any, Any]:
+    """What the files hold, model and tokenizer, with every weight that the model has."""
     device = _device(placement.device)
     dtype = _dtype(placement.dtype, device)
     given = {"revision": placement.revision, "trust_remote_code": False}
@@ -139,6 +163,8 @@ def _load(kind: Any, name: str, where: str, placement: Placement) -> Checkpoint:
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         config = AutoConfig.from_pretrained(where, **given)
+        if fits is not None:
+            fits(config)
         with _progress(shown=name not in EMBEDDED):
             model, report = kind.from_pretrained(
                 where,
@@ -149,14 +175,15 @@ def _load(kind: Any, name: str, where: str, placement: Placement) -> Checkpoint:
                 **given,
             )
         model = model.to(device)
+    except ModelError:
+        raise
     except _FAULTS as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(f"cannot load the model {name!r}: {first}") from error
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {missing[0]!r}")
-    speaks = kind is AutoModelForCausalLM
-    return _checkpoint(name, _packed(model) if speaks else model, tokenizer, placement)
+    return model, tokenizer
 
 
 def _packed(model: Any) -> Any:

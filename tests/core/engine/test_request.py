@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House
+from house import House, wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop
@@ -167,11 +168,22 @@ def test_a_loaded_model_needs_its_tokenizer() -> None:
 
 
 def test_a_result_that_takes_too_long_is_cancelled() -> None:
+    """No pass ends before the reader has lost its patience, however fast or slow the machine."""
+    held = threading.Event()
+
+    def hold(*_: Any) -> None:
+        held.wait(60)
+
     with Engine.load(tiny_model(seed=1, context_length=4096), tokenizer=tiny_tokenizer()) as engine:
+        engine._panel.base.checkpoint.model.register_forward_pre_hook(hold)
         ticket = engine.submit(Request("a", "M.top_k(2)", stop=Stop(4000)))
-        with pytest.raises(TimeoutError):
-            ticket.result(timeout=0.01)
-        assert ticket.cancelled
+        try:
+            with pytest.raises(TimeoutError):
+                ticket.result(timeout=0.01)
+            assert ticket.cancelled
+        finally:
+            held.set()
+        wait_until_idle(engine)
 
 
 async def test_awaiting_in_a_loop_that_ends_does_no_harm(house: House) -> None:

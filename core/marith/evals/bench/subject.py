@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    LlamaConfig,
-    LlamaForCausalLM,
-)
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith.errors import ModelError
 from marith.evals.bench.settings import DEFAULT, FEWEST_WORDS, Settings, Shape
 from marith.formula.terms import Prompted
-from marith.scoring.shelf import locate
+from marith.scoring.shelf import Placement, as_stored
 from marith.scoring.templates import to_messages, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import inflate, tiny_tokenizer
@@ -26,7 +21,6 @@ from marith.testing import inflate, tiny_tokenizer
 CONTEXT = 2048
 _SAMPLED = 32
 _SPECIAL = 2  # tokens of the random model that are no words
-_FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,32 +109,11 @@ def _random(shape: Shape) -> tuple[Any, Any]:
 
 def _loaded(name: str, shape: Shape | None) -> tuple[Any, Any]:
     """A checkpoint with nothing of ours in it, or the same function at the cost of a shape."""
-    where = locate(name)
-    kind: Any = AutoModelForCausalLM
-    try:
-        config = AutoConfig.from_pretrained(where, trust_remote_code=False)
-        if shape is not None:
-            _check_fit(config, shape)
-        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-        model, report = kind.from_pretrained(
-            where,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            output_loading_info=True,
-            trust_remote_code=False,
-        )
-    except ModelError:
-        raise
-    except _FAULTS as error:
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ModelError(f"cannot load the model {name!r}: {first}") from error
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {missing[0]!r}")
-    if shape is not None:
-        model = inflate(model, shape.hidden, shape.layers, shape.intermediate)
-    return model, tokenizer
+    plain = Placement(device="cpu", dtype="float32")
+    if shape is None:
+        return as_stored(name, plain)
+    model, tokenizer = as_stored(name, plain, partial(_check_fit, shape=shape))
+    return inflate(model, shape.hidden, shape.layers, shape.intermediate), tokenizer
 
 
 def _check_fit(config: Any, shape: Shape) -> None:
