@@ -39,7 +39,7 @@ def test_every_public_method_is_documented(name: str) -> None:
 
 def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
-        marith.nonsense  # noqa: B018
+        marith.nonsense  # noqa: B018 (to look is to raise)
 
 
 def test_star_import_brings_every_export() -> None:

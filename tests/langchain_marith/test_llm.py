@@ -84,7 +84,8 @@ def test_usage_of_a_batch_adds_up(
     make: Make, truths: list[marith.Completion], tiny_dir: str
 ) -> None:
     result = make().generate(PROMPTS)
-    usages = [g.generation_info["token_usage"] for (g,) in result.generations]  # type: ignore[index]
+    infos = [generation.generation_info or {} for (generation,) in result.generations]
+    usages = [info["token_usage"] for info in infos]
     assert [u["total_tokens"] for u in usages] == [t.usage.total_tokens for t in truths]
     direct = make()._generate(PROMPTS).llm_output
     assert direct is not None

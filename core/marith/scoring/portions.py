@@ -9,7 +9,7 @@ from typing import TypeVar
 from marith.scoring.lanes import TAIL, Lane, Lanes, common
 
 PORTION = 256  # tokens of long texts that one call may read before those who wait are answered
-NEAR = 8  # so few missing tokens are read at once, whoever else has a long way to go
+NEAR = 16  # so few missing tokens are read at once, whoever else has a long way to go
 PIECE = 32  # so many tokens cost about what a pass costs by itself
 
 Anything = TypeVar("Anything")

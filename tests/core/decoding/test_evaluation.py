@@ -106,8 +106,9 @@ def test_a_sum_is_its_score_divided_by_its_weight(
     world: Mapping[Term, Tensor], factors: list[float]
 ) -> None:
     assume(sum(factors) > 0.2)
-    score = sum(f * world[t].double() for f, t in zip(factors, TERMS, strict=True))
-    expected = torch.log_softmax(score / sum(factors), dim=-1)  # type: ignore[operator]
+    parts = [f * world[t].double() for f, t in zip(factors, TERMS, strict=True)]
+    score = torch.stack(parts).sum(dim=0)
+    expected = torch.log_softmax(score / sum(factors), dim=-1)
     formula = factors[0] * a + factors[1] * b + factors[2] * c
     close(evaluate(formula, world).double(), expected, 1e-4)
 

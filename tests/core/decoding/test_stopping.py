@@ -98,8 +98,8 @@ def test_a_closed_gate_lets_nothing_out() -> None:
 
 
 def test_one_string_stands_for_a_tuple_of_one() -> None:
-    assert Stop(strings="END").strings == ("END",)  # type: ignore[arg-type]
-    assert Stop(strings=["a", "b"]).strings == ("a", "b")  # type: ignore[arg-type]
+    assert Stop(strings="END").strings == ("END",)  # type: ignore[arg-type]  # taken as well
+    assert Stop(strings=["a", "b"]).strings == ("a", "b")  # type: ignore[arg-type]  # taken as well
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

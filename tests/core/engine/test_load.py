@@ -169,7 +169,7 @@ def test_a_stream_that_takes_too_long_ends_with_an_error() -> None:
 @pytest.mark.parametrize("timeout", [0, -1, True, "1", float("nan"), float("inf")])
 def test_a_timeout_is_a_number_of_seconds(timeout: object) -> None:
     with pytest.raises(marith.RequestError, match="seconds"):
-        Request("a", timeout=timeout)  # type: ignore[arg-type]
+        Request("a", timeout=timeout)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_wide_request_is_not_overtaken_by_narrow_ones() -> None:

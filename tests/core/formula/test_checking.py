@@ -74,8 +74,8 @@ def test_a_formula_passes_or_is_a_formula_error(f: Formula) -> None:
 
 @given(formulas(), st.floats(0.1, 10))
 def test_weights_scale_add_up_and_survive_binding(f: Formula, factor: float) -> None:
-    everything = {name: Prompted(name) for name in ("M", "a", "b", "toxic", "größe", "union")}
-    everything["C"] = Classifier("c")  # type: ignore[assignment]
+    names = ("M", "a", "b", "toxic", "größe", "union")
+    everything = {"C": Classifier("c"), **{name: Prompted(name) for name in names}}
     weight = weight_of(f, everything)
     assume(abs(weight) < 1e6)
     assert weight_of(factor * f, everything) == pytest.approx(factor * weight, abs=1e-9)
@@ -116,7 +116,9 @@ def test_what_is_left_without_classifiers_guides_them() -> None:
     assert weight_of(kept) == 1.0
     assert without_classifiers(judge) is None
     assert without_classifiers(3 * judge) is None
-    assert not any(isinstance(t, Classifier) for t in leaves(without_classifiers(other - judge)))  # type: ignore[arg-type]
+    kept = without_classifiers(other - judge)
+    assert kept is not None
+    assert not any(isinstance(term, Classifier) for term in leaves(kept))
 
 
 @pytest.mark.parametrize("text", ["union(C, M)", "(a - b).top_k(2)", "M + union(a - b, M)"])

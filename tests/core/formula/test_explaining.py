@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
+from collections import defaultdict
 
 import pytest
 from hypothesis import assume, given
@@ -36,8 +36,8 @@ def value_of(written: str) -> float:
         match node:
             case ast.Name(id=name):
                 return VALUES[name]
-            case ast.Constant(value=value):
-                return float(value)  # type: ignore[arg-type]
+            case ast.Constant(value=int() | float() as value):
+                return value
             case ast.UnaryOp(operand=operand):
                 return -worth(operand)
             case ast.BinOp(left, ast.Add(), right):
@@ -69,13 +69,14 @@ def test_the_normalised_form_is_the_formula_divided_by_its_weight(
     weight = sum(factor for factor, _ in pieces)
     assume(weight > 0.1)
     formula, expected = None, 0.0
+    part: Formula
     for factor, atom in pieces:
         if isinstance(atom, str):
             part, worth = Name(atom), VALUES[atom]
         else:
             kind, x, y = atom
             build, choose = (union, max) if kind == "max" else (intersection, min)
-            part, worth = build(Name(x), Name(y)), choose(VALUES[x], VALUES[y])  # type: ignore
+            part, worth = build(Name(x), Name(y)), choose(VALUES[x], VALUES[y])
         piece = factor * part
         formula = piece if formula is None else formula + piece
         expected += factor / weight * worth
@@ -87,10 +88,10 @@ def test_the_normalised_form_is_the_formula_divided_by_its_weight(
 def test_a_sums_coefficients_are_collected(pieces: list[tuple[float, str]]) -> None:
     weight = sum(factor for factor, _ in pieces)
     assume(weight > 0.1)
-    shares: Counter[str] = Counter()
+    shares: dict[str, float] = defaultdict(float)
     formula: Formula = pieces[0][0] * Name(pieces[0][1])
     for i, (factor, name) in enumerate(pieces):
-        shares[name] += factor / weight  # type: ignore[assignment]
+        shares[name] += factor / weight
         formula = formula + factor * Name(name) if i else formula
     written = normalised(formula)
     for name, share in shares.items():

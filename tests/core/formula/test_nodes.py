@@ -34,7 +34,8 @@ M, a, b, c = Name("M"), Name("a"), Name("b"), Name("c")
 def test_sums_are_flat(f: Formula, g: Formula, h: Formula) -> None:
     assert (f + g) + h == f + (g + h)
     total = f + g + h
-    assert not any(isinstance(member, Sum) for member in total.members)  # type: ignore[attr-defined]
+    assert isinstance(total, Sum)
+    assert not any(isinstance(member, Sum) for member in total.members)
 
 
 @given(formulas())
@@ -81,7 +82,7 @@ def test_different_formulas_differ() -> None:
 
 def test_formulas_are_frozen_and_have_no_dict() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        M.name = "other"  # type: ignore[misc]
+        M.name = "other"  # type: ignore[misc]  # wrong on purpose
     assert not hasattr(Prompted("x"), "__dict__")
     assert not hasattr(M + a, "__dict__")
 
@@ -103,22 +104,22 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M / 0, "divided by zero"),
     (lambda: M.top_k(0), "top_k"),
     (lambda: M.top_k(True), "top_k"),
-    (lambda: M.top_k(2.0), "top_k"),  # type: ignore[arg-type]
+    (lambda: M.top_k(2.0), "top_k"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: M.top_p(0), "top_p"),
     (lambda: M.top_p(1.1), "top_p"),
     (lambda: M.top_p(math.nan), "top_p"),
     (lambda: M.plausible(-1), "plausible"),
-    (lambda: M.plausible("x"), "plausible"),  # type: ignore[arg-type]
+    (lambda: M.plausible("x"), "plausible"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: union(M), "at least 2"),
     (lambda: union(), "at least 2"),
     (lambda: intersection(M), "at least 2"),
-    (lambda: union(M, 2), "not 2"),  # type: ignore[arg-type]
-    (lambda: supersede(M, "x"), "not 'x'"),  # type: ignore[arg-type]
-    (lambda: unscaled(3), "not 3"),  # type: ignore[arg-type]
+    (lambda: union(M, 2), "not 2"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: supersede(M, "x"), "not 'x'"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: unscaled(3), "not 3"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: Name("two words"), "two words"),
     (lambda: Name("lambda"), "lambda"),
     (lambda: Name(""), "plain word"),
-    (lambda: Name(5), "5"),  # type: ignore[arg-type]
+    (lambda: Name(5), "5"),  # type: ignore[arg-type]  # wrong on purpose
 ]
 
 

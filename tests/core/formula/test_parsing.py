@@ -160,7 +160,7 @@ def test_a_text_too_long_or_too_deep_is_refused(text: str) -> None:
 
 def test_what_is_within_the_limits_is_read() -> None:
     chain = "+".join(["M"] * 200)
-    assert len(read(chain).members) == 200  # type: ignore[attr-defined]
+    assert len(read(chain).members) == 200  # type: ignore[attr-defined]  # a Sum
     nested = "unscaled(" * (MAX_DEPTH - 2) + "M" + ")" * (MAX_DEPTH - 2)
     assert str(read(nested)) == nested
     assert read(" " * (MAX_LENGTH - 1) + "M") == M

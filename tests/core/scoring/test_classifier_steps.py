@@ -48,7 +48,8 @@ def whole(scorer: ClassifierScorer, one: Span) -> torch.Tensor:
     fresh = ClassifierScorer.__new__(ClassifierScorer)
     fresh.__dict__.update(scorer.__dict__)
     fresh.judge = WholeTexts(scorer.model, scorer.model.config.pad_token_id)
-    fresh._encode = lambda text: scorer.checkpoint.vocabulary.encode(text, start=True)  # type: ignore[assignment]
+    encode: Any = scorer.checkpoint.vocabulary.encode
+    fresh._encode = lambda text: encode(text, start=True)  # type: ignore[assignment]  # no Encoder
     [answer] = fresh.score([one])
     assert answer is not None
     return answer.logprobs

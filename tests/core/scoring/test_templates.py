@@ -94,7 +94,7 @@ def test_chat_without_a_template_is_refused() -> None:
 
 
 def test_options_reach_the_template() -> None:
-    quiet = Prompted(options={"enable_thinking": False})  # type: ignore[arg-type]
+    quiet = Prompted(options={"enable_thinking": False})  # type: ignore[arg-type]  # taken as well
     assert read(quiet, [user("u")], THINKS).endswith("quiet")
     assert not read(Prompted(), [user("u")], THINKS).endswith("quiet")
 
@@ -141,10 +141,10 @@ def test_a_template_writes_its_own_start_and_no_second_is_added() -> None:
 
 def test_text_parts_are_joined_and_others_refused() -> None:
     parts = [{"type": "text", "text": "a"}, "b", {"type": "text", "text": "c"}]
-    assert to_messages([user(parts)])[0]["content"] == "abc"  # type: ignore[arg-type]
+    assert to_messages([user(parts)])[0]["content"] == "abc"  # type: ignore[arg-type]  # parts
     image = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]
     with pytest.raises(RequestError, match="image_url"):
-        to_messages([user(image)])  # type: ignore[arg-type]
+        to_messages([user(image)])  # type: ignore[arg-type]  # parts
 
 
 def test_tool_calls_without_content_and_their_results_are_messages() -> None:
