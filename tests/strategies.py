@@ -33,8 +33,11 @@ prompted = st.builds(
     model=st.none() | texts, template=st.sampled_from([None, "chat", "plain"]), options=options,
     adapter=st.none() | texts,
 )  # fmt: skip
-ngrams = st.builds(NGram, path=texts, order=st.integers(1, 9)) | st.builds(
-    NGram, path=st.none(), order=st.integers(1, 9), texts=st.lists(texts, min_size=1, max_size=3)
+_counting = {"order": st.integers(1, 9), "online": st.booleans()}
+ngrams = st.one_of(
+    st.builds(NGram, path=texts, **_counting),
+    st.builds(NGram, path=st.none(), texts=st.lists(texts, min_size=1, max_size=3), **_counting),
+    st.builds(NGram, path=st.none(), order=_counting["order"], online=st.just(True)),
 )
 plain_leaves = names | prompted | ngrams | st.builds(Uniform)
 

@@ -100,9 +100,9 @@ def _term_text(term: Formula) -> str:
             given += [f"guide={_text(guide, _SUM, None)}"] if guide is not None else []
             given += _keywords(read_prompt=(read_prompt, False), coverage=(coverage, None))
             return f"classifier({', '.join(given)})"
-        case NGram(path, order, texts):
+        case NGram(path, order, texts, online):
             given = [_quoted(path)] if path is not None else []
-            given += _keywords(order=(order, 2), texts=(list(texts), []))
+            given += _keywords(order=(order, 2), texts=(list(texts), []), online=(online, False))
             return f"ngram({', '.join(given)})"
         case Uniform():
             return "uniform()"

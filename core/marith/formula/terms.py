@@ -15,6 +15,7 @@ Option: TypeAlias = "str | int | float | bool | None"
 
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
+MAX_ORDER = 32  # every token of a text is counted once for each shorter order
 
 
 class Term(Formula):
@@ -98,12 +99,15 @@ class Classifier(Term):
 class NGram(Term):
     """A smoothed n-gram model of the tokens of a text; order 2 is the paper's model A.
 
-    Fitted from the text file `path`, or from `texts`.
+    Fitted from the text file `path`, or from `texts`. With `online` it also counts the request's
+    own text, the prompt as the bare model reads it and the continuation so far; it then needs
+    neither, and is prompt lookup.
     """
 
     path: str | None = None
     order: int = 2
     texts: tuple[str, ...] = ()
+    online: bool = False
 
     def __post_init__(self) -> None:
         if self.path is not None:
@@ -113,10 +117,20 @@ class NGram(Term):
         object.__setattr__(self, "texts", tuple(self.texts))
         for text in self.texts:
             _check_text("a text of an n-gram", text)
-        if (self.path is None) == (not self.texts):
-            raise FormulaError("an n-gram is fitted from either a path or texts")
+        if not isinstance(self.online, bool):
+            raise FormulaError(f"online is True or False, not {self.online!r}")
+        if self.path is not None and self.texts:
+            raise FormulaError(
+                f"an n-gram is fitted from either a path or texts, not from {self.path!r} and texts"
+            )
+        if self.path is None and not self.texts and not self.online:
+            raise FormulaError(
+                "an n-gram is fitted from either a path or texts, unless it is online"
+            )
         if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
             raise FormulaError(f"order is a whole number of at least 1, not {self.order!r}")
+        if self.order > MAX_ORDER:
+            raise FormulaError(f"order is at most {MAX_ORDER}, not {self.order!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from marith.errors import ModelError
-from marith.formula.terms import NGram, Uniform
+from marith.errors import ModelError, RequestError
+from marith.formula.terms import NGram, Prompted, Uniform
 from marith.scoring.scorer import Message, Scored, Span
+from marith.scoring.suffixes import Corpus, Counted, Followers, GrowingText
+from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
 DISCOUNT = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A token that may well follow, and how sure its context is of it, in (0, 1)."""
+
+    token: int
+    confidence: float
 
 
 class NGramCounts:
@@ -23,65 +34,143 @@ class NGramCounts:
 
     Absolute discounting with interpolation (Ney, Essen and Kneser, 1994): each count gives up
     `DISCOUNT`, and what is given up goes to the next shorter context, last to the uniform.
+    Raises ModelError for a token outside the vocabulary.
     """
 
     def __init__(self, order: int, vocab: int, texts: Iterable[Sequence[int]]) -> None:
         self.order = order
         self.vocab = vocab
-        counts: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
-        for text in texts:
-            for i, token in enumerate(text):
-                for length in range(min(order - 1, i) + 1):
-                    counts[tuple(text[i - length : i])][token] += 1
-        self._seen = {
-            context: (torch.tensor(list(c)), torch.tensor(list(c.values()), dtype=torch.float))
-            for context, c in counts.items()
-        }
+        self._corpus = Corpus(order - 1, texts)
+        if self._corpus.largest >= vocab:
+            raise ModelError(
+                f"an n-gram's text has token {self._corpus.largest}, outside the model's {vocab}"
+            )
 
-    def logprobs(self, before: Sequence[int]) -> Tensor:
-        """Log P(next | the last order − 1 tokens of `before`), [vocab]."""
-        probs = torch.full((self.vocab,), 1.0 / self.vocab)
-        longest = min(self.order - 1, len(before))
-        for length in range(longest + 1):
-            seen = self._seen.get(tuple(before[len(before) - length :]))
-            if seen is None:
-                break
-            tokens, counts = seen
-            total = counts.sum()
-            probs = probs * (DISCOUNT * len(tokens) / total)
-            probs[tokens] += (counts - DISCOUNT) / total
-        return probs.log()
+    def logprobs(self, before: Sequence[int], own: GrowingText | None = None) -> Tensor:
+        """Log P(next | the last order − 1 tokens of `before`), [vocab].
+
+        With `own`, whose text is `before`, its counts are added to those of the texts.
+        """
+        fitted, said = self._known(before, own)
+        probs = np.zeros(self.vocab, dtype=np.float32)
+        left = 1.0  # what the longer contexts give up
+        for length in reversed(range(max(len(fitted), len(said)))):
+            tokens, counts = _added([each[length] for each in (fitted, said) if length < len(each)])
+            total = int(counts.sum())
+            probs[tokens] += left / total * (counts - DISCOUNT)
+            left *= DISCOUNT * len(tokens) / total
+        probs += left / self.vocab
+        return torch.from_numpy(probs).log_()
+
+    def guess(self, before: Sequence[int], own: GrowingText | None = None) -> Guess | None:
+        """What followed the longest known context most often; None where only the empty is known.
+
+        The texts and `own` are asked apart: the longer context decides, or else the surer.
+        """
+        fitted, said = self._known(before, own)
+        longest = max(len(fitted), len(said))
+        if longest < 2:
+            return None
+        guess = None
+        for contexts in (said, fitted):
+            if len(contexts) == longest:
+                token, count = contexts[-1].best
+                confidence = (count - DISCOUNT) / contexts[-1].total
+                if guess is None or confidence > guess.confidence:
+                    guess = Guess(token, confidence)
+        return guess
+
+    def _known(
+        self, before: Sequence[int], own: GrowingText | None
+    ) -> tuple[list[Followers], list[Followers]]:
+        """The contexts that the texts know, and those that `own` knows, shortest first."""
+        return self._corpus.contexts(before), own.contexts() if own is not None else []
 
 
 class NGramScorer:
-    """Every n-gram term over one vocabulary; each is fitted once, when it is first read."""
+    """Every n-gram term over one vocabulary; each is fitted once, when it is first read.
+
+    A pure function of its spans: an online term keeps the text of each lane, indexed, and takes
+    back what a span does not repeat.
+    """
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:
         self.vocabulary = vocabulary
         self.device = device
         self._fitted: dict[NGram, NGramCounts] = {}
+        self._own: dict[Hashable, GrowingText] = {}
 
     def read(self, term: NGram, messages: Sequence[Message]) -> tuple[int, ...]:
-        """An n-gram reads the continuation alone. Raises ModelError if its file cannot be read."""
+        """An n-gram reads the continuation alone; an online one the bare model's prompt as well.
+
+        Raises ModelError if its file cannot be read, RequestError for a prompt that cannot.
+        """
         if term not in self._fitted:
             end = sorted(self.vocabulary.eos_ids)[:1]
             texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
             self._fitted[term] = NGramCounts(term.order, self.vocabulary.size, texts)
-        return ()
+        if not term.online:
+            return ()
+        tokens = to_tokens(Prompted(), messages, self.vocabulary)
+        if max(tokens) >= self.vocabulary.size:
+            raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
+        return tuple(tokens)
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """Log-probabilities [count, vocab] of each span."""
-        scored = []
-        for span in spans:
-            assert isinstance(span.term, NGram)
-            counts, text = self._fitted[span.term], list(span.continuation)
-            ends = range(len(text) - span.count + 1, len(text) + 1)
-            rows = torch.stack([counts.logprobs(text[:end]) for end in ends])
-            scored.append(Scored(rows.to(self.device)))
-        return scored
+        return [Scored(self._rows(span).to(self.device)) for span in spans]
+
+    def guess(self, span: Span, most: int) -> list[Guess]:
+        """At most `most` tokens that may follow the span's text, each given those before it.
+
+        Ends where no context is known, and after a token that ends a text. The span's lane is
+        kept until it is released, as in `score`; its `count` plays no part.
+        """
+        counts = self._counts_of(span)
+        text, own = self._before(span, len(span.continuation))
+        guesses: list[Guess] = []
+        for _ in range(most):
+            if guesses:
+                _append(text, own, guesses[-1].token)
+            guess = counts.guess(text, own)
+            if guess is None:
+                break
+            guesses.append(guess)
+            if guess.token in self.vocabulary.eos_ids:
+                break
+        return guesses
 
     def release(self, lane: Hashable) -> None:
-        """Nothing is kept by lane."""
+        """The lane's text is forgotten."""
+        self._own.pop(lane, None)
+
+    def _rows(self, span: Span) -> Tensor:
+        """Log-probabilities [count, vocab], on the CPU."""
+        counts = self._counts_of(span)
+        first = len(span.continuation) - span.count + 1
+        text, own = self._before(span, first)
+        rows = [counts.logprobs(text, own)]
+        for token in span.continuation[first:]:
+            _append(text, own, token)
+            rows.append(counts.logprobs(text, own))
+        return torch.stack(rows)
+
+    def _counts_of(self, span: Span) -> NGramCounts:
+        assert isinstance(span.term, NGram)
+        return self._fitted[span.term]
+
+    def _before(self, span: Span, end: int) -> tuple[list[int], GrowingText | None]:
+        """The text up to a place in the continuation, and its own counts if the term is online."""
+        assert isinstance(span.term, NGram)
+        assert isinstance(span.reading, tuple)
+        depth = span.term.order - 1
+        if not span.term.online:
+            return list(span.continuation[max(0, end - depth) : end]), None
+        own = self._own.get(span.lane)
+        if own is None or own.depth != depth:
+            own = self._own[span.lane] = GrowingText(depth)
+        own.become(span.reading, span.continuation[:end])
+        return own.text, own
 
 
 class UniformScorer:
@@ -105,6 +194,27 @@ class UniformScorer:
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept."""
+
+
+def _added(contexts: Sequence[Followers]) -> Counted:
+    """The counts of one context, or of two added up: distinct tokens, and how often each."""
+    tokens, counts = contexts[0].counted()
+    if len(contexts) == 1:
+        return tokens, counts
+    more, again = contexts[1].counted()
+    at = np.searchsorted(tokens, more)  # a corpus counts its tokens in order
+    known = tokens[np.minimum(at, len(tokens) - 1)] == more
+    counts = counts.copy()
+    counts[at[known]] += again[known]
+    return np.concatenate([tokens, more[~known]]), np.concatenate([counts, again[~known]])
+
+
+def _append(text: list[int], own: GrowingText | None, token: int) -> None:
+    """One token more; what is online counts it too."""
+    if own is None:
+        text.append(token)
+    else:
+        own.add(token)
 
 
 def _texts(term: NGram) -> Iterable[str]:

@@ -44,6 +44,9 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (NGram, {"path": "p", "order": 0}, "not 0"),
     (NGram, {"path": "p", "order": True}, "not True"),
     (NGram, {"path": "p", "order": 1.0}, "not 1.0"),
+    (NGram, {"path": "p", "order": 33}, "at most 32, not 33"),
+    (NGram, {"path": "p", "online": 1}, "not 1"),
+    (NGram, {"path": "p", "texts": ("t",), "online": True}, "either a path or texts.*'p'"),
 ]
 
 
@@ -56,9 +59,9 @@ def test_a_bad_field_is_refused_with_its_value(
 
 
 @given(options)
-def test_options_are_the_same_in_any_order(chosen: dict[str, Any]) -> None:
-    backwards = dict(reversed(chosen.items()))
-    first, second = Prompted(options=chosen), Prompted(options=backwards)  # type: ignore[arg-type]
+def test_options_are_the_same_in_any_order(chosen: Any) -> None:
+    backwards: Any = dict(reversed(chosen.items()))
+    first, second = Prompted(options=chosen), Prompted(options=backwards)
     assert first == second
     assert hash(first) == hash(second)
     assert dict(first.options) == chosen
@@ -67,7 +70,7 @@ def test_options_are_the_same_in_any_order(chosen: dict[str, Any]) -> None:
 def test_the_defaults_are_the_bare_model_and_the_papers_numbers() -> None:
     assert Prompted() == Prompted("", "append", None, None, None, (), None)
     assert (Classifier("x").label, Classifier("x").candidates) == (1, 50)
-    assert NGram("p").order == 2
+    assert NGram("p") == NGram("p", 2, (), False)
     assert Uniform() == Uniform()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,41 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         path.write_bytes(content)
     with pytest.raises(ModelError, match=r"text\.txt"):
         NGramScorer(vocabulary()).read(NGram(path=str(path)), ())
+
+
+def test_a_text_with_a_token_that_the_model_does_not_know_is_refused() -> None:
+    with pytest.raises(ModelError, match="token 7, outside the model's 6"):
+        NGramCounts(2, 6, [[1, 2], [7, 3]])
+
+
+def test_no_context_reaches_into_the_text_before() -> None:
+    parted, joined = NGramCounts(3, 6, [[1, 2], [3, 4]]), NGramCounts(3, 6, [[1, 2, 3, 4]])
+    assert torch.equal(parted.logprobs([1, 2]), parted.logprobs([5]))
+    assert not torch.equal(joined.logprobs([1, 2]), joined.logprobs([5]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(order=st.integers(1, 5), texts=texts_of_tokens, before=st.lists(st.integers(0, 5)))
+def test_the_counts_are_those_of_a_plain_count(
+    order: int, texts: list[list[int]], before: list[int]
+) -> None:
+    probs = [1 / 6] * 6
+    for length in range(min(order - 1, len(before)) + 1):
+        context = before[len(before) - length :]
+        seen = Counter(
+            text[i]
+            for text in texts
+            for i in range(length, len(text))
+            if text[i - length : i] == context
+        )
+        if not seen:
+            break
+        passed_on = DISCOUNT * len(seen) / seen.total()
+        probs = [
+            p * passed_on + max(seen[t] - DISCOUNT, 0) / seen.total() for t, p in enumerate(probs)
+        ]
+    got = NGramCounts(order, 6, texts).logprobs(before).exp().tolist()
+    assert got == pytest.approx(probs, rel=1e-5)
 
 
 def test_uniform_is_the_same_everywhere() -> None:
