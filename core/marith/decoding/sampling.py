@@ -79,17 +79,30 @@ def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ())
 
 
 def draw(logprobs: Tensor, source: torch.Generator) -> int:
-    """One token of a normalised distribution [vocab], by inverting its distribution function.
+    """One token of a normalised distribution [vocab], by one random number."""
+    return int(drawn(logprobs[None].double().exp(), torch.tensor([chance(source)]))[0])
 
-    One random number a token, in float64, so that the text hangs on the seed and not on how
-    many tokens the vocabulary has or which kernel summed them.
+
+def chance(source: torch.Generator) -> float:
+    """A number from [0, 1), in float64."""
+    return float(torch.rand((), generator=source, dtype=torch.float64))
+
+
+def drawn(masses: Tensor, chances: Tensor) -> Tensor:
+    """A token for each row of `masses` [rows, vocab] and each of `chances` [rows], in [0, 1).
+
+    Masses are of any sum. By inverting the distribution function in float64, so that a text
+    hangs on the seed and not on how many tokens the vocabulary has or which kernel summed them.
+    Raises FormulaError for what is no number.
     """
-    mass = logprobs.double().cpu().exp().cumsum(dim=0)
-    if bool(mass[-1].isnan()):
+    reached = masses.double().cumsum(dim=-1)
+    total = reached[:, -1:].contiguous()
+    if bool(total.isnan().any()):
         raise FormulaError("the composed distribution is not a number (NaN)")
-    at = torch.rand((), generator=source, dtype=torch.float64) * mass[-1]
-    token = int(torch.searchsorted(mass, at, right=True))
-    return token if token < len(mass) else int((logprobs > -math.inf).nonzero()[-1])
+    at = chances.to(total)[:, None] * total
+    tokens = torch.searchsorted(reached, at, right=True)
+    last = torch.searchsorted(reached, total)  # a chance that rounds up to one
+    return torch.minimum(tokens, last)[:, 0]
 
 
 def _require(

@@ -7,16 +7,17 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine import workers
-from marith.engine.job import Generation, Glance, Scoring
+from marith.engine.generation import Generation
 from marith.engine.limits import Limits
-from marith.engine.request import Reader, Request, check_timeout
+from marith.engine.questions import Glance, Scoring
+from marith.engine.request import Reader, Request, Speculation, check_timeout
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Chunk, Completion, Ticket
 from marith.errors import EngineClosed, ModelError, RequestError
@@ -121,7 +122,7 @@ class Engine:
         Raises Busy where as many requests as the engine takes on wait already.
         """
         ticket = Ticket(keeper=self)
-        reader = self._open(request.prompt, request.formula, request.terms)
+        reader = self._open(request.prompt, request.formula, request.terms, request.speculation)
         self._scheduler.add(Generation(request, reader, self._panel.vocabulary, ticket))
         return ticket
 
@@ -132,7 +133,7 @@ class Engine:
         terms: Terms | None = None,
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
-        speculation: Literal["auto"] | None = "auto",
+        speculation: Speculation = "auto",
         timeout: float | None = None,
     ) -> Completion:
         """The whole text, once it is finished."""
@@ -147,7 +148,7 @@ class Engine:
         terms: Terms | None = None,
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
-        speculation: Literal["auto"] | None = "auto",
+        speculation: Speculation = "auto",
         timeout: float | None = None,
     ) -> Iterator[Chunk]:
         """The text as it comes."""
@@ -162,7 +163,7 @@ class Engine:
         terms: Terms | None = None,
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
-        speculation: Literal["auto"] | None = "auto",
+        speculation: Speculation = "auto",
         timeout: float | None = None,
     ) -> Completion:
         """The whole text, without holding up the event loop."""
@@ -176,13 +177,13 @@ class Engine:
         terms: Terms | None = None,
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
-        speculation: Literal["auto"] | None = "auto",
+        speculation: Speculation = "auto",
         timeout: float | None = None,
     ) -> AsyncIterator[Chunk]:
         """The text as it comes, without holding up the event loop."""
         request = Request(prompt, formula, terms, sampling, stop, speculation, timeout)
         ticket = await asyncio.to_thread(self.submit, request)
-        async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]
+        async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator
             async for chunk in chunks:
                 yield chunk
 
@@ -243,11 +244,15 @@ class Engine:
         self.close()
 
     def _open(
-        self, prompt: str | Sequence[Message], formula: str | Formula, terms: Terms | None
+        self,
+        prompt: str | Sequence[Message],
+        formula: str | Formula,
+        terms: Terms | None,
+        speculation: Speculation = None,
     ) -> Reader:
         if self.closed:
             raise EngineClosed("the engine is closed")
-        reader = Reader.open(prompt, formula, terms, self._panel, loading)
+        reader = Reader.open(prompt, formula, terms, self._panel, loading, speculation)
         workers.dismiss()
         return reader
 

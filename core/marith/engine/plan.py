@@ -1,45 +1,77 @@
-"""Which terms speak first, and which judge what they said."""
+"""Which terms speak first, and which check later: what a caller may say of speculation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from marith.formula.checking import leaves, without_classifiers
+from pydantic import TypeAdapter, ValidationError
+
+from marith.errors import RequestError
 from marith.formula.nodes import Formula
-from marith.formula.terms import Classifier, Prompted, Term
+
+MOST = 16  # positions that a term is asked for at once
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The order in which the terms of a bound formula are asked at every step.
+    """How far the terms of a formula lag behind one another. Plain data; changes only the cost.
 
-    `speakers` need nothing but the text so far; `judges` are classifiers, asked about the
-    likeliest tokens of their guides once the speakers have spoken.
+    `every` gives terms, by name or as formula text, their speculative factor s: such a term is
+    computed for s positions at a time, s − 1 of which were drawn without it (paper, section 5);
+    others have 1, or `length` + 1 where there are drafts. `drafted_by` are formulas that draft
+    the whole one, the cheapest first, `length` tokens at a time.
     """
 
-    formula: Formula
-    speakers: tuple[Term, ...]
-    judges: tuple[Classifier, ...]
+    every: tuple[tuple[str, int], ...] = ()
+    drafted_by: tuple[str, ...] = ()
+    length: int = 4
+
+    def __post_init__(self) -> None:
+        pairs = self.every.items() if isinstance(self.every, Mapping) else self.every
+        object.__setattr__(self, "every", tuple((str(term), s) for term, s in pairs))
+        object.__setattr__(self, "drafted_by", tuple(str(draft) for draft in self.drafted_by))
+        for term, s in self.every:
+            _check(f"the speculative factor of {term!r}", s, MOST)
+        _check("the length of a draft", self.length, MOST - 1)
 
     @classmethod
-    def of(cls, formula: Formula) -> Plan:
-        """The plan of a bound formula: everyone speaks at once, then the classifiers judge."""
-        terms = leaves(formula)
-        judges = tuple(term for term in terms if isinstance(term, Classifier))
-        return cls(formula, tuple(term for term in terms if term not in judges), judges)
+    def factors(cls, factors: Mapping[str | Formula, int]) -> Plan:
+        """Algorithm 2 of the paper, each term with its own s; a term that is not named has 1."""
+        if not isinstance(factors, Mapping):
+            raise RequestError(f"factors map terms to whole numbers, not {factors!r}")
+        return cls(every=tuple((str(term), s) for term, s in factors.items()))
 
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        """Every term that is asked."""
-        return (*self.speakers, *self.judges)
+    @classmethod
+    def drafts(cls, *drafts: str | Formula, length: int = 4) -> Plan:
+        """Draft the whole formula: each draft checks what the one before it proposed.
 
-    @property
-    def lanes(self) -> int:
-        """How many lanes of language models the plan holds."""
-        return sum(isinstance(term, Prompted) for term in self.speakers)
+        `Plan.drafts(NGram("corpus.txt", order=4))`; `NGram(order=4, online=True)` copies from the
+        prompt; a Prompted with `model=` is a small model; a name is one of the request's terms.
+        """
+        if not drafts:
+            raise RequestError("a plan of drafts names at least one")
+        return cls(drafted_by=tuple(str(draft) for draft in drafts), length=length)
 
-    def guide_of(self, judge: Classifier) -> Formula:
-        """The formula whose likeliest tokens a classifier judges."""
-        guide = judge.guide or without_classifiers(self.formula)
-        assert guide is not None, "check() refuses a classifier without a guide"
-        return guide
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Plan:
+        """A plan as `to_json` wrote it. Raises RequestError for what is none."""
+        try:
+            return _WIRE.validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "it"
+            raise RequestError(f"this is no plan: {where}: {first['msg']}") from None
+
+    def to_json(self) -> str:
+        """The plan as a line of JSON."""
+        return _WIRE.dump_json(self).decode()
+
+
+_WIRE: TypeAdapter[Plan] = TypeAdapter(Plan)
+
+
+def _check(what: str, value: Any, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise RequestError(f"{what} is a whole number from 1 to {most}, not {value!r}")

@@ -1,4 +1,4 @@
-"""What a caller asks for, and how it becomes a job: text → formula → plan → readings."""
+"""What a caller asks for, and how it becomes a job: text → formula → stages → readings."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine.plan import Plan
-from marith.errors import RequestError
-from marith.formula.binding import BARE, Terms, bind, parse, resolve
+from marith.engine.stages import Stages
+from marith.errors import ContextOverflow, RequestError
+from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted, Term
 from marith.scoring.panel import Panel
+from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Message, Reading, Scorer
 from marith.scoring.templates import to_messages
+
+Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class Request:
     terms: Terms | None = None
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
-    speculation: Literal["auto"] | None = "auto"
+    speculation: Speculation = "auto"
     timeout: float | None = None
 
     def __post_init__(self) -> None:
@@ -42,8 +46,8 @@ class Request:
             value: Any = getattr(self, name)
             if not isinstance(value, kind):
                 raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
-        if self.speculation not in (None, "auto"):
-            raise RequestError(f"speculation is None or 'auto', not {self.speculation!r}")
+        if not (self.speculation in (None, "auto") or isinstance(self.speculation, Plan)):
+            raise RequestError(f"speculation is None, 'auto' or a Plan, not {self.speculation!r}")
         check_timeout(self.timeout)
 
 
@@ -56,13 +60,18 @@ def check_timeout(timeout: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A plan with the scorer and the reading of each of its terms."""
+    """The stages of a request with the scorer and the reading of each term.
 
-    plan: Plan
+    `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
+    of each draft, which is asked for no more than that.
+    """
+
+    stages: Stages
     scorers: Mapping[Term, Scorer]
     readings: Mapping[Term, Reading]
     prompt_tokens: int
     room: int
+    rooms: Mapping[Term, int]
 
     @classmethod
     def open(
@@ -72,31 +81,44 @@ class Reader:
         terms: Terms | None,
         panel: Panel,
         loading: AbstractContextManager[object],
+        speculation: Speculation = None,
     ) -> Reader:
         """Check, bind and read. Everything that can be wrong with a request is said here.
 
-        Checkpoints that no term has named before are loaded in turns, under `loading`. `room` is
-        how many tokens the shortest context still holds.
+        Checkpoints that no term has named before are loaded in turns, under `loading`.
         """
         messages = to_messages(prompt)
         known = resolve(terms)
         asked = parse(formula)
         check(asked, known)
-        plan = Plan.of(bind(asked, known))
-        known_by_all = all(panel.has(term) for term in plan.terms)
+        stages = Stages.of(asked, known, speculation)
+        known_by_all = all(panel.has(term) for term in stages.voices)
         with nullcontext() if known_by_all else loading:
-            scorers = {term: panel.scorer_of(term) for term in plan.terms}
-        readings = {term: scorers[term].read(term, messages) for term in plan.terms}
-        lengths = [
-            (scorers[term].context_length, len(reading))  # type: ignore[attr-defined]
-            for term, reading in readings.items()
-            if isinstance(term, Prompted)
-        ]
-        bare = known[BARE]
-        seen_by = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
-        if seen_by in readings:
-            visible = len(readings[seen_by])
-        else:
-            visible = panel.base.count(seen_by, messages)
-        room = min((context - length for context, length in lengths), default=1 << 30)
-        return cls(plan, scorers, readings, visible, room)
+            scorers = {term: panel.scorer_of(term) for term in stages.voices}
+        readings = {term: scorers[term].read(term, messages) for term in stages.terms}
+        rooms = {term: _room(scorers[term], readings[term]) for term in stages.terms}
+        for draft in stages.drafts:
+            try:
+                readings[draft] = scorers[draft].read(draft, messages)
+                rooms[draft] = _room(scorers[draft], readings[draft])
+            except ContextOverflow:  # it cannot help here, and nothing hangs on it
+                rooms[draft] = 0
+        visible = _visible(known[BARE], readings, panel, messages)
+        room = min(rooms[term] for term in stages.terms)
+        return cls(stages, scorers, readings, visible, room, rooms)
+
+
+def _room(scorer: Scorer, reading: Reading) -> int:
+    """How many tokens more the context of a language model holds."""
+    if not isinstance(scorer, PromptedScorer):
+        return 1 << 30
+    return scorer.context_length - len(reading)
+
+
+def _visible(
+    bare: Formula, readings: Mapping[Term, Reading], panel: Panel, messages: Sequence[Message]
+) -> int:
+    """How many tokens the prompt has as the bare model reads it."""
+    seen_by = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
+    known = readings.get(seen_by)
+    return panel.base.count(seen_by, messages) if known is None else len(known)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from marith.engine import workers
 from marith.engine.job import Job, lane_of
 from marith.engine.limits import Limits
+from marith.engine.pilot import Pilot
 from marith.engine.step import Turn, take_step
 from marith.errors import Busy, DeadlineExceeded, EngineClosed, RequestError
 
@@ -28,12 +29,13 @@ class Scheduler:
         self._waiting: deque[Job] = deque()
         self._active: list[Turn] = []
         self._closed = False
+        self._pilot = Pilot()
         self._thread = threading.Thread(target=self._run, name="marith-engine", daemon=True)
         self._thread.start()
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
-        lanes, most = job.reader.plan.lanes, self.limits.max_lanes
+        lanes, most = job.reader.stages.lanes, self.limits.max_lanes
         if lanes > most:
             raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
         with self._changed:
@@ -91,7 +93,7 @@ class Scheduler:
         """How many of those who wait have their lanes at once: the first ones, in order."""
         lanes = self.lanes
         for i, job in enumerate(self._waiting):
-            lanes += job.reader.plan.lanes
+            lanes += job.reader.stages.lanes
             if lanes > self.limits.max_lanes:
                 return i
         return len(self._waiting)
@@ -102,7 +104,7 @@ class Scheduler:
             return
         self.steps += 1
         try:
-            take_step(self._active)
+            take_step(self._active, self._pilot)
         except Exception:  # someone's fault: ask one by one whose, and harm no other
             for turn in self._active:
                 if not turn.job.done:
@@ -110,7 +112,7 @@ class Scheduler:
 
     def _step_alone(self, turn: Turn) -> None:
         try:
-            take_step([turn])
+            take_step([turn], self._pilot)
         except Exception as error:
             turn.job.fail(error)
 
@@ -137,7 +139,7 @@ class Scheduler:
 
 
 def _lanes(jobs: Iterable[Job]) -> int:
-    return sum(job.reader.plan.lanes for job in jobs)
+    return sum(job.reader.stages.lanes for job in jobs)
 
 
 def _release(job: Job) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from marith.decoding.evaluation import evaluate, likeliest
+from marith.decoding.speculation import Trial, settle
 from marith.engine.job import Cost, Job, lane_of
+from marith.engine.pilot import Pilot, judged
+from marith.engine.positions import Block
 from marith.formula.nodes import Formula
 from marith.formula.terms import Classifier, Term
 from marith.scoring.scorer import Scored, Scorer, Span
@@ -18,51 +21,92 @@ from marith.scoring.scorer import Scored, Scorer, Span
 
 @dataclass(slots=True)
 class Turn:
-    """A job, and the terms that have answered what it asks now.
+    """A job, what it asks now, and the terms that have answered.
 
     Its terms may need several steps: one reads a long prompt while another has spoken.
     """
 
     job: Job
+    text: Sequence[int] = ()
+    counts: Mapping[Term, int] = field(default_factory=dict)
     heard: dict[Term, Scored] = field(default_factory=dict)
 
-    def owes(self, terms: Iterable[Term]) -> bool:
-        """Whether one of the terms has yet to answer."""
-        return any(term not in self.heard for term in terms)
+    def ask(self) -> None:
+        """See what the job asks; it asks the same until it has been answered."""
+        if not self.heard:
+            self.text, self.counts = self.job.asks()
+
+    def missing(self, judges: bool) -> list[Term]:
+        """The terms that have yet to answer: classifiers, or all others."""
+        return [
+            term
+            for term in self.counts
+            if term not in self.heard and isinstance(term, Classifier) is judges
+        ]
 
 
-def take_step(turns: Sequence[Turn]) -> None:
-    """Score, compose and tell. Nothing is told to any job before all have been composed."""
-    _score((turn, span) for turn in turns for span in _speaker_spans(turn))
-    spoken = [turn for turn in turns if not turn.owes(turn.job.reader.plan.speakers)]
-    _score((turn, span) for turn in spoken for span in _judge_spans(turn))
-    whole = [turn for turn in spoken if not turn.owes(turn.job.reader.plan.judges)]
-    for turn, logprobs in zip(whole, _compose(whole), strict=True):
-        cost = _cost(turn)
-        turn.heard = {}
+def take_step(turns: Sequence[Turn], pilot: Pilot) -> None:
+    """Draft ahead, then score, compose, settle and tell.
+
+    Nothing is told to any job before all have been composed.
+    """
+    pilot.steer([turn.job for turn in turns])
+    for turn in turns:
+        turn.ask()
+    ahead = [turn for turn in turns if turn.job.drafting]
+    while ahead:  # drafts are cheap: those who verify then do so together
+        _run(ahead, pilot)
+        for turn in ahead:
+            turn.ask()
+        ahead = [turn for turn in ahead if not turn.heard and turn.job.drafting]
+    _run(turns, pilot)
+
+
+def _run(turns: Sequence[Turn], pilot: Pilot) -> None:
+    """One round: what is asked is scored, composed and settled, and timed for the pilot."""
+    asked = list({turn.job.reader.scorers[t]: None for turn in turns for t in turn.counts})
+    with pilot.timing(asked, sum(judged(turn.counts) for turn in turns)):
+        whole = _speak(turns)
+        trials = _compose(whole)
+        verdicts = settle(list(trials.values())) if trials else []
+    for i, verdict in zip(trials, verdicts, strict=True):
+        job = whole[i].job
         try:
-            turn.job.hear(logprobs, cost)
+            job.settle(verdict)
         except Exception as error:  # a job's own fault is told to its own caller
-            turn.job.fail(error)
+            job.fail(error)
+    pilot.learn([turn.job for turn in whole])
 
 
-def _speaker_spans(turn: Turn) -> Iterable[Span]:
+def _speak(turns: Sequence[Turn]) -> list[Turn]:
+    """Score what is asked; the turns whose terms have all answered, and been heard."""
+    _score((turn, span) for turn in turns for span in _speaker_spans(turn))
+    spoken = [turn for turn in turns if not turn.missing(judges=False)]
+    _score((turn, span) for turn in spoken for span in _judge_spans(turn))
+    whole = [turn for turn in spoken if not turn.missing(judges=True)]
+    for turn in whole:
+        if turn.heard:
+            turn.job.hear(_logprobs(turn), _cost(turn))
+            turn.heard, turn.counts = {}, {}
+    return whole
+
+
+def _speaker_spans(turn: Turn) -> Iterator[Span]:
     job = turn.job
-    text, count = job.asks()
-    for term in job.reader.plan.speakers:
-        if term not in turn.heard:
-            yield Span(term, lane_of(job, term), job.reader.readings[term], text, count)
+    for term in turn.missing(judges=False):
+        reading = job.reader.readings[term]
+        yield Span(term, lane_of(job, term), reading, turn.text, turn.counts[term])
 
 
-def _judge_spans(turn: Turn) -> Iterable[Span]:
-    job = turn.job
-    plan, (text, count) = job.reader.plan, job.asks()
-    spoken = {term: answer.logprobs for term, answer in turn.heard.items()}
-    for judge in plan.judges:
-        if judge not in turn.heard:
-            tokens = likeliest(plan.guide_of(judge), spoken, judge.candidates, judge.coverage)
-            reading = job.reader.readings[judge]
-            yield Span(judge, lane_of(job, judge), reading, text, count, tokens)
+def _judge_spans(turn: Turn) -> Iterator[Span]:
+    job, stages = turn.job, turn.job.reader.stages
+    for judge in turn.missing(judges=True):
+        assert isinstance(judge, Classifier)
+        guide, count = stages.guide_of(judge), turn.counts[judge]
+        spoken = job.spoken(stages.leaves(guide), count, _logprobs(turn))
+        tokens = likeliest(guide, spoken, judge.candidates, judge.coverage)
+        reading = job.reader.readings[judge]
+        yield Span(judge, lane_of(job, judge), reading, turn.text, count, tokens)
 
 
 def _score(spans: Iterable[tuple[Turn, Span]]) -> None:
@@ -77,19 +121,31 @@ def _score(spans: Iterable[tuple[Turn, Span]]) -> None:
                 turn.heard[span.term] = answer
 
 
-def _compose(turns: Sequence[Turn]) -> list[Tensor]:
-    """The composed log-probabilities of each job; jobs of one formula are evaluated together."""
+def _compose(turns: Sequence[Turn]) -> dict[int, Trial]:
+    """The trials of those who have any; blocks of one formula are evaluated together."""
+    blocks = [(i, block) for i, turn in enumerate(turns) for block in turn.job.blocks()]
     together: dict[Formula, list[int]] = defaultdict(list)
-    for i, turn in enumerate(turns):
-        together[turn.job.reader.plan.formula].append(i)
+    for at, (_, block) in enumerate(blocks):
+        together[block.part].append(at)
     composed: dict[int, Tensor] = {}
     for formula, members in together.items():
-        terms = turns[members[0]].job.reader.plan.terms
-        spoken = {t: torch.cat([turns[i].heard[t].logprobs for i in members]) for t in terms}
-        counts = [len(turns[i].heard[terms[0]].logprobs) for i in members]
-        rows = evaluate(formula, spoken).split(counts)
-        composed.update(zip(members, rows, strict=True))
-    return [composed[i] for i in range(len(turns))]
+        own = [blocks[at][1].spoken for at in members]
+        spoken = {term: torch.cat([one[term] for one in own]) for term in own[0]}
+        counts = [_positions(blocks[at][1]) for at in members]
+        composed.update(zip(members, evaluate(formula, spoken).split(counts), strict=True))
+    rows: dict[int, list[Tensor]] = defaultdict(list)
+    for at, (i, _) in enumerate(blocks):
+        rows[i].append(composed[at])
+    trials = {i: turns[i].job.compose(torch.cat(own)) for i, own in rows.items()}
+    return {i: trial for i, trial in trials.items() if trial is not None}
+
+
+def _positions(block: Block) -> int:
+    return len(next(iter(block.spoken.values())))
+
+
+def _logprobs(turn: Turn) -> dict[Term, Tensor]:
+    return {term: scored.logprobs for term, scored in turn.heard.items()}
 
 
 def _cost(turn: Turn) -> Cost:

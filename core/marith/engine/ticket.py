@@ -43,13 +43,34 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class StageStats:
+    """How drafted tokens fared that were checked by one part of a formula.
+
+    Of `evaluated` tokens `stood` were kept; `predicted` is the share that should have been, the
+    mean of 1 − the total variation between what they were drawn from and that part (paper,
+    lemma 3). What follows a token that was not kept is not evaluated.
+    """
+
+    part: str
+    evaluated: int
+    stood: int
+    predicted: float
+
+    @property
+    def acceptance(self) -> float:
+        """The share of the evaluated tokens that stood."""
+        return self.stood / self.evaluated
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What a completion cost.
 
     `passes` counts forward passes; `calls` counts evaluations of terms as the paper does, several
     positions at once being one call; `judgements` counts the candidates that classifiers judged.
     `cached` counts prompt tokens whose keys and values were at hand, over all lanes of language
-    models. `drafted` and `accepted` count tokens proposed before every term had spoken.
+    models. `drafted` and `accepted` count tokens proposed before every term had spoken; `stages`
+    say by which part of the formula they were checked.
     """
 
     tokens: int
@@ -60,6 +81,7 @@ class Stats:
     accepted: int = 0
     judgements: int = 0
     cached: int = 0
+    stages: tuple[StageStats, ...] = ()
 
     @property
     def passes_per_token(self) -> float:

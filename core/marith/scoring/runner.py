@@ -72,7 +72,7 @@ class ModelRunner:
     ) -> None:
         self.model = model.eval()
         self.vocab = vocab
-        self.passes = 0
+        self.passes = self.tokens_read = 0
         self._adapted = Adapted(model)
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
         self.lanes = Lanes(self._cache, cache_bytes)
@@ -136,6 +136,7 @@ class ModelRunner:
         if logits is None:
             logits = self._aligned(group)
         self.passes += 1
+        self.tokens_read += sum(item.give for item in group)
         logprobs = self._to_logprobs(logits)
         if bool(logprobs.isnan().any()):
             self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
@@ -204,6 +205,7 @@ class ModelRunner:
         said = self._adapted.forward([question.adapter], input_ids=ids, use_cache=False)
         logits = said.logits
         self.passes += 1
+        self.tokens_read += len(question.tokens)
         return Answer(self._to_logprobs(logits[0, -question.count :]), {self.passes})
 
     @torch.inference_mode()

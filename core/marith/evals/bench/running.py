@@ -99,7 +99,7 @@ def _concurrency(subject: Subject, engine: Engine, tokens: int) -> list[Contesta
     return [ours.concurrent(subject, engine, FOUR, count, tokens) for count in REQUESTS]
 
 
-def _first_token(subject: Subject, engine: Engine, tokens: int) -> list[Contestant]:  # noqa: ARG001
+def _first_token(subject: Subject, engine: Engine, tokens: int) -> list[Contestant]:  # noqa: ARG001 (a Lineup takes them)
     lengths = LONG_SYSTEM, SHORT_QUESTION
     return [
         ours.cold(subject, engine, FOUR, *lengths),

@@ -1,0 +1,125 @@
+"""Tokens that were drawn before every term had spoken: which stand, and what follows.
+
+A token x that was drawn from a guess Q is kept with probability min(1, P(x) / Q(x)), else drawn
+anew from what P has and Q lacks: what results is distributed as P, whatever Q was (paper,
+algorithm 1, after Leviathan et al., 2023). Applied from one distribution to the next, it leads
+from the first that could be said to the whole formula (paper, section 5, lemma 1).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from marith.decoding.sampling import Sampling, drawn, warp
+
+NOTHING = -1  # where a token is yet to be drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Positions of one text: what stands there, and what it should be drawn from.
+
+    `logprobs` [positions, vocab] are composed and not yet warped; each position follows so many
+    tokens of `text` as `places` says. `tokens` are what stands there, `NOTHING` where nothing
+    does. `guesses` are the warped distributions that they were drawn from, None for a token that
+    was proposed outright and for none. `chances` [positions, 2] are numbers from [0, 1): whether
+    to keep, and what to draw.
+    """
+
+    logprobs: Tensor
+    sampling: Sampling
+    text: Sequence[int]
+    places: Sequence[int]
+    tokens: Sequence[int]
+    guesses: Sequence[Tensor | None]
+    chances: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What stands at each position after a trial, each given that those before it stand.
+
+    `overlaps` are the probabilities that what stood there would: Σ min(P, Q), 1 − the total
+    variation of the two (paper, lemma 3), and P(x) for a token x that was proposed outright.
+    `truths` [positions, vocab] are the warped distributions of what stands now.
+    """
+
+    tokens: list[int]
+    overlaps: list[float]
+    truths: Tensor
+
+
+def settle(trials: Sequence[Trial]) -> list[Verdict]:
+    """All positions of all trials at once: as many tensor operations for many as for one."""
+    truths = _warped(trials)
+    counts = [len(trial.tokens) for trial in trials]
+    guesses = [guess for trial in trials for guess in trial.guesses]
+    stood = torch.tensor([token for trial in trials for token in trial.tokens])
+    chances = torch.cat([trial.chances for trial in trials])
+    tokens, overlaps = verify(torch.cat(truths), guesses, stood, chances)
+    told = zip(tokens.split(counts), overlaps.split(counts), truths, strict=True)
+    return [Verdict(own.tolist(), shared.tolist(), truth) for own, shared, truth in told]
+
+
+def verify(
+    truths: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The tokens [rows] that follow, and the overlaps [rows], from normalised log-probabilities.
+
+    `truths` is [rows, vocab]; see `Trial` for the others. No epsilons: where P = Q all is kept,
+    where they share no token all is drawn anew, and −inf is a mass of nothing.
+    """
+    truth = truths.double().exp()
+    chances, stands = chances.to(truth), stood.to(truth.device).clamp(min=0)
+    overlaps = truth.gather(1, stands[:, None])[:, 0]
+    guessed = [row for row, guess in enumerate(guesses) if guess is not None]
+    if not guessed:
+        return drawn(truth, chances[:, 1]), overlaps
+    guess = torch.stack([g for g in guesses if g is not None]).double().exp()
+    wanted = truth[guessed]
+    beside = stands[guessed, None]
+    # u < P / Q without a division: what Q could draw has Q > 0, and u < 1 keeps all if P = Q
+    kept = chances[guessed, 0] * guess.gather(1, beside)[:, 0] < overlaps[guessed]
+    rest = truth.clone()
+    rest[guessed] = residual(wanted, guess)
+    tokens = drawn(rest, chances[:, 1])
+    tokens[guessed] = torch.where(kept, stands[guessed], tokens[guessed])
+    overlaps[guessed] = torch.minimum(wanted, guess).sum(dim=-1)
+    return tokens, overlaps
+
+
+def residual(truth: Tensor, guess: Tensor) -> Tensor:
+    """What a refused token is drawn from: max(P − Q, 0), of any sum; P itself where P = Q.
+
+    Both are probabilities [rows, vocab].
+    """
+    lacking = (truth - guess).clamp(min=0.0)
+    equal = lacking.sum(dim=-1, keepdim=True) == 0.0
+    return torch.where(equal, truth, lacking)
+
+
+def _warped(trials: Sequence[Trial]) -> list[Tensor]:
+    """The truths of each trial; those that are sampled alike are warped together."""
+    alike: dict[Sampling, list[int]] = defaultdict(list)
+    truths: dict[int, Tensor] = {}
+    for i, trial in enumerate(trials):
+        if trial.sampling.repetition_penalty == 1.0:
+            alike[replace(trial.sampling, seed=None)].append(i)
+        else:
+            truths[i] = _warped_by_row(trial)
+    for sampling, members in alike.items():
+        rows = warp(torch.cat([trials[i].logprobs for i in members]), sampling)
+        counts = [len(trials[i].tokens) for i in members]
+        truths.update(zip(members, rows.split(counts), strict=True))
+    return [truths[i] for i in range(len(trials))]
+
+
+def _warped_by_row(trial: Trial) -> Tensor:
+    """Each position has seen other tokens, which the repetition penalty counts."""
+    rows = zip(trial.logprobs, trial.places, strict=True)
+    return torch.cat([warp(row[None], trial.sampling, trial.text[:at]) for row, at in rows])

@@ -1,0 +1,185 @@
+"""Speculation that adapts: how much to draft now, from what passes cost and which drafts stood."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from marith.engine.generation import Generation
+from marith.engine.job import Job
+from marith.engine.pace import (
+    Acceptance,
+    Explorer,
+    Offer,
+    PassTimes,
+    confidence_bucket,
+    lengths,
+    model_length,
+)
+from marith.engine.plan import MOST
+from marith.engine.positions import MODEL
+from marith.formula.terms import Classifier, Term
+from marith.scoring.prompted import PromptedScorer
+from marith.scoring.scorer import Scorer
+
+
+@dataclass(frozen=True, slots=True)
+class Guessed:
+    """What may be proposed outright: tokens, where each is from, and the chance that it stands."""
+
+    tokens: Sequence[int] = ()
+    sources: Sequence[Hashable] = ()
+    chances: Sequence[float] = ()
+
+    @property
+    def gain(self) -> float:
+        """How many of them are expected to stand, each only if those before it do."""
+        made, reached = 0.0, 1.0
+        for chance in self.chances:
+            reached *= chance
+            made += reached
+        return made
+
+
+class Pilot:
+    """Chooses the plan of least expected time per token for every round of every text.
+
+    Keeps state for one engine: what a round costs by how many tokens it computes, measured for
+    each set of scorers that take part, and for each formula how many of which drafts stood, of
+    those evaluated. Changes what a text costs, never the text's distribution.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[frozenset[int], PassTimes] = {}
+        self._stood = Acceptance()
+        self._explorer = Explorer()
+
+    def steer(self, jobs: Sequence[Job]) -> None:
+        """Say how much each text drafts before the next verification, and propose what is free."""
+        begun = [job for job in jobs if isinstance(job, Generation) and job.may_draft]
+        cost = self._cost(scorers_of(jobs))
+        if not begun or cost is None:
+            for job in begun:
+                job.tail.lag(0)
+            return
+        rows = sum(len(job.reader.stages.terms) for job in jobs)
+        guessed = {id(job): self._guessed(job) for job in begun}
+        drafted = {id(job): self._model_drafts(job, begun, rows, cost) for job in begun}
+        free = [job for job in begun if not self._is_better(job, drafted, guessed, rows, cost)]
+        offers = [Offer(len(job.reader.stages.terms), guessed[id(job)].chances) for job in free]
+        chosen = lengths(offers, rows, len(jobs), cost)
+        for job, length in zip(free, chosen, strict=True):
+            self._propose(job, guessed[id(job)], length)
+        for job in begun:
+            if job not in free:
+                job.tail.lag(drafted[id(job)])
+
+    @contextmanager
+    def timing(self, scorers: Sequence[Scorer], judged: int) -> Iterator[None]:
+        """Time a round of these scorers, who judge so many positions and read what they read."""
+        known, start = computed(scorers), time.perf_counter()
+        yield
+        tokens = computed(scorers) - known + judged
+        if tokens:
+            times = self._of(frozenset(map(id, scorers)))
+            times.note(tokens, time.perf_counter() - start)
+
+    def learn(self, jobs: Sequence[Job]) -> None:
+        """Take in which drafted tokens stood."""
+        for job in jobs:
+            if isinstance(job, Generation):
+                for source, overlap in job.tail.seen:
+                    self._stood.note((job.key, source), overlap)
+                job.tail.seen.clear()
+
+    def _guessed(self, job: Generation) -> Guessed:
+        """What is likeliest to stand for long of all that can be guessed."""
+        best = Guessed()
+        for i, guesses in enumerate(job.guesses(min(MOST - 1, job.tail.room))):
+            sources = [(i, confidence_bucket(guess.confidence)) for guess in guesses]
+            chances = [self._stood.of((job.key, source)) for source in sources]
+            guessed = Guessed([guess.token for guess in guesses], sources, chances)
+            best = max(best, guessed, key=lambda one: one.gain)
+        return best
+
+    def _propose(self, job: Generation, guessed: Guessed, length: int) -> None:
+        if guessed.tokens:
+            length = self._explorer.length((job.key, guessed.sources[0]), length)
+        job.tail.propose(guessed.tokens[:length], guessed.sources[:length])
+        job.tail.lag(len(job.tail.tokens) - job.tail.final)
+
+    def _model_drafts(
+        self,
+        job: Generation,
+        begun: Sequence[Generation],
+        rows: int,
+        cost: Callable[[int], float],
+    ) -> int:
+        """How many tokens its drafting models should draft, if all alike do so; 0 for none."""
+        speakers = job.tail.models
+        room = min(MOST - 1, job.tail.room)
+        if not speakers or room < 1:
+            return 0
+        alike = sum(bool(other.tail.models) for other in begun)
+        draft_cost = self._cost(frozenset(id(job.reader.scorers[term]) for term in speakers))
+        key = job.key, MODEL
+        if draft_cost is None:
+            return 1
+        each = alike * len(job.reader.stages.terms)
+        length = model_length(
+            self._stood.of(key),
+            room,
+            draft_cost(alike * len(speakers)),
+            lambda drafted: cost(rows + drafted * each),
+        )
+        return self._explorer.length(key, length)
+
+    def _is_better(
+        self,
+        job: Generation,
+        drafted: Mapping[int, int],
+        guessed: Mapping[int, Guessed],
+        rows: int,
+        cost: Callable[[int], float],
+    ) -> bool:
+        """Whether a model's draft makes more tokens a second than what was guessed."""
+        length, free = drafted[id(job)], guessed[id(job)]
+        if not length:
+            return False
+        each = len(job.reader.stages.terms)
+        speakers = job.tail.models
+        draft_cost = self._cost(frozenset(id(job.reader.scorers[term]) for term in speakers))
+        chance = self._stood.of((job.key, MODEL))
+        model = Guessed(chances=[chance] * length)
+        spent = length * draft_cost(len(speakers)) if draft_cost else 0.0
+        rate = (1 + model.gain) / (spent + cost(rows + length * each))
+        return rate >= (1 + free.gain) / cost(rows + len(free.chances) * each)
+
+    def _of(self, scorers: frozenset[int]) -> PassTimes:
+        return self._times.setdefault(scorers, PassTimes())
+
+    def _cost(self, scorers: frozenset[int]) -> Callable[[int], float] | None:
+        """What a round of these scorers costs by its tokens; None before the first."""
+        times = self._of(scorers)
+        if times.cost(1) is None:
+            return None
+        return lambda tokens: times.cost(tokens) or 0.0
+
+
+def scorers_of(jobs: Sequence[Job]) -> frozenset[int]:
+    """Which scorers a round of these jobs takes."""
+    return frozenset(
+        id(job.reader.scorers[term]) for job in jobs for term in job.reader.stages.terms
+    )
+
+
+def computed(scorers: Sequence[Scorer]) -> int:
+    """How many tokens the language models among these have read in all their passes."""
+    return sum(s.runner.tokens_read for s in scorers if isinstance(s, PromptedScorer))
+
+
+def judged(counts: Mapping[Term, int]) -> int:
+    """How many positions classifiers are asked about."""
+    return sum(count for term, count in counts.items() if isinstance(term, Classifier))

@@ -1,0 +1,105 @@
+"""Questions about a given text: the distribution after it, and how likely its tokens are."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from marith.decoding.speculation import Verdict
+from marith.engine.job import Cost
+from marith.engine.positions import Block
+from marith.engine.request import Reader
+from marith.formula.terms import Term
+
+Answer = TypeVar("Answer")
+AT_ONCE = 64  # positions of a continuation whose distributions are in memory together
+
+
+class _Question(Generic[Answer]):
+    """A given continuation, and the answer that a caller waits for. Nothing is drawn."""
+
+    abandoned = False
+    drafting = False
+
+    def __init__(
+        self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
+    ) -> None:
+        self.reader = reader
+        self.started = time.monotonic()
+        self.timeout = math.inf if timeout is None else timeout
+        self.answer: Future[Answer] = Future()
+        self._continuation = continuation
+        self._said: Mapping[Term, Tensor] = {}
+
+    @property
+    def done(self) -> bool:
+        return self.answer.done()
+
+    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+        text, count = self._positions()
+        return text, dict.fromkeys(self.reader.stages.terms, count)
+
+    def spoken(
+        self, terms: Iterable[Term], count: int, heard: Mapping[Term, Tensor]
+    ) -> dict[Term, Tensor]:
+        return {term: heard[term][-count:] for term in terms}
+
+    def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
+        self._said = answers
+
+    def blocks(self) -> list[Block]:
+        return [Block(self.reader.stages.formula, self._said)]
+
+    def settle(self, verdict: Verdict) -> None:
+        """Nothing is drawn, and so nothing settled."""
+
+    def fail(self, error: BaseException) -> None:
+        self.answer.set_exception(error)
+
+    def _positions(self) -> tuple[Sequence[int], int]:
+        """The text, and how many of its last positions are wanted."""
+        raise NotImplementedError
+
+
+class Glance(_Question[Tensor]):
+    """The distribution after a given continuation: one question, one answer [vocab]."""
+
+    def compose(self, logprobs: Tensor) -> None:
+        self.answer.set_result(logprobs[-1].clone())
+
+    def _positions(self) -> tuple[Sequence[int], int]:
+        return self._continuation, 1
+
+
+class Scoring(_Question[list[float]]):
+    """The log-probability of each token of a continuation, asked for a piece at a time.
+
+    A long text neither holds up the others nor has all its distributions in memory at once.
+    """
+
+    def __init__(
+        self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
+    ) -> None:
+        super().__init__(reader, continuation, timeout)
+        self._scores: list[float] = []
+        if not continuation:
+            self.answer.set_result([])
+
+    def compose(self, logprobs: Tensor) -> None:
+        known = len(self._scores)
+        tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
+        at = tokens[:, None].to(logprobs.device)
+        self._scores += logprobs.gather(1, at)[:, 0].tolist()
+        if len(self._scores) == len(self._continuation):
+            self.answer.set_result(self._scores)
+
+    def _positions(self) -> tuple[Sequence[int], int]:
+        known, length = len(self._scores), len(self._continuation)
+        end = min(length, known + AT_ONCE)
+        return self._continuation[: end - 1], end - known

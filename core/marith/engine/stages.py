@@ -1,0 +1,126 @@
+"""A formula, a plan and the names of a request bound together: who may lag how far behind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Literal
+
+from marith.engine.plan import Plan
+from marith.errors import FormulaError, RequestError
+from marith.formula.binding import bind, parse
+from marith.formula.checking import check, leaves, without_classifiers
+from marith.formula.nodes import Formula, supersede
+from marith.formula.partial import drafts, part, without_drafts
+from marith.formula.terms import Classifier, NGram, Prompted, Term
+
+LOOKUP = NGram(order=4, online=True)  # the draft that costs nothing and needs nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Every term that is asked, and how many positions it is asked for at a time.
+
+    `terms` make up the formula, `drafts` only speak until they are superseded; classifiers among
+    the terms judge what the guides of `guide_of` find likeliest. With `adapts`, the lengths are
+    chosen while the text is made.
+    """
+
+    formula: Formula
+    terms: tuple[Term, ...]
+    drafts: tuple[Term, ...] = ()
+    every: Mapping[Term, int] = field(default_factory=dict)
+    adapts: bool = False
+    _parts: dict[frozenset[Term], Formula | None] = field(default_factory=dict, compare=False)
+    _leaves: dict[Formula, list[Term]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        formula: Formula,
+        known: Mapping[str, Formula],
+        speculation: Plan | Literal["auto"] | None = None,
+    ) -> Stages:
+        """Bind a checked formula, its names as `known`.
+
+        Raises RequestError or FormulaError for a plan that does not fit the formula.
+        """
+        bound = bind(formula, known)
+        terms = tuple(leaves(bound))
+        if speculation is None:
+            return cls(without_drafts(bound), terms)
+        if speculation == "auto":
+            bound = supersede(LOOKUP, bound)
+            return cls(bound, terms, tuple(drafts(bound)), adapts=True)
+        return _planned(bound, terms, known, speculation)
+
+    @property
+    def judges(self) -> tuple[Classifier, ...]:
+        """The classifiers, asked once their guides have spoken."""
+        return tuple(term for term in self.terms if isinstance(term, Classifier))
+
+    @property
+    def voices(self) -> tuple[Term, ...]:
+        """Every term that may be asked, drafts included."""
+        return (*self.terms, *self.drafts)
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes of language models are held."""
+        return sum(isinstance(term, Prompted) for term in self.voices)
+
+    @property
+    def whole(self) -> Formula:
+        """The formula once every term has spoken."""
+        said = self.part(self.terms)
+        assert said is not None
+        return said
+
+    def part(self, spoken: Collection[Term]) -> Formula | None:
+        """What can be said when these terms have spoken; see `formula.partial`."""
+        key = frozenset(spoken)
+        if key not in self._parts:
+            self._parts[key] = part(self.formula, key)
+        return self._parts[key]
+
+    def leaves(self, part: Formula) -> list[Term]:
+        """The terms of a part."""
+        if part not in self._leaves:
+            self._leaves[part] = leaves(part)
+        return self._leaves[part]
+
+    def guide_of(self, judge: Classifier) -> Formula:
+        """The formula whose likeliest tokens a classifier judges."""
+        guide = judge.guide or without_classifiers(self.whole)
+        assert guide is not None, "check() refuses a classifier without a guide"
+        return guide
+
+
+def _planned(
+    bound: Formula, terms: tuple[Term, ...], known: Mapping[str, Formula], plan: Plan
+) -> Stages:
+    speakers = [_named(text, known) for text in plan.drafted_by]
+    bound = reduce(lambda rest, draft: supersede(draft, rest), reversed(speakers), bound)
+    check(bound, known)
+    aids = tuple(drafts(bound))
+    lag = plan.length + 1 if speakers else 1
+    every = dict.fromkeys(terms, lag)
+    for i, speaker in enumerate(speakers):  # a later one checks twice in a draft's length
+        every |= dict.fromkeys(leaves(speaker), max(1, lag // 2) if i else 1)
+    for text, s in plan.every:
+        for term in leaves(_named(text, known)):
+            if term not in (*terms, *aids):
+                raise RequestError(f"the plan names {text!r}, which is no term of the formula")
+            every[term] = s
+    if not aids and min(every.values()) > 1:
+        raise RequestError("no term speaks at every token: one needs the speculative factor 1")
+    return Stages(bound, terms, aids, every)
+
+
+def _named(text: str, known: Mapping[str, Formula]) -> Formula:
+    """A name of the request, or formula text."""
+    try:
+        return bind(parse(text), known)
+    except FormulaError as error:
+        raise RequestError(f"the plan names {text!r}: {error.problem}") from None

@@ -1,0 +1,284 @@
+"""The tokens that not every term has checked, and what the terms have said of them.
+
+Algorithm 2 of the paper, position by position. Every position has an itinerary: the order in
+which the terms speak of it, those that fall due together at once. It hangs on what came before
+the position and never on the token drawn there, so that lemma 1 leads from the first partial
+formula to the whole one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from marith.decoding.speculation import Verdict
+from marith.engine.positions import MODEL, Block, Checked, Pending, Said
+from marith.engine.stages import Stages
+from marith.formula.nodes import Formula
+from marith.formula.terms import NGram, Term
+
+
+class Tail:
+    """A text in the making: `final` tokens that are sampled, and others that are pending.
+
+    Keeps state, for one thread. `most` bounds the tokens, `ends` are those that end a text,
+    `rooms` how many tokens the contexts of drafts hold.
+    """
+
+    def __init__(
+        self, stages: Stages, most: int, ends: Collection[int], rooms: Mapping[Term, int]
+    ) -> None:
+        self.stages = stages
+        self.tokens: list[int] = []
+        self.every = {term: stages.every.get(term, 1) for term in stages.voices}
+        self.drafted = self.accepted = 0
+        self.checks: dict[Formula, Checked] = {}
+        self.seen: list[tuple[Hashable, float]] = []
+        self._pending: list[Pending] = []
+        self._said = {term: Said() for term in stages.voices}
+        self._most, self._ends, self._rooms = most, ends, rooms
+        self._silent = -1  # where those who guess had nothing to say
+        self._trial: list[tuple[int, Formula]] = []
+        self.guessers = [
+            term
+            for term in stages.drafts
+            if isinstance(term, NGram) and stages.part((term,)) == term
+        ]
+
+    @property
+    def final(self) -> int:
+        """How many tokens every term has checked."""
+        return len(self.tokens) - len(self._pending)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last token, though pending, leaves no place for another."""
+        return bool(self._pending) and (
+            self.tokens[-1] in self._ends or len(self.tokens) >= self._most
+        )
+
+    @property
+    def end(self) -> int:
+        """One past the last position that terms can speak of."""
+        return len(self.tokens) + (not self.closed)
+
+    @property
+    def room(self) -> int:
+        """How many tokens may be drafted, with a place left for one more."""
+        return self._most - 1 - len(self.tokens)
+
+    @property
+    def idle(self) -> bool:
+        """Whether every token is final, and nothing has been said of the next."""
+        said = any(one.end > one.applied for one in self._said.values())
+        return not self._pending and not said
+
+    @property
+    def models(self) -> list[Term]:
+        """The drafts that would now speak of the next position, if the terms did not."""
+        able = {t for t in self.stages.drafts if len(self.tokens) < self._rooms.get(t, math.inf)}
+        part = self.stages.part(able.difference(self.guessers))
+        return [] if part is None else self.stages.leaves(part)
+
+    def asks(self) -> tuple[Sequence[int], dict[Term, int]]:
+        """What terms should speak of now: a text, and how many of its last positions each."""
+        if any(said.end > said.applied for said in self._said.values()):
+            return self.tokens, {}  # what has been said is settled first
+        text = self.tokens[:-1] if self.closed else self.tokens
+        return text, {term: self.end - self._said[term].end for term in self._due()}
+
+    def room_to_guess(self) -> int:
+        """How many tokens may be proposed before another term falls due."""
+        place = len(self.tokens)
+        said = any(one.end > one.applied for one in self._said.values())
+        if said or self.closed or place == self._silent or not self.guessers:
+            return 0
+        dues = [self._due_at(term) for term in self._waiting() if term not in self.guessers]
+        return max(0, min([*dues, place + self.room]) - place)
+
+    def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
+        """Append tokens, drawn from nothing; without any, who guesses is not asked here again."""
+        if not tokens:
+            self._silent = len(self.tokens)
+        for token, source in zip(tokens, sources, strict=True):
+            if not self.closed:
+                self._append(token, None, source)
+
+    def lag(self, length: int) -> None:
+        """All terms check after so many drafted tokens."""
+        self.every |= dict.fromkeys(self.stages.terms, length + 1)
+
+    def hear(self, answers: Mapping[Term, Tensor]) -> None:
+        """The log-probabilities [count, vocab] that were asked for."""
+        for term, rows in answers.items():
+            self._said[term].rows += rows.unbind()
+
+    def spoken(
+        self, terms: Iterable[Term], count: int, heard: Mapping[Term, Tensor]
+    ) -> dict[Term, Tensor]:
+        """What terms have said of the last `count` positions, each [count, vocab].
+
+        `heard` is what some have just said, and is not taken in yet.
+        """
+        said = {t: [*self._said[t].rows, *heard.get(t, ())] for t in terms}
+        return {term: torch.stack(rows[-count:]) for term, rows in said.items()}
+
+    def blocks(self) -> list[Block]:
+        """What is to be composed, so that the terms due soonest can be settled; may be nothing."""
+        group, last = self._group()
+        low = min((self._said[term].applied for term in group), default=0)
+        places = range(low, self.end if last else len(self.tokens))
+        self._trial = [(at, part) for at in places if (part := self._part_at(at, group))]
+        blocks = []
+        for part, run in groupby(self._trial, key=lambda item: item[1]):
+            at = [place for place, _ in run]
+            blocks.append(Block(part, {t: self._rows(t, at) for t in self.stages.leaves(part)}))
+        if not blocks:
+            self._apply(group)
+        return blocks
+
+    def stands(self) -> list[Pending | None]:
+        """What stands at each composed position; None where a token is yet to be drawn."""
+        return [self._pending_at(place) for place, _ in self._trial]
+
+    @property
+    def places(self) -> list[int]:
+        """The composed positions."""
+        return [place for place, _ in self._trial]
+
+    def settle(self, verdict: Verdict) -> list[int]:
+        """Take what stands, discard what follows a token that does not; the tokens now final."""
+        group, _ = self._group()
+        known = self.final
+        self._apply(group)
+        told = zip(self._trial, verdict.tokens, verdict.overlaps, verdict.truths, strict=True)
+        for (place, part), token, overlap, truth in told:
+            stood = self._pending_at(place)
+            if stood is None:
+                self._append(token, truth, self._source(part))
+                break
+            self._note(part, stood, stood.token == token, overlap)
+            stood.guess = truth
+            if stood.token != token:
+                self._replace(place, token, truth, self._source(part))
+                break
+        return self._finish(known)
+
+    def _due(self) -> list[Term]:
+        """Those who speak now: who has waited for long enough, and who else is needed for that."""
+        stages, place = self.stages, len(self.tokens)
+        waiting = sorted(self._waiting(), key=self._due_at)
+        if self.closed:
+            latest = max(self._due_at(term) for term in waiting if term in stages.terms)
+            early = (t for t in waiting if t in stages.drafts and t not in self.guessers)
+            return self._guided(
+                [
+                    *(t for t in waiting if t in stages.terms),
+                    *(t for t in early if self._due_at(t) < latest),
+                ]
+            )
+        due: list[Term] = []
+        latest = place
+        for term in (t for t in waiting if t not in self.guessers):
+            if self._due_at(term) > latest:
+                if stages.part({*self._speaking(place), *due}) is not None:
+                    break
+                latest = self._due_at(term)
+            due.append(term)
+        for term in [t for t in (*due, *self.guessers) if t in stages.drafts]:
+            rest = {*self._speaking(place), *due} - {term}
+            if stages.part(rest) == stages.part({*rest, term}):
+                due = [t for t in due if t != term]
+            elif term not in due:
+                due.append(term)
+        return self._guided(due)
+
+    def _guided(self, due: list[Term]) -> list[Term]:
+        """With the classifiers among them, those who say what the classifiers judge."""
+        needed = dict.fromkeys(due)
+        for judge in self.stages.judges:
+            if judge in needed:
+                guides = self.stages.leaves(self.stages.guide_of(judge))
+                needed |= dict.fromkeys(t for t in guides if self._said[t].end < self.end)
+        return list(needed)
+
+    def _waiting(self) -> list[Term]:
+        place = len(self.tokens)
+        return [
+            term
+            for term, said in self._said.items()
+            if said.end < self.end and place < self._rooms.get(term, math.inf)
+        ]
+
+    def _due_at(self, term: Term) -> int:
+        """The position by which the term has so many to speak of as it is asked at a time."""
+        return self._said[term].applied + self.every[term] - 1
+
+    def _group(self) -> tuple[list[Term], bool]:
+        """Who has spoken and checks next; whether nobody checks after them."""
+        said = [term for term, one in self._said.items() if one.end > one.applied]
+        soonest = min(map(self._due_at, said), default=0)
+        group = [term for term in said if self._due_at(term) == soonest]
+        return group, len(group) == len(said)
+
+    def _part_at(self, place: int, group: Sequence[Term]) -> Formula | None:
+        """What can newly be said of a position now that `group` has spoken."""
+        if place == len(self.tokens):
+            return self.stages.part(self._speaking(place))
+        before = [term for term, said in self._said.items() if said.applied > place]
+        part = self.stages.part({*before, *group})
+        return None if part == self.stages.part(before) else part
+
+    def _speaking(self, place: int) -> list[Term]:
+        """Who has spoken of a position."""
+        return [term for term, said in self._said.items() if said.end > place]
+
+    def _rows(self, term: Term, places: Sequence[int]) -> Tensor:
+        said = self._said[term]
+        return torch.stack([said.rows[place - said.first] for place in places])
+
+    def _pending_at(self, place: int) -> Pending | None:
+        at = place - self.final
+        return self._pending[at] if at < len(self._pending) else None
+
+    def _append(self, token: int, guess: Tensor | None, source: Hashable | None) -> None:
+        self.drafted += source is not None
+        self.tokens.append(token)
+        self._pending.append(Pending(token, guess, source))
+
+    def _source(self, part: Formula) -> Hashable | None:
+        return None if part == self.stages.whole else MODEL
+
+    def _replace(self, place: int, token: int, truth: Tensor, source: Hashable | None) -> None:
+        """Another token stands here; what followed the old one is void, whoever said it."""
+        del self._pending[place - self.final :], self.tokens[place:]
+        for said in self._said.values():
+            said.cut(place + 1)
+        self._silent = -1
+        self._append(token, truth, source)
+
+    def _apply(self, group: Sequence[Term]) -> None:
+        for term in group:
+            self._said[term].applied = self._said[term].end
+
+    def _note(self, part: Formula, pending: Pending, stood: bool, overlap: float) -> None:
+        checked = self.checks.setdefault(part, Checked())
+        checked.evaluated += 1
+        checked.stood += stood
+        checked.overlap += overlap
+        self.seen.append((pending.source, overlap))
+
+    def _finish(self, known: int) -> list[int]:
+        """Let go of what is final."""
+        end = min(self._said[term].applied for term in self.stages.terms)
+        end = min(end, len(self.tokens))
+        for done in self._pending[: end - known]:
+            self.accepted += done.source is not None
+        del self._pending[: end - known]
+        for said in self._said.values():
+            said.drop(end)
+        return self.tokens[known:end]
