@@ -89,8 +89,16 @@ def verify(
     rest[guessed] = residual(wanted, guess)
     tokens = drawn(rest, chances[:, 1])
     tokens[guessed] = torch.where(kept, stands[guessed], tokens[guessed])
-    overlaps[guessed] = torch.minimum(wanted, guess).sum(dim=-1)
+    overlaps[guessed] = overlap(wanted, guess)
     return tokens, overlaps
+
+
+def overlap(truth: Tensor, guess: Tensor) -> Tensor:
+    """Σ min(P, Q) of each row, 1 − ½Σ|P − Q|: how much of what Q draws is kept (lemma 3).
+
+    Both are probabilities [rows, vocab].
+    """
+    return torch.minimum(truth, guess).sum(dim=-1)
 
 
 def residual(truth: Tensor, guess: Tensor) -> Tensor:

@@ -3,6 +3,117 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from marith.engine.job import Job
+from marith.engine.measuring import Price, Samples, Stopwatch, Testimony
+from marith.engine.plan import MOST, Plan
+from marith.engine.rehearsal import Rehearsal
+from marith.engine.request import Reader
+from marith.engine.stages import Stages
+from marith.errors import RequestError
+from marith.formula.nodes import Formula
+from marith.formula.terms import NGram, Term
+
+LAGS = (2, 3, 4, 5, 6, 8)  # of the whole formula, where there is a draft
+
+
+def calibrate(
+    texts: Sequence[tuple[Reader, Sequence[int]]],
+    run: Callable[[Job], None],
+    costs: Literal["time", "calls"],
+) -> Plan:
+    """The plan that costs least for a formula, from texts that were sampled from it.
+
+    Each text with a reader of its prompt, opened with the formula's own drafts; `run` hands a job
+    to whoever runs it.
+    """
+    asked = [(reader, tokens) for reader, tokens in texts if tokens]
+    if not asked:
+        return Plan()
+    testimonies = [Testimony(reader, tokens) for reader, tokens in asked]
+    for testimony in testimonies:
+        run(testimony)
+    samples = Samples(asked[0][0].stages, [one.answer.result() for one in testimonies])
+    if costs == "calls":
+        return choose(samples, [Price.by_calls(term) for term in samples.stages.voices])
+    at = max(range(len(asked)), key=lambda i: len(asked[i][1]))
+    prices = []
+    for group in _groups(asked[at][0]):
+        stopwatch = Stopwatch(*asked[at], group, samples.said[at])
+        run(stopwatch)
+        prices.append(Price.by_time(group, stopwatch.answer.result()))
+    return choose(samples, prices)
+
+
+def check_samples(prompts: Any, costs: Any) -> None:
+    """Raises RequestError for what nothing can be measured by."""
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not prompts:
+        raise RequestError(f"prompts are a list of at least one prompt, not {prompts!r}")
+    if costs not in ("time", "calls"):
+        raise RequestError(f"costs are 'time' or 'calls', not {costs!r}")
+
+
+def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
+    """The plan that costs least, of the paper's own, none, and every lag of the whole formula.
+
+    The paper's factors come from one convex minimisation a term; which of these plans costs
+    least is found by rehearsing algorithm 2 with the measured acceptances.
+    """
+    stages = samples.stages
+    candidates = [{}, paper_factors(samples, prices)]
+    if stages.drafts:
+        later = stages.drafts[1:]  # each checks what the one before it proposed
+        for lag in LAGS:
+            whole = dict.fromkeys(stages.terms, lag)
+            candidates += [whole, {**whole, **dict.fromkeys(later, max(1, lag // 2))}]
+    rehearsal = Rehearsal(stages, samples.acceptance, _cost_of(prices))
+    best = min(candidates, key=rehearsal.cost_per_token)
+    return Plan(every=tuple((str(term), s) for term, s in best.items() if s > 1))
+
+
+def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
+    """For each price its own s by (C + s·C₁) / (1 + a + … + a^{s−1}), C₁ what speaks first."""
+    stages = samples.stages
+    ordered = sorted(prices, key=lambda price: not price.terms & set(stages.drafts))
+    first: set[Term] = set()
+    first_cost = 0.0
+    every: dict[Term, int] = {}
+    for price in ordered:
+        before = stages.part(first)
+        if before is None:
+            first |= price.terms
+            first_cost += price.once + price.each
+            continue
+        after = stages.part(first | price.terms)
+        if after is None or after == before:
+            continue
+        acceptance = samples.acceptance(_drawn_by(stages, before), after)
+        s = best_factor(acceptance, price.once, first_cost + price.each, MOST)
+        every |= dict.fromkeys(price.terms & set(stages.terms), s)
+    return every
+
+
+def _drawn_by(stages: Stages, before: Formula) -> Formula | None:
+    """What tokens are drawn from; None for an n-gram that drafts, whose likeliest is proposed."""
+    return None if isinstance(before, NGram) and before in stages.drafts else before
+
+
+def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
+    def cost(counts: Mapping[Term, int]) -> float:
+        asked = [(price, [counts[t] for t in price.terms if t in counts]) for price in prices]
+        return sum(price.once + price.each * max(own) for price, own in asked if own)
+
+    return cost
+
+
+def _groups(reader: Reader) -> list[list[Term]]:
+    """The terms and drafts that are computed in one call: those of one scorer."""
+    together: dict[int, list[Term]] = {}
+    for term in reader.stages.voices:
+        together.setdefault(id(reader.scorers[term]), []).append(term)
+    return list(together.values())
 
 
 def expected_tokens(acceptance: float, drafted: float) -> float:

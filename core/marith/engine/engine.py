@@ -7,15 +7,17 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine import workers
+from marith.engine.calibration import calibrate, check_samples
 from marith.engine.generation import Generation
 from marith.engine.limits import Limits
+from marith.engine.plan import Plan
 from marith.engine.questions import Glance, Scoring
 from marith.engine.request import Reader, Request, Speculation, check_timeout
 from marith.engine.scheduler import Scheduler
@@ -33,6 +35,7 @@ from marith.scoring.templates import to_messages
 loading = threading.RLock()  # checkpoints come off the shelf in turns
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
+SAMPLE = Stop(64)  # how long a text is that a formula is calibrated by
 
 
 class Engine:
@@ -218,6 +221,26 @@ class Engine:
             self._scheduler.add(scoring)
         return scoring.answer.result()
 
+    def calibrate(
+        self,
+        formula: str | Formula,
+        prompts: Sequence[str | Sequence[Message]],
+        terms: Terms | None = None,
+        costs: Literal["time", "calls"] = "time",
+    ) -> Plan:
+        """The plan that costs least for texts like those after `prompts` (paper, appendix E.3).
+
+        Drafts are those that the formula names with `supersede`. `costs` are measured times, or
+        calls as the paper counts them. Ten prompts say enough.
+        """
+        check_samples(prompts, costs)
+        texts = []
+        for i, prompt in enumerate(prompts):
+            reader = self._open(prompt, formula, terms, Plan())
+            made = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
+            texts.append((reader, made.tokens))
+        return calibrate(texts, self._scheduler.add, costs)
+
     def encode(self, text: str) -> list[int]:
         """A text as tokens of the base model's vocabulary; names of special tokens are letters."""
         return self._panel.vocabulary.encode(text)
@@ -227,7 +250,7 @@ class Engine:
         return self._panel.vocabulary.decode(tokens)
 
     def count_tokens(self, prompt: str | Sequence[Message]) -> int:
-        """How many tokens a prompt has as the bare model reads it, its chat template included."""
+        """How many tokens a prompt has as the bare model reads it, template included."""
         return self._panel.base.count(Prompted(), to_messages(prompt))
 
     def close(self) -> None:

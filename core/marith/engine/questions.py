@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 AT_ONCE = 64  # positions of a continuation whose distributions are in memory together
 
 
-class _Question(Generic[Answer]):
+class Question(Generic[Answer]):
     """A given continuation, and the answer that a caller waits for. Nothing is drawn."""
 
     abandoned = False
@@ -56,6 +56,9 @@ class _Question(Generic[Answer]):
     def blocks(self) -> list[Block]:
         return [Block(self.reader.stages.formula, self._said)]
 
+    def compose(self, logprobs: Tensor) -> None:
+        """Where nothing is composed, there is nothing to take."""
+
     def settle(self, verdict: Verdict) -> None:
         """Nothing is drawn, and so nothing settled."""
 
@@ -67,7 +70,7 @@ class _Question(Generic[Answer]):
         raise NotImplementedError
 
 
-class Glance(_Question[Tensor]):
+class Glance(Question[Tensor]):
     """The distribution after a given continuation: one question, one answer [vocab]."""
 
     def compose(self, logprobs: Tensor) -> None:
@@ -77,7 +80,7 @@ class Glance(_Question[Tensor]):
         return self._continuation, 1
 
 
-class Scoring(_Question[list[float]]):
+class Scoring(Question[list[float]]):
     """The log-probability of each token of a continuation, asked for a piece at a time.
 
     A long text neither holds up the others nor has all its distributions in memory at once.

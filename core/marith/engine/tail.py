@@ -150,6 +150,11 @@ class Tail:
         """The composed positions."""
         return [place for place, _ in self._trial]
 
+    @property
+    def parts(self) -> list[Formula]:
+        """What is said of each composed position."""
+        return [part for _, part in self._trial]
+
     def settle(self, verdict: Verdict) -> list[int]:
         """Take what stands, discard what follows a token that does not; the tokens now final."""
         group, _ = self._group()
