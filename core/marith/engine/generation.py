@@ -60,11 +60,6 @@ class Generation:
         ticket = self._ticket()
         return ticket is None or ticket.cancelled
 
-    @property
-    def drafting(self) -> bool:
-        counts = self.tail.asks()[1]
-        return bool(counts) and all(term in self.reader.stages.drafts for term in counts)
-
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         if not self.reader.stages.adapts:
             self._guess()

@@ -53,11 +53,6 @@ class Job(Protocol):
         """Whether it needs no further step."""
         ...
 
-    @property
-    def drafting(self) -> bool:
-        """Whether it now asks none but drafts, and so should go ahead of those who wait."""
-        ...
-
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         """A continuation, and how many of its last positions each term should speak of."""
         ...

@@ -72,6 +72,12 @@ class PassTimes:
         rise = seconds[left] + share * (seconds[right] - seconds[left])
         return min(rise, seconds[right])
 
+    @property
+    def least(self) -> int | None:
+        """The fewest tokens that a noted pass computed; None before the first note."""
+        known = [tokens for kept in self._buckets.values() for tokens, _ in kept]
+        return min(known, default=None)
+
     def _fit(self) -> None:
         """The curve's points anew: one a bucket, at the median of its tokens."""
         blocks: list[tuple[float, list[int], list[float]]] = []

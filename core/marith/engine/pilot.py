@@ -59,12 +59,12 @@ class Pilot:
     def steer(self, jobs: Sequence[Job]) -> None:
         """Say how much each text drafts before the next verification, and propose what is free."""
         begun = [job for job in jobs if isinstance(job, Generation) and job.may_draft]
-        cost = self._cost(scorers_of(jobs))
+        rows = sum(len(job.reader.stages.terms) for job in jobs)
+        cost = self._cost(scorers_of(jobs), rows)
         if not begun or cost is None:
             for job in begun:
                 job.tail.lag(0)
             return
-        rows = sum(len(job.reader.stages.terms) for job in jobs)
         guessed = {id(job): self._guessed(job) for job in begun}
         drafted = {id(job): self._model_drafts(job, begun, rows, cost) for job in begun}
         free = [job for job in begun if not self._is_better(job, drafted, guessed, rows, cost)]
@@ -123,7 +123,8 @@ class Pilot:
         if not speakers or room < 1:
             return 0
         alike = sum(bool(other.tail.models) for other in begun)
-        draft_cost = self._cost(frozenset(id(job.reader.scorers[term]) for term in speakers))
+        drafters = frozenset(id(job.reader.scorers[term]) for term in speakers)
+        draft_cost = self._cost(drafters, len(speakers))
         key = job.key, MODEL
         if draft_cost is None:
             return 1
@@ -150,7 +151,8 @@ class Pilot:
             return False
         each = len(job.reader.stages.terms)
         speakers = job.tail.models
-        draft_cost = self._cost(frozenset(id(job.reader.scorers[term]) for term in speakers))
+        drafters = frozenset(id(job.reader.scorers[term]) for term in speakers)
+        draft_cost = self._cost(drafters, len(speakers))
         chance = self._stood.of((job.key, MODEL))
         model = Guessed(chances=[chance] * length)
         spent = length * draft_cost(len(speakers)) if draft_cost else 0.0
@@ -160,10 +162,10 @@ class Pilot:
     def _of(self, scorers: frozenset[int]) -> PassTimes:
         return self._times.setdefault(scorers, PassTimes())
 
-    def _cost(self, scorers: frozenset[int]) -> Callable[[int], float] | None:
-        """What a round of these scorers costs by its tokens; None before the first."""
+    def _cost(self, scorers: frozenset[int], tokens: int) -> Callable[[int], float] | None:
+        """What a round costs from so few tokens on; None before one as small has been measured."""
         times = self._of(scorers)
-        if times.cost(1) is None:
+        if times.least is None or times.least > tokens:
             return None
         return lambda tokens: times.cost(tokens) or 0.0
 

@@ -25,7 +25,6 @@ class Question(Generic[Answer]):
     """A given continuation, and the answer that a caller waits for. Nothing is drawn."""
 
     abandoned = False
-    drafting = False
 
     def __init__(
         self, reader: Reader, continuation: Sequence[int], timeout: float | None = None

@@ -36,6 +36,12 @@ class Turn:
         if not self.heard:
             self.text, self.counts = self.job.asks()
 
+    @property
+    def drafting(self) -> bool:
+        """Whether none but drafts are asked, and so it should go ahead of those who wait."""
+        drafts = self.job.reader.stages.drafts
+        return bool(drafts and self.counts) and all(term in drafts for term in self.counts)
+
     def missing(self, judges: bool) -> list[Term]:
         """The terms that have yet to answer: classifiers, or all others."""
         return [
@@ -53,12 +59,12 @@ def take_step(turns: Sequence[Turn], pilot: Pilot) -> None:
     pilot.steer([turn.job for turn in turns])
     for turn in turns:
         turn.ask()
-    ahead = [turn for turn in turns if turn.job.drafting]
+    ahead = [turn for turn in turns if turn.drafting]
     while ahead:  # drafts are cheap: those who verify then do so together
         _run(ahead, pilot)
         for turn in ahead:
             turn.ask()
-        ahead = [turn for turn in ahead if not turn.heard and turn.job.drafting]
+        ahead = [turn for turn in ahead if not turn.heard and turn.drafting]
     _run(turns, pilot)
 
 
