@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from marith.engine.job import Job
-from marith.engine.measuring import Price, Samples, Stopwatch, Testimony
+from marith.engine.measuring import Price, Samples, Stopwatch, Transcript
 from marith.engine.plan import MOST, Plan
 from marith.engine.rehearsal import Rehearsal
 from marith.engine.request import Reader
@@ -32,10 +32,10 @@ def calibrate(
     asked = [(reader, tokens) for reader, tokens in texts if tokens]
     if not asked:
         return Plan()
-    testimonies = [Testimony(reader, tokens) for reader, tokens in asked]
-    for testimony in testimonies:
-        run(testimony)
-    samples = Samples(asked[0][0].stages, [one.answer.result() for one in testimonies])
+    transcripts = [Transcript(reader, tokens) for reader, tokens in asked]
+    for transcript in transcripts:
+        run(transcript)
+    samples = Samples(asked[0][0].stages, [one.answer.result() for one in transcripts])
     if costs == "calls":
         return choose(samples, [Price.by_calls(term) for term in samples.stages.voices])
     at = max(range(len(asked)), key=lambda i: len(asked[i][1]))

@@ -24,7 +24,7 @@ WIDTHS = (1, 4, 8)
 REPEATS = 5
 
 
-class Testimony(Question[Mapping[Term, Tensor]]):
+class Transcript(Question[Mapping[Term, Tensor]]):
     """What every term and draft says of each token of a text, [tokens, vocab] each."""
 
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:

@@ -1,0 +1,104 @@
+"""Calibration on real models: what is measured is what is true, and the plan it gives is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from house import House
+
+from marith import Engine, Plan, RequestError, Sampling, Stop
+from marith.engine.calibration import LAGS, best_factor, paper_factors
+from marith.engine.measuring import Price, Samples, Transcript
+from marith.formula.binding import resolve
+from marith.testing import tiny_model, tiny_tokenizer
+
+PROMPTS = ["a b", "c d e", "f"]
+
+
+def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
+    said, texts = [], []
+    for i, prompt in enumerate(PROMPTS):
+        reader = house.engine._open(prompt, formula, house.terms, Plan())
+        tokens = house.engine.generate(
+            prompt, formula, house.terms, Sampling(seed=i), Stop(12), None
+        ).tokens
+        if tokens:
+            transcript = Transcript(reader, tokens)
+            house.engine._scheduler.add(transcript)
+            said.append(transcript.answer.result())
+            texts.append(tokens)
+    return Samples(reader.stages, said), texts
+
+
+def test_the_acceptance_is_one_minus_the_total_variation_averaged_over_all_tokens(
+    house: House,
+) -> None:
+    measured, _ = samples(house, "M + 0.5*x")
+    terms = resolve(house.terms)
+    got = measured.acceptance(terms["M"], measured.stages.whole)
+    shared = []
+    for i, prompt in enumerate(PROMPTS):
+        tokens = house.engine.generate(
+            prompt, "M + 0.5*x", house.terms, Sampling(seed=i), Stop(12), None
+        ).tokens
+        for end in range(len(tokens)):
+            ask: dict[str, Any] = {"terms": house.terms, "continuation": tokens[:end]}
+            guess = house.engine.next_logprobs(prompt, "M", **ask).double().exp()
+            truth = house.engine.next_logprobs(prompt, "M + 0.5*x", **ask).double().exp()
+            shared.append(1 - 0.5 * float((guess - truth).abs().sum()))
+    assert got == pytest.approx(sum(shared) / len(shared), abs=1e-4)
+
+
+def test_the_papers_factor_is_the_convex_minimum_for_two_terms(house: House) -> None:
+    measured, _ = samples(house, "M + 0.5*x")
+    terms = resolve(house.terms)
+    prices = [Price.by_calls(terms["M"]), Price.by_calls(terms["x"])]
+    chance = measured.acceptance(terms["M"], measured.stages.whole)
+    assert paper_factors(measured, prices) == {terms["x"]: best_factor(chance, 1.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["M", "M + 0.5*x", "supersede(A, M + x)", "supersede(big, M - 0.5*x)", "M + x + C", "A + M"],
+)
+@pytest.mark.parametrize("costs", ["time", "calls"])
+def test_a_plan_is_made_that_the_formula_can_be_spoken_with(
+    house: House, formula: str, costs: Any
+) -> None:
+    plan = house.engine.calibrate(formula, PROMPTS, house.terms, costs)
+    assert Plan.from_json(plan.to_json()) == plan
+    cold = Sampling(temperature=0.0)
+    drafted = house.engine.generate("a b", formula, house.terms, cold, Stop(12), plan)
+    plain = house.engine.generate("a b", formula, house.terms, cold, Stop(12), None)
+    assert drafted.tokens == plain.tokens
+
+
+def test_what_always_stands_is_drafted_for_long_and_what_never_does_not_at_all(
+    tmp_path: Path,
+) -> None:
+    twin, stranger = str(tmp_path / "twin"), str(tmp_path / "stranger")
+    model, tokenizer = tiny_model(seed=1), tiny_tokenizer()
+    for folder, one in ((twin, model), (stranger, tiny_model(seed=9, sharpness=20.0))):
+        one.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    with Engine.load(model, tokenizer=tokenizer) as engine:
+        # a call of the draft counts one, and each check three
+        formula = 'supersede(prompted(model="{}"), M + 0.0001*x + 0.0001*y)'
+        terms = {"x": "q w", "y": "r t"}
+        alike = engine.calibrate(formula.format(twin), PROMPTS, terms, "calls")
+        other = engine.calibrate(formula.format(stranger), PROMPTS, terms, "calls")
+    assert {s for _, s in alike.every} == {max(LAGS)}
+    assert all(s <= 3 for _, s in other.every)
+
+
+@pytest.mark.parametrize("prompts", ["a b", [], None, 3])
+def test_nothing_is_calibrated_by_what_are_no_prompts(house: House, prompts: Any) -> None:
+    with pytest.raises(RequestError, match="prompts are a list"):
+        house.engine.calibrate("M", prompts)
+
+
+def test_costs_are_times_or_calls(house: House) -> None:
+    with pytest.raises(RequestError, match="'time' or 'calls', not 'money'"):
+        house.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]  # as a user may
