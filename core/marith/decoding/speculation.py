@@ -55,15 +55,22 @@ class Verdict:
 
 
 def settle(trials: Sequence[Trial]) -> list[Verdict]:
-    """All positions of all trials at once: as many tensor operations for many as for one."""
+    """All positions of all trials at once: as many tensor operations for many as for one.
+
+    The device is waited for once, not once a token.
+    """
     truths = _warped(trials)
-    counts = [len(trial.tokens) for trial in trials]
     guesses = [guess for trial in trials for guess in trial.guesses]
     stood = torch.tensor([token for trial in trials for token in trial.tokens])
     chances = torch.cat([trial.chances for trial in trials])
-    tokens, overlaps = verify(torch.cat(truths), guesses, stood, chances)
-    told = zip(tokens.split(counts), overlaps.split(counts), truths, strict=True)
-    return [Verdict(own.tolist(), shared.tolist(), truth) for own, shared, truth in told]
+    told, shared = verify(torch.cat(truths), guesses, stood, chances)
+    tokens, overlaps = told.tolist(), shared.tolist()
+    verdicts, first = [], 0
+    for trial, truth in zip(trials, truths, strict=True):
+        own = slice(first, first + len(trial.tokens))
+        verdicts.append(Verdict(tokens[own], overlaps[own], truth))
+        first = own.stop
+    return verdicts
 
 
 def verify(

@@ -48,10 +48,12 @@ class Pilot:
 
     Keeps state for one engine: what a round costs by how many tokens it computes, measured for
     each set of scorers that take part, and for each formula how many of which drafts stood, of
-    those evaluated. Changes what a text costs, never the text's distribution.
+    those evaluated. Changes what a text costs, never the text's distribution. `times` begins what
+    is known of a set of scorers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, times: Callable[[], PassTimes] = PassTimes) -> None:
+        self._begin = times
         self._times: dict[frozenset[int], PassTimes] = {}
         self._stood = Acceptance()
         self._explorer = Explorer()
@@ -160,7 +162,9 @@ class Pilot:
         return rate >= (1 + free.gain) / cost(rows + len(free.chances) * each)
 
     def _of(self, scorers: frozenset[int]) -> PassTimes:
-        return self._times.setdefault(scorers, PassTimes())
+        if scorers not in self._times:
+            self._times[scorers] = self._begin()
+        return self._times[scorers]
 
     def _cost(self, scorers: frozenset[int], tokens: int) -> Callable[[int], float] | None:
         """What a round costs from so few tokens on; None before one as small has been measured."""
