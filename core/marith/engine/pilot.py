@@ -100,7 +100,7 @@ class Pilot:
         """What is likeliest to stand for long of all that can be guessed."""
         best = Guessed()
         for i, guesses in enumerate(job.guesses(min(MOST - 1, job.tail.room))):
-            sources = [(i, confidence_bucket(guess.confidence)) for guess in guesses]
+            sources = [(i, g.context, confidence_bucket(g.confidence)) for g in guesses]
             chances = [self._stood.of((job.key, source)) for source in sources]
             guessed = Guessed([guess.token for guess in guesses], sources, chances)
             best = max(best, guessed, key=lambda one: one.gain)

@@ -15,7 +15,7 @@ from marith.formula.nodes import Formula, supersede
 from marith.formula.partial import drafts, part, without_drafts
 from marith.formula.terms import Classifier, NGram, Prompted, Term
 
-LOOKUP = NGram(order=4, online=True)  # the draft that costs nothing and needs nothing
+LOOKUP = NGram(order=5, online=True)  # the draft that costs nothing and needs nothing
 
 
 @dataclass(frozen=True, slots=True)

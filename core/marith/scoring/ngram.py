@@ -23,10 +23,11 @@ DISCOUNT = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A token that may well follow, and how sure its context is of it, in (0, 1)."""
+    """A token that may well follow, and how sure a context of so many tokens is of it, in (0, 1)."""
 
     token: int
     confidence: float
+    context: int
 
 
 class NGramCounts:
@@ -77,7 +78,7 @@ class NGramCounts:
                 token, count = contexts[-1].best
                 confidence = (count - DISCOUNT) / contexts[-1].total
                 if guess is None or confidence > guess.confidence:
-                    guess = Guess(token, confidence)
+                    guess = Guess(token, confidence, longest - 1)
         return guess
 
     def _known(
