@@ -28,7 +28,7 @@ class Trial:
     tokens of `text` as `places` says. `tokens` are what stands there, `NOTHING` where nothing
     does. `guesses` are the warped distributions that they were drawn from, None for a token that
     was proposed outright and for none. `chances` [positions, 2] are numbers from [0, 1): whether
-    to keep, and what to draw.
+    to keep, NaN for a token that stands only if it would be drawn; and what to draw.
     """
 
     logprobs: Tensor
@@ -91,9 +91,10 @@ def verify(
     wanted = truth[guessed]
     beside = stands[guessed, None]
     # u < P / Q without a division: what Q could draw has Q > 0, and u < 1 keeps all if P = Q
-    kept = chances[guessed, 0] * guess.gather(1, beside)[:, 0] < overlaps[guessed]
+    to_keep = chances[guessed, 0]
+    kept = to_keep * guess.gather(1, beside)[:, 0] < overlaps[guessed]
     rest = truth.clone()
-    rest[guessed] = residual(wanted, guess)
+    rest[guessed] = torch.where(to_keep[:, None].isnan(), wanted, residual(wanted, guess))
     tokens = drawn(rest, chances[:, 1])
     tokens[guessed] = torch.where(kept, stands[guessed], tokens[guessed])
     overlaps[guessed] = overlap(wanted, guess)

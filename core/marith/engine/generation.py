@@ -19,7 +19,7 @@ from marith.engine.request import Reader, Request
 from marith.engine.tail import Tail
 from marith.engine.ticket import Chunk, Completion, FinishReason, StageStats, Stats, Ticket, Usage
 from marith.formula.terms import Term
-from marith.scoring.ngram import Guess, NGramScorer
+from marith.scoring.ngram import NGramScorer, Proposal
 from marith.scoring.scorer import Span
 from marith.scoring.vocabulary import TextStream, Vocabulary
 
@@ -70,7 +70,7 @@ class Generation:
         """Whether a new round begins, whose length is to be chosen; the prompt is read first."""
         return self.reader.stages.adapts and self.tail.idle and bool(self.tail.tokens)
 
-    def guesses(self, most: int) -> Iterator[list[Guess]]:
+    def guesses(self, most: int) -> Iterator[list[Proposal]]:
         """What each term that costs nothing takes for the next tokens."""
         for term in self.tail.guessers:
             scorer = self.reader.scorers[term]
@@ -96,8 +96,7 @@ class Generation:
 
     def compose(self, logprobs: Tensor) -> Trial:
         places, stands = self.tail.places, self.tail.stands()
-        kept = not self.chances.by_place
-        guesses = [one.guess if one and kept else None for one in stands]
+        guesses = [None if one is None else one.guess for one in stands]
         return Trial(
             logprobs,
             self._sampling,
@@ -121,7 +120,7 @@ class Generation:
     def _guess(self) -> None:
         """Propose what costs nothing, by the first who has something to propose."""
         while most := self.tail.room_to_guess():
-            guessed: list[Guess] = next(filter(None, self.guesses(most)), [])
+            guessed: list[Proposal] = next(filter(None, self.guesses(most)), [])
             self.tail.propose([guess.token for guess in guessed], [GUESSED] * len(guessed))
 
     def _take(self, token: int) -> None:
@@ -198,7 +197,8 @@ class Chances:
             return torch.tensor(pairs, dtype=torch.float64)
         while len(self._known) <= places[-1]:
             self._known.append(self._chance())
-        return torch.tensor([(0.0, self._known[place]) for place in places], dtype=torch.float64)
+        pairs = [(math.nan, self._known[place]) for place in places]
+        return torch.tensor(pairs, dtype=torch.float64)
 
     def _chance(self) -> float:
         return chance(self._source)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError
 
 from marith.errors import RequestError
 from marith.formula.nodes import Formula
@@ -20,13 +20,15 @@ class Plan:
 
     `every` gives terms, by name or as formula text, their speculative factor s: such a term is
     computed for s positions at a time, s − 1 of which were drawn without it (paper, section 5);
-    others have 1, or `length` + 1 where there are drafts. `drafted_by` are formulas that draft
-    the whole one, the cheapest first, `length` tokens at a time.
+    others have 1, or `length` + 1 where the plan names drafts. `drafted_by` are formulas that
+    draft the whole one, the cheapest first, `length` tokens at a time.
     """
 
-    every: tuple[tuple[str, int], ...] = ()
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    every: tuple[tuple[str, StrictInt], ...] = ()
     drafted_by: tuple[str, ...] = ()
-    length: int = 4
+    length: StrictInt = 4
 
     def __post_init__(self) -> None:
         pairs = self.every.items() if isinstance(self.every, Mapping) else self.every

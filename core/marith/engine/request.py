@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine.plan import Plan
-from marith.engine.stages import Stages
+from marith.engine.stages import LOOKUP, Stages
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
@@ -101,7 +101,9 @@ class Reader:
             try:
                 readings[draft] = scorers[draft].read(draft, messages)
                 rooms[draft] = _room(scorers[draft], readings[draft])
-            except ContextOverflow:  # it cannot help here, and nothing hangs on it
+            except RequestError as error:  # nothing hangs on a draft that cannot help here
+                if not (isinstance(error, ContextOverflow) or draft == LOOKUP):
+                    raise
                 rooms[draft] = 0
         visible = _visible(known[BARE], readings, panel, messages)
         room = min(rooms[term] for term in stages.terms)

@@ -46,7 +46,7 @@ class Tail:
         self.guessers = [
             term
             for term in stages.drafts
-            if isinstance(term, NGram) and stages.part((term,)) == term
+            if isinstance(term, NGram) and stages.part((term,)) == term and rooms.get(term, 1)
         ]
 
     @property

@@ -22,8 +22,8 @@ DISCOUNT = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
-    """A token that may well follow, and how sure a context of so many tokens is of it, in (0, 1)."""
+class Proposal:
+    """A token that may follow, and how sure (in (0, 1)) a context of so many tokens is of it."""
 
     token: int
     confidence: float
@@ -63,7 +63,7 @@ class NGramCounts:
         probs += left / self.vocab
         return torch.from_numpy(probs).log_()
 
-    def guess(self, before: Sequence[int], own: GrowingText | None = None) -> Guess | None:
+    def guess(self, before: Sequence[int], own: GrowingText | None = None) -> Proposal | None:
         """What followed the longest known context most often; None where only the empty is known.
 
         The texts and `own` are asked apart: the longer context decides, or else the surer.
@@ -78,7 +78,7 @@ class NGramCounts:
                 token, count = contexts[-1].best
                 confidence = (count - DISCOUNT) / contexts[-1].total
                 if guess is None or confidence > guess.confidence:
-                    guess = Guess(token, confidence, longest - 1)
+                    guess = Proposal(token, confidence, longest - 1)
         return guess
 
     def _known(
@@ -121,7 +121,7 @@ class NGramScorer:
         """Log-probabilities [count, vocab] of each span."""
         return [Scored(self._rows(span).to(self.device)) for span in spans]
 
-    def guess(self, span: Span, most: int) -> list[Guess]:
+    def guess(self, span: Span, most: int) -> list[Proposal]:
         """At most `most` tokens that may follow the span's text, each given those before it.
 
         Ends where no context is known, and after a token that ends a text. The span's lane is
@@ -129,7 +129,7 @@ class NGramScorer:
         """
         counts = self._counts_of(span)
         text, own = self._before(span, len(span.continuation))
-        guesses: list[Guess] = []
+        guesses: list[Proposal] = []
         for _ in range(most):
             if guesses:
                 _append(text, own, guesses[-1].token)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.formula.terms import NGram
-from marith.scoring.ngram import DISCOUNT, Guess, NGramScorer
+from marith.scoring.ngram import DISCOUNT, Proposal, NGramScorer
 from marith.scoring.scorer import Span
 from marith.scoring.templates import to_messages
 from marith.scoring.vocabulary import Vocabulary
@@ -94,7 +94,7 @@ def test_many_guesses_are_what_one_guess_at_a_time_gives(
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
     together = scorer(term).guess(Span(term, 0, (), text), 6)
-    one_by_one: list[Guess] = []
+    one_by_one: list[Proposal] = []
     asked = scorer(term)
     while len(one_by_one) < 6:
         so_far = [*text, *(guess.token for guess in one_by_one)]
