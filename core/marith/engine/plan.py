@@ -20,8 +20,9 @@ class Plan:
 
     `every` gives terms, by name or as formula text, their speculative factor s: such a term is
     computed for s positions at a time, s − 1 of which were drawn without it (paper, section 5);
-    others have 1, or `length` + 1 where the plan names drafts. `drafted_by` are formulas that
-    draft the whole one, the cheapest first, `length` tokens at a time.
+    others have 1, or `length` + 1 where the plan names drafts. Where those who have spoken have no
+    weight of their own, the next are asked at once. `drafted_by` are formulas that draft the whole
+    one, the cheapest first, `length` tokens at a time.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -32,7 +33,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         pairs = self.every.items() if isinstance(self.every, Mapping) else self.every
-        object.__setattr__(self, "every", tuple((str(term), s) for term, s in pairs))
+        try:
+            object.__setattr__(self, "every", tuple((str(term), s) for term, s in pairs))
+        except (TypeError, ValueError):
+            raise RequestError(f"every maps terms to whole numbers, not {self.every!r}") from None
         object.__setattr__(self, "drafted_by", tuple(str(draft) for draft in self.drafted_by))
         for term, s in self.every:
             _check(f"the speculative factor of {term!r}", s, MOST)

@@ -32,7 +32,10 @@ def drafts(formula: Formula) -> list[Term]:
 
 
 def without_drafts(formula: Formula) -> Formula:
-    """The formula that is left once every draft has been superseded."""
+    """What is left once every draft has been superseded.
+
+    Within a union, an intersection or a cut a draft never spoke; there it stays, without a say.
+    """
     whole = part(formula, leaves(formula))
     assert whole is not None, "check() refuses a formula without weight"
     return whole

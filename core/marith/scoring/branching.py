@@ -102,6 +102,7 @@ class BranchedTexts:
                 self._forward(group)
         return [self._end(item) for item in work]
 
+    @torch.inference_mode()  # lanes that make room move what passes have written
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""
         self.lanes.release(lane)

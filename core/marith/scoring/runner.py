@@ -105,6 +105,7 @@ class ModelRunner:
             self._forward(group)
         return [self._end(item) for item in work]
 
+    @torch.inference_mode()  # lanes that make room move what passes have written
     def release(self, owner: Hashable) -> None:
         """The lane is free for another, which may go on from what it holds."""
         self.lanes.release(owner)

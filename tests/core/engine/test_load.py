@@ -91,6 +91,17 @@ def test_memory_stays_level_over_a_thousand_requests() -> None:
     level(samples)
 
 
+def test_lanes_that_weigh_too_much_go_when_the_last_is_released_and_the_engine_goes_on() -> None:
+    model, tokenizer = tiny_model(seed=1), tiny_tokenizer()
+    with Engine.load(model, tokenizer=tokenizer, cache_bytes=40_000) as engine:
+        requests = [Request("a b c" + " d" * i, stop=Stop(8)) for i in range(32)]
+        for ticket in [engine.submit(request) for request in requests]:
+            ticket.result(timeout=60)
+        cold = Sampling(temperature=0.0)
+        again = engine.generate("a b c", sampling=cold, stop=Stop(8), timeout=60)
+        assert again.tokens == engine.generate("a b c", sampling=cold, stop=Stop(8)).tokens
+
+
 def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
     engine, read = endless(), defaultdict(int)
     base = engine._panel.base.checkpoint.model

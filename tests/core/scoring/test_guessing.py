@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.formula.terms import NGram
-from marith.scoring.ngram import DISCOUNT, Proposal, NGramScorer
+from marith.scoring.ngram import DISCOUNT, NGramScorer, Proposal
 from marith.scoring.scorer import Span
 from marith.scoring.templates import to_messages
 from marith.scoring.vocabulary import Vocabulary

@@ -1,0 +1,231 @@
+"""Drafted tokens leave no trace: what stands after a trial is distributed as the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from strategies import logprobs
+from torch import Tensor
+
+from marith.decoding.sampling import Sampling, drawn, warp
+from marith.decoding.speculation import NOTHING, Trial, Verdict, residual, settle, verify
+from marith.errors import FormulaError
+
+ROWS, VOCAB = 6, 9
+DRAWS = 100_000
+Verifier = Callable[[Tensor, Sequence[Tensor | None], Tensor, Tensor], tuple[Tensor, Tensor]]
+
+rows = logprobs(ROWS, VOCAB, holes=True).map(lambda raw: torch.log_softmax(raw.double(), dim=-1))
+
+
+def one_hot(token: int, vocab: int = 4) -> Tensor:
+    """All on one token, as log-probabilities [vocab]."""
+    return torch.full((vocab,), -math.inf).index_fill(0, torch.tensor([token]), 0.0)
+
+
+def evenly(count: int) -> Tensor:
+    """So many numbers from [0, 1), at equal distances."""
+    return (torch.arange(count, dtype=torch.float64) + 0.5) / count
+
+
+def verdicts(truth: Tensor, guess: Tensor | None, token: int, chances: Tensor) -> Tensor:
+    """What stands for each of the chances [count, 2], where `token` was drawn from `guess`."""
+    count = len(chances)
+    stood = torch.full((count,), token)
+    return verify(truth.expand(count, -1), [guess] * count, stood, chances)[0]
+
+
+def kept_chance(truth: Tensor, guess: Tensor) -> Tensor:
+    """min(1, P / Q), [rows, vocab]; what the guess never draws needs none."""
+    ratio = truth.exp() / guess.exp()
+    return torch.where(guess.exp() > 0, ratio, 0.0).clamp(max=1.0)
+
+
+@given(rows, rows)
+def test_accepted_mass_and_residual_make_the_truth(truth: Tensor, guess: Tensor) -> None:
+    p, q = truth.exp(), guess.exp()
+    accepted = q * kept_chance(truth, guess)
+    rest = residual(p, q)
+    missing = 1 - accepted.sum(dim=-1, keepdim=True)
+    total = accepted + missing * rest / rest.sum(dim=-1, keepdim=True)
+    torch.testing.assert_close(total, p, rtol=0, atol=1e-12)
+
+
+@given(rows, rows, st.integers(0, VOCAB - 1))
+def test_a_token_is_kept_exactly_below_the_ratio_of_truth_to_guess(
+    truth: Tensor, guess: Tensor, token: int
+) -> None:
+    share = kept_chance(truth, guess)[:, token]
+    stood, last = torch.full((ROWS,), token), torch.full((ROWS,), 1 - 2**-53, dtype=torch.float64)
+    below = torch.stack([share * (1 - 1e-9), evenly(ROWS)], dim=1)
+    above = torch.stack([torch.minimum(share * (1 + 1e-9), last), evenly(ROWS)], dim=1)
+    guesses = list(guess)
+    drawable, sure = guess[:, token] > -math.inf, share == 1.0
+    kept = verify(truth, guesses, stood, below)[0]
+    refused = verify(truth, guesses, stood, above)[0]
+    afresh = drawn(residual(truth.exp(), guess.exp()), above[:, 1])
+    assert (kept == token)[drawable & (share > 0)].all()
+    assert (refused == afresh)[drawable & ~sure].all()
+    assert (refused == token)[drawable & sure].all()
+
+
+@given(rows, rows)
+def test_the_overlap_is_one_less_the_total_variation(truth: Tensor, guess: Tensor) -> None:
+    overlaps = verify(truth, list(guess), torch.zeros(ROWS).long(), torch.zeros(ROWS, 2))[1]
+    variation = (truth.exp() - guess.exp()).abs().sum(dim=-1) / 2
+    torch.testing.assert_close(overlaps, 1 - variation, rtol=0, atol=1e-12)
+    expected = (guess.exp() * kept_chance(truth, guess)).sum(dim=-1)
+    torch.testing.assert_close(overlaps, expected, rtol=0, atol=1e-12)
+
+
+@given(rows)
+def test_equal_distributions_keep_everything(truth: Tensor) -> None:
+    for token in range(VOCAB):
+        chances = torch.tensor([[1 - 2**-53, 0.5]] * ROWS, dtype=torch.float64)
+        tokens, overlaps = verify(truth, list(truth), torch.full((ROWS,), token), chances)
+        assert (tokens == token)[truth[:, token] > -math.inf].all()
+        torch.testing.assert_close(overlaps, torch.ones(ROWS).double(), rtol=0, atol=1e-12)
+    assert torch.equal(residual(truth.exp(), truth.exp()), truth.exp())
+
+
+def test_disjoint_distributions_keep_nothing_and_owe_the_truth() -> None:
+    truth = torch.tensor([0.0, 0.0, 0.3, 0.7], dtype=torch.float64)
+    guess = torch.tensor([0.6, 0.4, 0.0, 0.0], dtype=torch.float64)
+    assert torch.equal(residual(truth[None], guess[None])[0], truth)
+    chances = torch.stack([torch.zeros(1000, dtype=torch.float64), evenly(1000)], dim=1)
+    tokens = verdicts(truth.log(), guess.log(), 0, chances)
+    assert tokens.bincount(minlength=4).tolist() == [0, 0, 300, 700]
+    overlaps = verify(truth.log()[None], [guess.log()], torch.tensor([0]), chances[:1])[1]
+    assert overlaps.tolist() == [0.0]
+
+
+def test_one_hots_stand_or_fall_whole() -> None:
+    chances = torch.tensor([[0.999, 0.999]])
+    for guessed in range(4):
+        for true in range(4):
+            truth, stood = one_hot(true)[None], torch.tensor([guessed])
+            tokens, overlaps = verify(truth, [one_hot(guessed)], stood, chances)
+            assert tokens.tolist() == [true]
+            assert overlaps.tolist() == [float(guessed == true)]
+
+
+def test_what_the_truth_forbids_is_never_kept_even_by_a_chance_of_zero() -> None:
+    truth = torch.tensor([0.5, 0.5, 0.0]).log()
+    guess = torch.tensor([0.0, 0.5, 0.5]).log()
+    tokens = verdicts(truth, guess, 2, torch.tensor([[0.0, 0.0], [0.0, 0.99]]))
+    assert tokens.tolist() == [0, 0]
+
+
+@given(rows)
+def test_a_proposed_token_stands_as_often_as_the_truth_draws_it(truth: Tensor) -> None:
+    count = 5_000
+    chances = torch.stack([torch.zeros(count, dtype=torch.float64), evenly(count)], dim=1)
+    for token in (0, VOCAB - 1):
+        tokens = verdicts(truth[0], None, token, chances)
+        shares = tokens.bincount(minlength=VOCAB).double() / count
+        torch.testing.assert_close(shares, truth[0].exp(), rtol=0, atol=1.01 / count)
+        overlap = verify(truth[:1], [None], torch.tensor([token]), chances[:1])[1]
+        assert float(overlap[0]) == float(truth[0, token].exp())
+
+
+def test_nan_is_refused() -> None:
+    with pytest.raises(FormulaError, match="not a number"):
+        verify(torch.full((1, 3), math.nan), [None], torch.tensor([NOTHING]), torch.zeros(1, 2))
+
+
+def trial(source: torch.Generator, sampling: Sampling, count: int) -> Trial:
+    """Positions of every kind: drawn from a guess, proposed outright, and not yet drawn."""
+    raw = torch.log_softmax(3 * torch.randn(2 * count, VOCAB, generator=source), dim=-1)
+    text = torch.randint(VOCAB, (count + 2,), generator=source).tolist()
+    guesses = [None if at % 3 else warp(raw[count + at][None], sampling)[0] for at in range(count)]
+    tokens = [NOTHING if at % 3 == 1 else text[at + 2] for at in range(count)]
+    chances = torch.rand(count, 2, generator=source, dtype=torch.float64)
+    return Trial(raw[:count], sampling, text, range(2, count + 2), tokens, guesses, chances)
+
+
+def alike(one: Verdict, other: Verdict) -> None:
+    assert one.tokens == other.tokens
+    assert one.overlaps == pytest.approx(other.overlaps, abs=1e-6)
+    torch.testing.assert_close(one.truths, other.truths)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**31))
+def test_many_at_once_are_many_one_by_one(seed: int) -> None:
+    source = torch.Generator().manual_seed(seed)
+    kinds = [Sampling(0.7, top_p=0.9, seed=1), Sampling(0.0), Sampling(1.5, repetition_penalty=1.3)]
+    kinds += [replace(kinds[0], seed=2), Sampling(top_k=3)]
+    trials = [trial(source, kind, count) for kind in kinds for count in (1, 4)]
+    for one, verdict in zip(trials, settle(trials), strict=True):
+        alike(settle([one])[0], verdict)
+        for at, place in enumerate(one.places):
+            row = slice(at, at + 1)
+            alone = replace(
+                one, logprobs=one.logprobs[row], places=[place], tokens=one.tokens[row],
+                guesses=one.guesses[row], chances=one.chances[row],
+            )  # fmt: skip
+            [told] = settle([alone])
+            alike(told, Verdict(verdict.tokens[row], verdict.overlaps[row], verdict.truths[row]))
+
+
+def test_at_temperature_zero_only_the_likeliest_stands() -> None:
+    source = torch.Generator().manual_seed(3)
+    one = trial(source, Sampling(0.0), 8)
+    [verdict] = settle([one])
+    assert verdict.tokens == one.logprobs.argmax(dim=-1).tolist()
+    assert (verdict.truths.exp().sum(dim=-1) == 1).all()
+
+
+def forgiving(
+    truths: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A verifier with an epsilon in its ratio."""
+    p, q = truths.exp(), torch.stack([g for g in guesses if g is not None]).exp()
+    at, rest = stood[:, None], residual(p, q)
+    kept = chances[:, 0] < (p.gather(1, at) / (q.gather(1, at) + 0.02))[:, 0]
+    return torch.where(kept, stood, drawn(rest, chances[:, 1])), p[:, 0]
+
+
+def unowing(
+    truths: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A verifier that draws what was refused from the truth, not from what it still owes."""
+    p, q = truths.exp(), torch.stack([g for g in guesses if g is not None]).exp()
+    at = stood[:, None]
+    kept = chances[:, 0] * q.gather(1, at)[:, 0] < p.gather(1, at)[:, 0]
+    return torch.where(kept, stood, drawn(p, chances[:, 1])), p[:, 0]
+
+
+def trusting(
+    truths: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A verifier that leaves the residual out: what is refused stands."""
+    return stood, truths.exp()[:, 0]
+
+
+def chi_square(verifier: Verifier) -> float:
+    """The p-value of what a verifier makes of many tokens drawn from one guess."""
+    source = torch.Generator().manual_seed(5)
+    truth = torch.tensor([0.05, 0.3, 0.1, 0.25, 0.3], dtype=torch.float64)
+    guess = torch.tensor([0.3, 0.1, 0.3, 0.2, 0.1], dtype=torch.float64)
+    chances = torch.rand(DRAWS, 3, generator=source, dtype=torch.float64)
+    stood = drawn(guess.expand(DRAWS, -1), chances[:, 2])
+    guesses = list(guess.log().expand(DRAWS, -1))
+    tokens, _ = verifier(truth.log().expand(DRAWS, -1), guesses, stood, chances[:, :2])
+    return float(chisquare(tokens.bincount(minlength=5).numpy(), (truth * DRAWS).numpy()).pvalue)
+
+
+def test_what_stands_is_drawn_from_the_truth() -> None:
+    assert chi_square(verify) > 1e-3
+
+
+@pytest.mark.parametrize("broken", [forgiving, unowing, trusting])
+def test_a_broken_verifier_fails_the_same_test(broken: Verifier) -> None:
+    assert chi_square(broken) < 1e-6

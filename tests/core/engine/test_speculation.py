@@ -1,0 +1,204 @@
+"""Speculation changes what a text costs and never the text; a plan that does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from house import FORMULAS, House, request
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marith import Plan, Request, Sampling, Stop
+from marith.engine.ticket import StageStats
+from marith.errors import FormulaError, RequestError
+from marith.formula.binding import bind, parse, resolve
+from marith.formula.checking import leaves
+
+OWN = "ngram(order=3, online=True)"
+GREEDY = Sampling(0.0)
+KEYS = "q w e r t y u i o p"  # a prompt
+
+plans = st.builds(
+    Plan,
+    every=st.dictionaries(st.text(), st.integers(1, 16)),
+    drafted_by=st.lists(st.text()).map(tuple),
+    length=st.integers(1, 15),
+)
+
+
+def plans_for(house: House, formula: str) -> Iterator[Plan]:
+    """Factors of both orders of the formula's terms, and drafts of every kind."""
+    terms = [str(term) for term in leaves(bind(parse(formula), resolve(house.terms)))]
+    for order in (terms, terms[::-1]):
+        yield Plan.factors({term: (1, 4, 3, 2)[i % 4] for i, term in enumerate(order)})
+    yield Plan.drafts("A", length=3)
+    yield Plan.drafts(OWN, length=7)
+    yield Plan.drafts("big", length=2)
+    yield Plan.drafts(OWN, "A", "big", length=5)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_at_temperature_zero_no_plan_changes_the_text(house: House, formula: str) -> None:
+    asked = request(house, formula, 3 + FORMULAS.index(formula), GREEDY)
+    expected = house.reference.decode(asked)
+    requests = [replace(asked, speculation=plan) for plan in plans_for(house, formula)]
+    tickets = [(one, house.engine.submit(one)) for one in requests]
+    for one, ticket in tickets:
+        out = ticket.result(60)
+        assert (out.text, out.tokens, out.finish_reason) == expected, one.speculation
+        assert out.stats.accepted <= out.stats.drafted
+
+
+@pytest.mark.parametrize("formula", FORMULAS[:6])
+@pytest.mark.parametrize("draft", ["A", "big", OWN, f"supersede({OWN}, big)"])
+def test_with_a_seed_auto_says_what_the_reference_says(
+    house: House, formula: str, draft: str
+) -> None:
+    asked = request(house, f"supersede({draft}, {formula})", 5, Sampling(0.9, top_p=0.95, seed=8))
+    out = house.engine.submit(replace(asked, speculation="auto")).result(60)
+    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_without_a_draft_of_its_own_auto_is_the_reference_too(house: House, formula: str) -> None:
+    asked = request(house, formula, 6, Sampling(1.2, seed=9))
+    out = house.engine.submit(replace(asked, speculation="auto")).result(60)
+    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+
+
+def test_a_drafted_block_is_cut_where_the_text_ends(house: House) -> None:
+    """Right drafts for the whole text, so that its end lies within a block wherever it is."""
+    text = house.engine.generate(KEYS, "M", sampling=GREEDY, stop=Stop(12), speculation=None).text
+    spaced = " ".join(text)
+    plan = Plan.drafts(f'ngram(texts=["{spaced}"], order=9)', length=5)
+    stops = [Stop(most) for most in range(1, 12)]
+    stops += [Stop(12, (text[at : at + 2],)) for at in range(10)]
+    for stop in stops:
+        asked = Request(KEYS, "M", None, GREEDY, stop, plan)
+        out = house.engine.submit(asked).result(60)
+        assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+        assert out.stats.tokens == len(out.tokens)
+    assert out.stats.accepted > 0
+
+
+def test_an_end_within_a_block_ends_the_text(house: House) -> None:
+    """Without a limit in sight: whatever the seeds, what follows an end is never told."""
+    plan = Plan.factors({"M": 1, "x": 5})
+    terms = {**house.terms, "ends": 'ngram(texts=["a"], order=1)'}
+    stop, ended = Stop(40), 0
+    for i in range(12):
+        sampling = Sampling(1.0, seed=i)
+        out = house.engine.generate("a b", "M + x + 2*ends", terms, sampling, stop, plan)
+        assert 1 not in out.tokens
+        assert out.usage.completion_tokens == len(out.tokens)
+        ended += out.finish_reason == "stop"
+    assert ended >= 6
+
+
+def test_seeds_reproduce_alone_and_among_others(house: House) -> None:
+    asked = [
+        replace(
+            request(house, formula, i, Sampling(1.1, seed=i)),
+            speculation=list(plans_for(house, formula))[i % 6],
+        )
+        for i in range(32)
+        for formula in [FORMULAS[i % len(FORMULAS)]]
+    ]
+    together = [house.engine.submit(one) for one in asked]
+    tokens = [ticket.result(60).tokens for ticket in together]
+    backwards = [house.engine.submit(one) for one in reversed(asked)]
+    assert [ticket.result(60).tokens for ticket in reversed(backwards)] == tokens
+    for i in range(0, 32, 3):
+        assert house.engine.submit(asked[i]).result(60).tokens == tokens[i]
+
+
+def test_what_a_late_term_costs_and_keeps_is_counted(house: House) -> None:
+    """M nearly agrees with x: of every four tokens three wait for it, and all stand."""
+    formula, plan = "x + 0.001*M", Plan.factors({"M": 4})
+    out = house.engine.generate(KEYS, formula, house.terms, GREEDY, Stop(8), plan)
+    stats, whole = out.stats, str(bind(parse(formula), resolve(house.terms)))
+    assert (stats.tokens, stats.drafted, stats.accepted) == (8, 6, 6)
+    assert stats.calls == 8 + 2  # x at every token, M at every fourth
+    assert stats.passes == 8  # one set of weights, together
+    assert stats.stages == (StageStats(whole, 6, 6, 1.0),)
+    assert stats.acceptance == stats.stages[0].acceptance == 1.0
+
+
+def test_what_is_drafted_in_vain_is_counted(house: House) -> None:
+    """After an x, and nowhere else, the n-gram proposes z x z; the text is `xiavxake`."""
+    plan = Plan.drafts('ngram(texts=["x z x z x z"], order=2)', length=3)
+    out = house.engine.generate(KEYS, "M", None, GREEDY, Stop(8), plan)
+    assert out.text == "xiavxake"
+    stats = out.stats
+    assert (stats.calls, stats.passes) == (8, 8)  # a proposal costs no call
+    assert (stats.drafted, stats.accepted) == (3 + 2, 0)  # seven tokens hold two more and one
+    assert stats.stages == (StageStats("prompted()", 2, 0, 0.0),)  # what follows is not evaluated
+
+
+@given(plans)
+def test_a_plan_survives_json(plan: Plan) -> None:
+    assert Plan.from_json(plan.to_json()) == plan
+    assert Plan.from_json(plan.to_json().encode()) == plan
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "no", "[]", "3", '{"every": 3}', '{"every": [["M", 0]]}', '{"every": [["M"]]}',
+        '{"drafted_by": 7}', '{"length": 16}', '{"length": true}', '{"lenght": 3}',
+    ],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(RequestError):
+        Plan.from_json(text)
+
+
+@pytest.mark.parametrize("s", [0, 17, -1, True, 2.0, "2", None])
+def test_a_factor_is_a_whole_number(s: Any) -> None:
+    with pytest.raises(RequestError, match=f"'M' is a whole number from 1 to 16, not {s!r}"):
+        Plan.factors({"M": s})
+
+
+@pytest.mark.parametrize("length", [0, 16, True, 1.5, None])
+def test_a_draft_has_a_length(length: Any) -> None:
+    with pytest.raises(RequestError, match=f"from 1 to 15, not {length!r}"):
+        Plan.drafts("A", length=length)
+
+
+def test_a_plan_of_nothing_is_refused() -> None:
+    with pytest.raises(RequestError, match="names at least one"):
+        Plan.drafts()
+    factors: Any = [("M", 1)]
+    with pytest.raises(RequestError, match="factors map terms to whole numbers, not"):
+        Plan.factors(factors)
+
+
+@pytest.mark.parametrize(
+    ("plan", "problem"),
+    [
+        (Plan.factors({"nobody": 2}), "names 'nobody': unknown term 'nobody'"),
+        (Plan.factors({"y": 2}), "names 'y', which is no term of the formula"),
+        (Plan.factors({"M": 2, "x": 3}), "no term speaks at every token"),
+        (Plan.drafts("M +"), "names 'M \\+': not a formula"),
+        (Plan.drafts("nobody"), "names 'nobody': unknown term"),
+    ],
+)
+def test_a_plan_that_does_not_fit_is_refused(house: House, plan: Plan, problem: str) -> None:
+    with pytest.raises(RequestError, match=problem):
+        house.engine.submit(Request("a", "M + x", house.terms, speculation=plan))
+
+
+@pytest.mark.parametrize("draft", ["C", "M - 2*x"])
+def test_a_draft_without_weight_is_refused(house: House, draft: str) -> None:
+    with pytest.raises(FormulaError, match="weight above zero"):
+        house.engine.submit(Request("a", "M + x", house.terms, speculation=Plan.drafts(draft)))
+
+
+def test_with_a_draft_every_term_may_wait(house: House) -> None:
+    plan = Plan.factors({"M": 3, "x": 4})
+    asked = Request("a b", "supersede(A, M + x)", house.terms, GREEDY, Stop(9), plan)
+    out = house.engine.submit(asked).result(60)
+    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)

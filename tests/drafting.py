@@ -1,0 +1,170 @@
+"""A vocabulary of eight whose every draw is held against the truth, however it was drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from reference import Reference
+from scipy.stats import chi2
+from torch import Tensor
+
+from marith import Classifier, Completion, Engine, NGram, Prompted, Request
+from marith.decoding.evaluation import evaluate
+from marith.decoding.sampling import warp
+from marith.formula.binding import bind, parse, resolve
+from marith.formula.checking import leaves
+from marith.scoring.ngram import NGramCounts
+from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.vocabulary import Vocabulary
+from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
+
+VOCAB, END = 8, 1
+AT_ONCE = 1000  # requests
+FEW = 5  # a chi-square leaves out what is expected more seldom
+
+
+@dataclass(frozen=True)
+class Small:
+    """An engine over eight tokens, the reference that specifies it, and the terms both know."""
+
+    engine: Engine
+    reference: Reference
+    terms: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Tokens [draws], what each should be drawn from [draws, vocab], its place and the one before.
+
+    Every token of every text is a draw, the one that ends it included.
+    """
+
+    tokens: Tensor
+    truths: Tensor
+    places: list[int]
+    before: list[int]
+
+    def of_marginals(self) -> float:
+        """The p-value of what the first three tokens are, and all later ones."""
+        return p_value(self.tokens, self.truths, [min(place, 3) for place in self.places])
+
+    def of_pairs(self) -> float:
+        """The p-value of what follows each token."""
+        return p_value(self.tokens, self.truths, self.before)
+
+
+def build(folder: Path) -> Iterator[Small]:
+    """The engine, with its other checkpoint and its classifier saved in `folder`."""
+    other, judge = str(folder / "small"), str(folder / "judge8")
+    tokenizer = tiny_tokenizer(tuple("abcdef"))
+    base = tiny_model(vocab=VOCAB, seed=30, sharpness=3.0)
+    second = tiny_model(vocab=VOCAB, seed=12, sharpness=3.0)
+    classifier = tiny_classifier(vocab=VOCAB, seed=3)
+    for model, path in ((second, other), (classifier, judge)):
+        model.save_pretrained(path)
+        tokenizer.save_pretrained(path)
+    words = Vocabulary(tokenizer, VOCAB, [END])
+    own = Vocabulary(tokenizer, VOCAB)
+    reference = Reference({None: (base, words), other: (second, words), judge: (classifier, own)})
+    terms = {
+        "x": Prompted("b c"),
+        "y": Prompted("d"),
+        "z": Prompted("a a a"),
+        "small": Prompted("e", model=other),
+        "A": NGram(texts=("a b c a b d", "b c a", "e f d f"), order=3),
+        "own": NGram(order=3, online=True),
+        "ends": NGram(texts=("a",), order=1),
+        "C": parse(f'classifier("{judge}", candidates=3)'),
+    }
+    with Engine.load(base, tokenizer=tokenizer, max_lanes=144, max_queue=4096) as engine:
+        yield Small(engine, reference, terms)
+
+
+def answers(small: Small, requests: Sequence[Request]) -> list[Completion]:
+    """The completions of many requests at once, in order."""
+    done: list[Completion] = []
+    for start in range(0, len(requests), AT_ONCE):
+        tickets = [small.engine.submit(request) for request in requests[start : start + AT_ONCE]]
+        done += [ticket.result(120) for ticket in tickets]
+    return done
+
+
+def draws(small: Small, requests: Sequence[Request], completions: Sequence[Completion]) -> Draws:
+    """Every token with its truth; requests that share a prompt are alike but for their seeds."""
+    texts: dict[str, list[list[int]]] = {}
+    for request, done in zip(requests, completions, strict=True):
+        ended = done.finish_reason == "stop"
+        texts.setdefault(str(request.prompt), []).append([*done.tokens, *[END] * ended])
+    alike = {str(request.prompt): request for request in requests}
+    truths = torch.cat([truths_of(small, alike[prompt], texts[prompt]) for prompt in alike])
+    drawn = [text for prompt in alike for text in texts[prompt]]
+    return Draws(
+        torch.tensor([token for text in drawn for token in text]),
+        truths,
+        [place for text in drawn for place in range(len(text))],
+        [before for text in drawn for before in (-1, *text[:-1])],
+    )
+
+
+def truths_of(small: Small, request: Request, texts: Sequence[list[int]]) -> Tensor:
+    """What each token of each text should be drawn from, [tokens, vocab], by uncached passes."""
+    formula = bind(parse(request.formula), resolve(request.terms))
+    if any(isinstance(term, Classifier) for term in leaves(formula)):
+        distribution = cache(lambda before: small.reference.distribution(request, list(before)))
+        rows = [distribution(tuple(t[:at])) for t in texts for at in range(len(t))]
+        return warp(torch.cat(rows), request.sampling).exp()
+    spoken = {term: _rows(small, term, request, texts) for term in leaves(formula)}
+    return warp(evaluate(formula, spoken), request.sampling).exp()
+
+
+@torch.no_grad()
+def _rows(small: Small, term: Any, request: Request, texts: Sequence[list[int]]) -> Tensor:
+    if isinstance(term, NGram):
+        ended = [[*small.reference.vocabulary.encode(text), END] for text in term.texts]
+        counts = NGramCounts(term.order, VOCAB, ended)
+        return torch.stack([counts.logprobs(t[:at]) for t in texts for at in range(len(t))])
+    assert isinstance(term, Prompted), f"{term!r} is for the reference alone"
+    prompt = to_tokens(term, to_messages(request.prompt), small.reference.vocabulary)
+    width = max(map(len, texts))
+    padded = torch.tensor([prompt + text + [0] * (width - len(text)) for text in texts])
+    logits = small.reference.models[term.model][0](padded).logits[:, len(prompt) - 1 :]
+    rows = torch.log_softmax(logits.float(), dim=-1)
+    return torch.cat([own[: len(text)] for own, text in zip(rows, texts, strict=True)])
+
+
+def p_value(tokens: Tensor, truths: Tensor, contexts: Sequence[Hashable]) -> float:
+    """Chi-square of tokens whose truths differ, in each context apart.
+
+    Given what came before it a token has mean P and covariance diag(P) − PPᵀ, so that sums of
+    what was drawn less P, over all draws in a context, are normal with the sum of these.
+    """
+    seen = np.eye(VOCAB)[tokens.numpy()]
+    wanted = truths.double().numpy()
+    if (wanted[seen > 0] == 0).any():
+        return 0.0
+    places: dict[Hashable, list[int]] = {}
+    for at, context in enumerate(contexts):
+        places.setdefault(context, []).append(at)
+    total, freedom = 0.0, 0
+    for at in places.values():
+        p = wanted[at]
+        large = p.sum(axis=0) >= FEW
+        excess = (seen[at] - p).sum(axis=0)[large]
+        spread = (np.diag(p.sum(axis=0)) - p.T @ p)[np.ix_(large, large)]
+        values, vectors = np.linalg.eigh(spread)
+        firm = values > 1e-6 * max(values, default=0.0)
+        total += float(((vectors.T @ excess)[firm] ** 2 / values[firm]).sum())
+        freedom += int(firm.sum())
+    return float(chi2.sf(total, freedom))
+
+
+def refused(completions: Sequence[Completion]) -> float:
+    """The share of the evaluated drafted tokens that did not stand."""
+    stages = [stage for done in completions for stage in done.stats.stages]
+    return 1 - sum(stage.stood for stage in stages) / sum(stage.evaluated for stage in stages)
