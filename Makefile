@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format bench pocket clean
+.PHONY: demo test check format bench speed pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -25,6 +25,10 @@ format: .venv/installed
 # Some minutes, on a machine with nothing else to do: the table and the plot of docs/performance.md.
 bench: .venv/installed
 	$(BIN)/marith bench --plot docs/images/performance.png
+
+# A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
+speed: .venv/installed
+	$(BIN)/marith eval speed --plot docs/images/speculation.png
 
 # About 100 minutes on two cores; the weights in the package were made by this.
 pocket: .venv/installed

@@ -1,4 +1,4 @@
-"""The command line: `marith generate`, `show`, `demo` and `bench`."""
+"""The command line: `marith generate`, `calibrate`, `show`, `demo`, `bench` and `eval`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from marith.engine.plan import Plan
+from marith.engine.stages import Stages
 from marith.errors import MarithError, RequestError
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
@@ -23,6 +25,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+evals = typer.Typer(help="Measure: how much does it help?", no_args_is_help=True)
+app.add_typer(evals, name="eval")
 BAD_INPUT = 2
 _SHAPE = (
     "HIDDEN,LAYERS,HEADS,INTERMEDIATE,VOCABULARY of the random Llama (768,12,12,2048,16000), or "
@@ -34,12 +38,20 @@ Terms = Annotated[
     list[str] | None,
     typer.Option("--term", help="NAME=PROMPT: a system prompt or formula text. Repeatable."),
 ]
+Speculation = Annotated[
+    str, typer.Option(help="auto, none or a plan that `marith calibrate` wrote.")
+]
+Model = Annotated[str, typer.Option(help="pocket, a directory or a hub id.")]
+AsJson = Annotated[
+    Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
+]
+Plot = Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")]
 
 
 @app.command()
 def generate(
     prompt: Annotated[str, typer.Argument(help="What to answer.")],
-    model: Annotated[str, typer.Option(help="pocket, a directory or a hub id.")] = "pocket",
+    model: Model = "pocket",
     formula: Formula = "M",
     term: Terms = None,
     max_tokens: Annotated[int, typer.Option(help="At most so many tokens.")] = 256,
@@ -50,12 +62,14 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Give up after so many seconds.")] = None,
     system: Annotated[str | None, typer.Option(help="The application's system message.")] = None,
+    speculation: Speculation = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")] = False,
 ) -> None:
     """Answer PROMPT with a formula, as the text comes."""
     with _clear_errors():
         terms = dict(_split(text) for text in term or ())
-        check(parse(formula), resolve(terms))  # before anything is loaded
+        plan = _speculation(speculation)
+        _check(formula, terms, plan)
         from marith import Engine, Request, Sampling, Stop  # torch, which `show` does without
 
         messages = [{"role": "system", "content": system}] if system else []
@@ -65,17 +79,46 @@ def generate(
             terms=terms,
             sampling=Sampling(temperature, top_k, top_p, seed=seed),
             stop=Stop(max_tokens, tuple(stop or ())),
+            speculation=plan,
             timeout=timeout,
         )
         with Engine.load(model) as engine:
-            ticket = engine.submit(request)
-            if as_json:
-                _print_json(ticket.result())
-                return
-            for chunk in ticket:
-                typer.echo(chunk.text, nl=False)
-                sys.stdout.flush()
-            typer.echo()
+            _print(engine.submit(request), as_json)
+
+
+@app.command()
+def calibrate(
+    formula: Annotated[str, typer.Argument(help="The formula that is to be made fast.")],
+    prompt: Annotated[list[str] | None, typer.Option(help="What may be asked. Repeatable.")] = None,
+    prompts: Annotated[Path | None, typer.Option(help="A file with a prompt a line.")] = None,
+    model: Model = "pocket",
+    term: Terms = None,
+    costs: Annotated[
+        str, typer.Option(help="time: as calls take here; calls: each counts one, as the paper's.")
+    ] = "time",
+    output: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
+) -> None:
+    """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
+    with _clear_errors():
+        terms = dict(_split(text) for text in term or ())
+        asked = [*(prompt or ()), *_lines(prompts)]
+        if not asked:
+            raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
+        if costs not in ("time", "calls"):
+            raise RequestError(f"--costs is time or calls, not {costs!r}")
+        if output is not None and (output.is_dir() or not output.parent.is_dir()):
+            raise RequestError(f"{str(output)!r} is no file in a directory that exists")
+        _check(formula, terms)
+        from marith import Engine  # torch, which `show` does without
+        from marith.evals.speed.planning import measured, table
+
+        with Engine.load(model) as engine:
+            plan = measured(engine, formula, asked, terms, "calls" if costs == "calls" else "time")
+        table(plan, parse(formula), terms)
+        if output is None:
+            typer.echo(plan.to_json())
+        else:
+            output.write_text(plan.to_json() + "\n", encoding="utf-8")
 
 
 @app.command()
@@ -90,7 +133,7 @@ def show(
 
 @app.command()
 def demo(
-    model: Annotated[str, typer.Option(help="pocket, a directory or a hub id.")] = "pocket",
+    model: Model = "pocket",
     question: Annotated[
         str, typer.Option(help="What all formulas answer.")
     ] = "Tell me something interesting about pandas.",
@@ -115,10 +158,8 @@ def bench(
         list[str] | None,
         typer.Option(help="Of terms,concurrency,first-token,floor. Repeatable."),
     ] = None,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    as_json: AsJson = None,
+    plot: Plot = None,
 ) -> None:
     """Time formulas against transformers' own decoding, on the same weights and in turn."""
     with _clear_errors():
@@ -131,6 +172,59 @@ def bench(
         showing.show(running.run(asked), as_json, plot)
 
 
+@evals.command()
+def speed(
+    model: Model = "pocket",
+    only: Annotated[
+        list[str] | None, typer.Option(help="Of table,lambda,auto,large. Repeatable.")
+    ] = None,
+    prompts: Annotated[
+        int | None, typer.Option(help="Texts a round; else each section its own.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(help="At most so many tokens a text.")] = 64,
+    rounds: Annotated[
+        int | None, typer.Option(help="Medians are over so many; else each section its own.")
+    ] = None,
+    as_json: AsJson = None,
+    plot: Plot = None,
+) -> None:
+    """Measure what speculation saves: the paper's table and figure, and what "auto" makes of it."""
+    with _clear_errors():
+        from marith.evals.speed import running, settings, showing  # torch
+
+        sections = settings.split_sections(only or ())
+        asked = settings.Settings(model, sections, prompts, tokens, rounds)
+        showing.check_outputs(as_json, plot, sections)
+        showing.show(running.run(asked), as_json, plot)
+
+
+@evals.callback()
+def _evals() -> None:
+    """Measure: how much does it help?"""
+
+
+def _check(formula: str, terms: dict[str, str], plan: Plan | Literal["auto"] | None = None) -> None:
+    """Refuse, before anything is loaded, what means nothing and a plan of another formula."""
+    asked, known = parse(formula), resolve(terms)
+    check(asked, known)
+    Stages.of(asked, known, plan)
+
+
+def _speculation(text: str) -> Plan | Literal["auto"] | None:
+    if text in ("auto", "none"):
+        return "auto" if text == "auto" else None
+    return Plan.from_json("\n".join(_lines(Path(text))))
+
+
+def _lines(path: Path | None) -> list[str]:
+    """The lines of a file that are not empty."""
+    try:
+        text = "" if path is None else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def _split(text: str) -> tuple[str, str]:
     name, equals, prompt = text.partition("=")
     if not equals or not name.strip():
@@ -140,12 +234,24 @@ def _split(text: str) -> tuple[str, str]:
     return name.strip(), prompt
 
 
+def _print(ticket: Any, as_json: bool) -> None:
+    """The text as it comes, or all there is at the end."""
+    if as_json:
+        _print_json(ticket.result())
+        return
+    for chunk in ticket:
+        typer.echo(chunk.text, nl=False)
+        sys.stdout.flush()
+    typer.echo()
+
+
 def _print_json(completion: Any) -> None:
     stats, usage = completion.stats, completion.usage
     data = asdict(completion)
     data["usage"]["total_tokens"] = usage.total_tokens
     data["stats"]["passes_per_token"] = stats.passes_per_token
     data["stats"]["calls_per_token"] = stats.calls_per_token
+    data["stats"]["acceptance"] = stats.acceptance
     typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
 
 

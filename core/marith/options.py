@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from marith.engine.plan import Plan
+from marith.engine.stages import Stages
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
@@ -23,8 +26,9 @@ class Options(BaseModel):
     """The options of a model; an adapter inherits them, and each may be given again for a call.
 
     `formula` says what to sample from; `terms` maps its names to system prompts or formula text.
-    Both are checked here, before any model loads. `timeout` is in seconds, from when a loaded
-    model is asked. An unknown option raises.
+    `speculation` is "auto", None or a `Plan`, which may be given as its JSON or as a mapping. All
+    are checked here, before any model loads. `timeout` is in seconds, from when a loaded model is
+    asked. An unknown option raises.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -47,7 +51,7 @@ class Options(BaseModel):
     cache_bytes: int = Field(default=2**30, ge=0)
     context_length: int | None = Field(default=None, ge=2)
     revision: str | None = None
-    speculation: Literal["auto"] | None = "auto"
+    speculation: Plan | Literal["auto"] | None = "auto"
     timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @field_validator("formula", mode="before")
@@ -62,9 +66,18 @@ class Options(BaseModel):
             return terms
         return {name: _as_text(term) for name, term in terms.items()}
 
+    @field_validator("speculation", mode="before")
+    @classmethod
+    def _plan_from_json(cls, speculation: Any) -> Any:
+        if isinstance(speculation, str) and speculation.lstrip().startswith("{"):
+            return Plan.from_json(speculation)
+        return speculation
+
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
-        check(parse(self.formula), resolve(self.terms))
+        formula, known = parse(self.formula), resolve(self.terms)
+        check(formula, known)
+        Stages.of(formula, known, self.speculation)
         return self
 
     @classmethod
@@ -73,8 +86,11 @@ class Options(BaseModel):
         return tuple(Options.model_fields)
 
     def chosen(self) -> dict[str, Any]:
-        """Every option with its value: all that a text hangs on."""
-        return {name: getattr(self, name) for name in self.option_names()}
+        """Every option with its value, a plan as plain data: all that a text hangs on."""
+        values = {name: getattr(self, name) for name in self.option_names()}
+        if isinstance(self.speculation, Plan):
+            values["speculation"] = asdict(self.speculation)
+        return values
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
         """These options with those of one call over them; strings that stop are joined.

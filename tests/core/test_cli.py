@@ -1,14 +1,16 @@
-"""The command line: streams, JSON, trees, and one clear sentence with exit code 2."""
+"""The command line: streams, JSON, plans, trees, and one clear sentence with exit code 2."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from marith import Plan
 from marith.cli import app
 
 PANDAS = "Tell me something interesting about pandas."
@@ -66,6 +68,13 @@ def test_json_tells_all_there_is() -> None:
         (("generate", "hi", "--temperature", "-1"), "temperature"),
         (("generate", "hi", "--max-tokens", "0"), "max_tokens"),
         (("generate", "hi " * 3000), "context"),
+        (("generate", "hi", "--speculation", "/no/where"), "cannot read '/no/where'"),
+        (("generate", "hi", "--speculation", __file__), "this is no plan"),
+        (("calibrate", "M"), "--prompt TEXT or --prompts FILE"),
+        (("calibrate", "M", "--prompts", "/no/where"), "cannot read '/no/where'"),
+        (("calibrate", "M", "--prompt", "hi", "--costs", "money"), "time or calls, not 'money'"),
+        (("calibrate", "M", "--prompt", "hi", "--output", "/no/where/p"), "'/no/where/p'"),
+        (("calibrate", "M - 2*M", "--prompt", "hi"), "more than zero"),
         (("show", "__import__('os')"), "no meaning"),
         (("show", "a - 2*b"), "more than zero"),
     ],
@@ -76,6 +85,48 @@ def test_bad_input_is_one_sentence_and_exit_code_2(arguments: tuple[str, ...], w
     assert out == ""
     assert words in err
     assert "Traceback" not in err
+
+
+def test_a_calibrated_plan_is_written_shown_and_used(tmp_path: Path) -> None:
+    corpus, path, asked = (tmp_path / name for name in ("corpus.txt", "plan.json", "asked.txt"))
+    corpus.write_text("Pandas eat bamboo.\n" * 9, encoding="utf-8")
+    asked.write_text(f"{PANDAS}\n\nHello!\n", encoding="utf-8")
+    draft = f"A=ngram({str(corpus)!r}, order=3)"
+    formula = ("supersede(A, M) + 0.5*formal", "--term", FORMAL, "--term", draft)
+    measured = ("calibrate", *formula, "--prompts", str(asked), "--costs", "calls")
+    code, out, err = run(*measured)
+    plan = Plan.from_json(out)
+    assert code == 0
+    assert plan.to_json() == out.strip()
+    assert all(name in err for name in ("calibrating on 2 prompts", "A ", "M ", "formal "))
+    assert run(*measured, "--output", str(path))[:2] == (0, "")
+    assert path.read_text(encoding="utf-8") == out
+    generated = ("generate", PANDAS, "--formula", *formula, "--seed", "1", "--max-tokens", "12")
+    code, out, _ = run(*generated, "--speculation", str(path), "--json")
+    assert code == 0
+    assert len(json.loads(out)["tokens"]) == 12
+
+
+def test_a_plan_of_another_formula_is_refused_before_anything_loads(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(Plan.factors({"formal": 4}).to_json(), encoding="utf-8")
+    code, out, err = run("generate", "hi", "--model", "/no/where", "--speculation", str(path))
+    assert (code, out) == (2, "")
+    assert "unknown term 'formal'" in err
+
+
+def test_a_plan_drafts_and_none_drafts_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(Plan.factors({"formal": 3}).to_json(), encoding="utf-8")
+    asked = ("generate", PANDAS, "--formula", "M + 0.5*formal", "--term", FORMAL, "--json")
+    greedy = (*asked, "--temperature", "0", "--max-tokens", "16")
+    ways = ("none", "auto", str(path))
+    none, auto, planned = (json.loads(run(*greedy, "--speculation", way)[1]) for way in ways)
+    assert none["tokens"] == auto["tokens"] == planned["tokens"]
+    assert none["stats"]["drafted"] == 0 < planned["stats"]["drafted"]
+    assert none["stats"]["acceptance"] is None
+    stats = planned["stats"]
+    assert stats["acceptance"] == stats["accepted"] / stats["drafted"]
 
 
 def test_show_draws_the_tree_without_torch() -> None:

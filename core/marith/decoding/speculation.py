@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -57,7 +57,7 @@ class Verdict:
 def settle(trials: Sequence[Trial]) -> list[Verdict]:
     """All positions of all trials at once: as many tensor operations for many as for one.
 
-    The device is waited for once, not once a token.
+    The device is waited for so many times a step, not once a token.
     """
     truths = _warped(trials)
     guesses = [guess for trial in trials for guess in trial.guesses]
@@ -125,7 +125,7 @@ def _warped(trials: Sequence[Trial]) -> list[Tensor]:
     truths: dict[int, Tensor] = {}
     for i, trial in enumerate(trials):
         if trial.sampling.repetition_penalty == 1.0:
-            alike[replace(trial.sampling, seed=None)].append(i)
+            alike[trial.sampling].append(i)
         else:
             truths[i] = _warped_by_row(trial)
     for sampling, members in alike.items():

@@ -90,7 +90,8 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
         if after is None or after == before:
             continue
         acceptance = samples.acceptance(_drawn_by(stages, before), after)
-        s = best_factor(acceptance, price.once, first_cost + price.each, MOST)
+        drafted = first <= set(stages.drafts)
+        s = best_factor(acceptance, price.once, first_cost + price.each, MOST, drafted)
         every |= dict.fromkeys(price.terms & set(stages.terms), s)
     return every
 

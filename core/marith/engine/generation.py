@@ -6,6 +6,7 @@ import math
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -42,7 +43,8 @@ class Generation:
         self.chances = Chances(request)
         self.key = hash(reader.stages.formula)
         self._ticket = weakref.ref(ticket)
-        self._sampling = request.sampling
+        self._sampling = replace(request.sampling, seed=None)  # what is sampled alike is equal
+        self._numbers: Tensor | None = None
         self._most = most
         self._ends = vocabulary.eos_ids
         self._stream = TextStream(vocabulary)
@@ -51,7 +53,7 @@ class Generation:
         self._text: list[str] = []
         self._untold: list[int] = []
         self._passes = self._calls = self._judged = 0
-        self._first: Cost | None = None
+        self._cached: dict[Term, int] = {}
         self.started = time.monotonic()
         self.timeout = math.inf if request.timeout is None else request.timeout
 
@@ -88,7 +90,7 @@ class Generation:
         self._passes += cost.passes
         self._calls += cost.calls
         self._judged += cost.judged
-        self._first = self._first or cost
+        self._cached = {**cost.cached, **self._cached}  # of each term the first answer counts
         self.tail.hear(answers)
 
     def blocks(self) -> list[Block]:
@@ -97,6 +99,8 @@ class Generation:
     def compose(self, logprobs: Tensor) -> Trial:
         places, stands = self.tail.places, self.tail.stands()
         guesses = [None if one is None else one.guess for one in stands]
+        if self._numbers is None:  # kept until they are used: a trial may have to be repeated
+            self._numbers = self.chances.at(places, guesses)
         return Trial(
             logprobs,
             self._sampling,
@@ -104,10 +108,11 @@ class Generation:
             places,
             [NOTHING if one is None else one.token for one in stands],
             guesses,
-            self.chances.at(places, guesses),
+            self._numbers,
         )
 
     def settle(self, verdict: Verdict) -> None:
+        self._numbers = None
         for token in self.tail.settle(verdict):
             if not self.done:
                 self._take(token)
@@ -153,9 +158,8 @@ class Generation:
 
     def _completion(self, reason: FinishReason) -> Completion:
         prompt, made = self.reader.prompt_tokens, len(self._tokens)
-        first = self._first
-        assert first is not None, "a text ends when its job has heard something"
-        usage = Usage(prompt, made, min(first.cached, prompt))
+        own = [count for term, count in self._cached.items() if term in self.reader.stages.terms]
+        usage = Usage(prompt, made, min([*own, prompt]) if own else 0)
         stages = tuple(
             StageStats(str(part), one.evaluated, one.stood, one.overlap / one.evaluated)
             for part, one in self.tail.checks.items()
@@ -168,7 +172,7 @@ class Generation:
             drafted=self.tail.drafted,
             accepted=self.tail.accepted,
             judgements=self._judged,
-            cached=first.cached_by_all,
+            cached=sum(self._cached.values()),
             stages=stages,
         )
         return Completion("".join(self._text), self._tokens, reason, usage, stats)

@@ -18,14 +18,13 @@ from marith.formula.terms import Term
 class Cost:
     """What one answer cost one job: passes it took part in, terms asked, candidates judged.
 
-    `cached` counts the prompt tokens that were at hand in every lane, `cached_by_all` the sum.
+    `cached` counts for each language model's term the prompt tokens that were at hand.
     """
 
     passes: int
     calls: int
     judged: int
-    cached: int
-    cached_by_all: int
+    cached: Mapping[Term, int]
 
 
 class Job(Protocol):

@@ -43,6 +43,15 @@ class Guessed:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The next pass: its tokens without drafts, what passes cost, how many texts models draft."""
+
+    rows: int
+    cost: Callable[[int], float]
+    alike: int
+
+
 class Pilot:
     """Chooses the plan of least expected time per token for every round of every text.
 
@@ -58,25 +67,29 @@ class Pilot:
         self._stood = Acceptance()
         self._explorer = Explorer()
 
-    def steer(self, jobs: Sequence[Job]) -> None:
-        """Say how much each text drafts before the next verification, and propose what is free."""
+    def steer(self, jobs: Sequence[Job], rows: int) -> None:
+        """Say how much each text drafts before the next verification, and propose what is free.
+
+        `rows` are the tokens that the next pass computes without drafts.
+        """
         begun = [job for job in jobs if isinstance(job, Generation) and job.may_draft]
-        rows = sum(len(job.reader.stages.terms) for job in jobs)
         cost = self._cost(scorers_of(jobs), rows)
         if not begun or cost is None:
             for job in begun:
                 job.tail.lag(0)
             return
-        guessed = {id(job): self._guessed(job) for job in begun}
-        drafted = {id(job): self._model_drafts(job, begun, rows, cost) for job in begun}
-        free = [job for job in begun if not self._is_better(job, drafted, guessed, rows, cost)]
-        offers = [Offer(len(job.reader.stages.terms), guessed[id(job)].chances) for job in free]
-        chosen = lengths(offers, rows, len(jobs), cost)
-        for job, length in zip(free, chosen, strict=True):
-            self._propose(job, guessed[id(job)], length)
+        turn = Round(rows, cost, alike=sum(bool(job.tail.models) for job in begun))
+        free: list[tuple[Generation, Guessed]] = []
         for job in begun:
-            if job not in free:
-                job.tail.lag(drafted[id(job)])
+            guessed, length = self._guessed(job), self._model_drafts(job, turn)
+            if self._is_better(job, length, guessed, turn):
+                job.tail.lag(length)
+            else:
+                free.append((job, guessed))
+        offers = [Offer(len(job.reader.stages.terms), own.chances) for job, own in free]
+        chosen = lengths(offers, rows, len(jobs), cost)
+        for (job, guessed), length in zip(free, chosen, strict=True):
+            self._propose(job, guessed, length)
 
     @contextmanager
     def timing(self, scorers: Sequence[Scorer], judged: int) -> Iterator[None]:
@@ -112,59 +125,39 @@ class Pilot:
         job.tail.propose(guessed.tokens[:length], guessed.sources[:length])
         job.tail.lag(len(job.tail.tokens) - job.tail.final)
 
-    def _model_drafts(
-        self,
-        job: Generation,
-        begun: Sequence[Generation],
-        rows: int,
-        cost: Callable[[int], float],
-    ) -> int:
+    def _model_drafts(self, job: Generation, turn: Round) -> int:
         """How many tokens its drafting models should draft, if all alike do so; 0 for none."""
-        speakers = job.tail.models
         room = min(MOST - 1, job.tail.room)
-        if not speakers or room < 1:
+        if not job.tail.models or room < 1:
             return 0
-        alike = sum(bool(other.tail.models) for other in begun)
-        drafters = frozenset(id(job.reader.scorers[term]) for term in speakers)
-        draft_cost = self._cost(drafters, len(speakers))
-        key = job.key, MODEL
+        draft_cost = self._draft_cost(job, turn.alike)
         if draft_cost is None:
-            return 1
-        each = alike * len(job.reader.stages.terms)
-        length = model_length(
-            self._stood.of(key),
-            room,
-            draft_cost(alike * len(speakers)),
-            lambda drafted: cost(rows + drafted * each),
-        )
-        return self._explorer.length(key, length)
+            return 1  # once, to learn what it costs
+        each = turn.alike * len(job.reader.stages.terms)
+        chance = self._stood.of((job.key, MODEL))
+        length = model_length(chance, room, draft_cost, lambda n: turn.cost(turn.rows + n * each))
+        return self._explorer.length((job.key, MODEL), length)
 
-    def _is_better(
-        self,
-        job: Generation,
-        drafted: Mapping[int, int],
-        guessed: Mapping[int, Guessed],
-        rows: int,
-        cost: Callable[[int], float],
-    ) -> bool:
+    def _is_better(self, job: Generation, length: int, free: Guessed, turn: Round) -> bool:
         """Whether a model's draft makes more tokens a second than what was guessed."""
-        length, free = drafted[id(job)], guessed[id(job)]
         if not length:
             return False
-        each = len(job.reader.stages.terms)
-        speakers = job.tail.models
-        drafters = frozenset(id(job.reader.scorers[term]) for term in speakers)
-        draft_cost = self._cost(drafters, len(speakers))
-        chance = self._stood.of((job.key, MODEL))
-        model = Guessed(chances=[chance] * length)
-        spent = length * draft_cost(len(speakers)) if draft_cost else 0.0
-        rate = (1 + model.gain) / (spent + cost(rows + length * each))
-        return rate >= (1 + free.gain) / cost(rows + len(free.chances) * each)
+        each = turn.alike * len(job.reader.stages.terms)
+        model = Guessed(chances=[self._stood.of((job.key, MODEL))] * length)
+        spent = length * (self._draft_cost(job, turn.alike) or 0.0)
+        rate = (1 + model.gain) / (spent + turn.cost(turn.rows + length * each))
+        return rate >= (1 + free.gain) / turn.cost(turn.rows + len(free.chances) * each)
 
     def _of(self, scorers: frozenset[int]) -> PassTimes:
         if scorers not in self._times:
             self._times[scorers] = self._begin()
         return self._times[scorers]
+
+    def _draft_cost(self, job: Generation, alike: int) -> float | None:
+        """What a round of the job's drafts costs where so many draft alike; None if never timed."""
+        speakers = job.tail.models
+        times = self._of(frozenset(id(job.reader.scorers[term]) for term in speakers))
+        return times.cost(alike * len(speakers))
 
     def _cost(self, scorers: frozenset[int], tokens: int) -> Callable[[int], float] | None:
         """What a round costs from so few tokens on; None before one as small has been measured."""

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError
 from marith.errors import RequestError
 from marith.formula.nodes import Formula
 
+LENGTH = 4
 MOST = 16  # positions that a term is asked for at once
 
 
@@ -29,7 +30,7 @@ class Plan:
 
     every: tuple[tuple[str, StrictInt], ...] = ()
     drafted_by: tuple[str, ...] = ()
-    length: StrictInt = 4
+    length: StrictInt | None = None
 
     def __post_init__(self) -> None:
         pairs = self.every.items() if isinstance(self.every, Mapping) else self.every
@@ -40,7 +41,13 @@ class Plan:
         object.__setattr__(self, "drafted_by", tuple(str(draft) for draft in self.drafted_by))
         for term, s in self.every:
             _check(f"the speculative factor of {term!r}", s, MOST)
-        _check("the length of a draft", self.length, MOST - 1)
+            if [name for name, _ in self.every].count(term) > 1:
+                raise RequestError(f"the plan names {term!r} twice")
+        if self.drafted_by:
+            object.__setattr__(self, "length", LENGTH if self.length is None else self.length)
+            _check("the length of a draft", self.length, MOST - 1)
+        elif self.length is not None:
+            raise RequestError(f"length {self.length!r} is of drafts, and the plan names none")
 
     @classmethod
     def factors(cls, factors: Mapping[str | Formula, int]) -> Plan:
@@ -50,8 +57,11 @@ class Plan:
         return cls(every=tuple((str(term), s) for term, s in factors.items()))
 
     @classmethod
-    def drafts(cls, *drafts: str | Formula, length: int = 4) -> Plan:
+    def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
         """Draft the whole formula: each draft checks what the one before it proposed.
+
+        The first speaks at every token, the others twice in a `length`; a draft that is a term of
+        the formula too then checks with factor 1.
 
         `Plan.drafts(NGram("corpus.txt", order=4))`; `NGram(order=4, online=True)` copies from the
         prompt; a Prompted with `model=` is a small model; a name is one of the request's terms.

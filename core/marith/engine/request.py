@@ -96,7 +96,8 @@ class Reader:
         with nullcontext() if known_by_all else loading:
             scorers = {term: panel.scorer_of(term) for term in stages.voices}
         readings = {term: scorers[term].read(term, messages) for term in stages.terms}
-        rooms = {term: _room(scorers[term], readings[term]) for term in stages.terms}
+        room = min(_room(scorers[term], readings[term]) for term in stages.terms)
+        rooms: dict[Term, int] = {}
         for draft in stages.drafts:
             try:
                 readings[draft] = scorers[draft].read(draft, messages)
@@ -106,7 +107,6 @@ class Reader:
                     raise
                 rooms[draft] = 0
         visible = _visible(known[BARE], readings, panel, messages)
-        room = min(rooms[term] for term in stages.terms)
         return cls(stages, scorers, readings, visible, room, rooms)
 
 

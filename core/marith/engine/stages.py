@@ -104,15 +104,18 @@ def _planned(
     bound = reduce(lambda rest, draft: supersede(draft, rest), reversed(speakers), bound)
     check(bound, known)
     aids = tuple(drafts(bound))
-    lag = plan.length + 1 if speakers else 1
+    lag = 1 if plan.length is None else plan.length + 1
     every = dict.fromkeys(terms, lag)
     for i, speaker in enumerate(speakers):  # a later one checks twice in a draft's length
         every |= dict.fromkeys(leaves(speaker), max(1, lag // 2) if i else 1)
+    named: dict[Term, int] = {}
     for text, s in plan.every:
         for term in leaves(_named(text, known)):
             if term not in (*terms, *aids):
                 raise RequestError(f"the plan names {text!r}, which is no term of the formula")
-            every[term] = s
+            if named.setdefault(term, s) != s:
+                raise RequestError(f"the plan gives {term} two factors: {named[term]} and {s}")
+    every |= named
     if not aids and min(every.values()) > 1:
         raise RequestError("no term speaks at every token: one needs the speculative factor 1")
     return Stages(bound, terms, aids, every)

@@ -56,20 +56,21 @@ def take_step(turns: Sequence[Turn], pilot: Pilot) -> None:
 
     Nothing is told to any job before all have been composed.
     """
-    pilot.steer([turn.job for turn in turns])
+    open_ = [turn.job for turn in turns if not turn.heard]  # others wait for answers
+    pilot.steer(open_, sum(len(turn.job.reader.stages.terms) for turn in turns))
     for turn in turns:
         turn.ask()
     ahead = [turn for turn in turns if turn.drafting]
     while ahead:  # drafts are cheap: those who verify then do so together
-        _run(ahead, pilot)
+        ahead = _run(ahead, pilot)  # not who reads a long prompt still: that is for further steps
         for turn in ahead:
             turn.ask()
-        ahead = [turn for turn in ahead if not turn.heard and turn.drafting]
+        ahead = [turn for turn in ahead if turn.drafting]
     _run(turns, pilot)
 
 
-def _run(turns: Sequence[Turn], pilot: Pilot) -> None:
-    """One round: what is asked is scored, composed and settled, and timed for the pilot."""
+def _run(turns: Sequence[Turn], pilot: Pilot) -> list[Turn]:
+    """One round: what is asked is scored, composed, settled and timed; who has been answered."""
     asked = list({turn.job.reader.scorers[t]: None for turn in turns for t in turn.counts})
     with pilot.timing(asked, sum(judged(turn.counts) for turn in turns)):
         whole = _speak(turns)
@@ -82,6 +83,7 @@ def _run(turns: Sequence[Turn], pilot: Pilot) -> None:
         except Exception as error:  # a job's own fault is told to its own caller
             job.fail(error)
     pilot.learn([turn.job for turn in whole])
+    return whole
 
 
 def _speak(turns: Sequence[Turn]) -> list[Turn]:
@@ -158,6 +160,6 @@ def _cost(turn: Turn) -> Cost:
     answers = turn.heard
     scorers = turn.job.reader.scorers
     passes = {(id(scorers[term]), n) for term, scored in answers.items() for n in scored.passes}
-    cached = [s.cached for t, s in answers.items() if not isinstance(t, Classifier) and s.passes]
+    cached = {t: s.cached for t, s in answers.items() if not isinstance(t, Classifier) and s.passes}
     judged = sum(scored.judged for scored in answers.values())
-    return Cost(len(passes), len(answers), judged, min(cached, default=0), sum(cached))
+    return Cost(len(passes), len(answers), judged, cached)

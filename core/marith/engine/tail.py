@@ -1,9 +1,7 @@
 """The tokens that not every term has checked, and what the terms have said of them.
 
-Algorithm 2 of the paper, position by position. Every position has an itinerary: the order in
-which the terms speak of it, those that fall due together at once. It hangs on what came before
-the position and never on the token drawn there, so that lemma 1 leads from the first partial
-formula to the whole one.
+Algorithm 2 of the paper, position by position: each has its itinerary, along which lemma 1 leads
+from the first part of the formula that could be said to the whole one.
 """
 
 from __future__ import annotations
@@ -16,10 +14,11 @@ import torch
 from torch import Tensor
 
 from marith.decoding.speculation import Verdict
-from marith.engine.positions import MODEL, Block, Checked, Pending, Said
+from marith.engine.itinerary import Itinerary
+from marith.engine.positions import MODEL, Block, Checked, Pending
 from marith.engine.stages import Stages
 from marith.formula.nodes import Formula
-from marith.formula.terms import NGram, Term
+from marith.formula.terms import Term
 
 
 class Tail:
@@ -34,20 +33,20 @@ class Tail:
     ) -> None:
         self.stages = stages
         self.tokens: list[int] = []
-        self.every = {term: stages.every.get(term, 1) for term in stages.voices}
+        self.itinerary = Itinerary(stages, rooms)
         self.drafted = self.accepted = 0
         self.checks: dict[Formula, Checked] = {}
         self.seen: list[tuple[Hashable, float]] = []
         self._pending: list[Pending] = []
-        self._said = {term: Said() for term in stages.voices}
-        self._most, self._ends, self._rooms = most, ends, rooms
+        self._said = self.itinerary.said
+        self._most, self._ends = most, ends
         self._silent = -1  # where those who guess had nothing to say
         self._trial: list[tuple[int, Formula]] = []
-        self.guessers = [
-            term
-            for term in stages.drafts
-            if isinstance(term, NGram) and stages.part((term,)) == term and rooms.get(term, 1)
-        ]
+
+    @property
+    def guessers(self) -> list[Term]:
+        """The drafts that propose tokens outright."""
+        return self.itinerary.guessers
 
     @property
     def final(self) -> int:
@@ -74,30 +73,31 @@ class Tail:
     @property
     def idle(self) -> bool:
         """Whether every token is final, and nothing has been said of the next."""
-        said = any(one.end > one.applied for one in self._said.values())
-        return not self._pending and not said
+        return not self._pending and not self.itinerary.unsettled
 
     @property
     def models(self) -> list[Term]:
         """The drafts that would now speak of the next position, if the terms did not."""
-        able = {t for t in self.stages.drafts if len(self.tokens) < self._rooms.get(t, math.inf)}
+        rooms, place = self.itinerary.rooms, len(self.tokens)
+        able = {t for t in self.stages.drafts if place < rooms.get(t, math.inf)}
         part = self.stages.part(able.difference(self.guessers))
         return [] if part is None else self.stages.leaves(part)
 
     def asks(self) -> tuple[Sequence[int], dict[Term, int]]:
         """What terms should speak of now: a text, and how many of its last positions each."""
-        if any(said.end > said.applied for said in self._said.values()):
+        if self.itinerary.unsettled:
             return self.tokens, {}  # what has been said is settled first
         text = self.tokens[:-1] if self.closed else self.tokens
-        return text, {term: self.end - self._said[term].end for term in self._due()}
+        due = self.itinerary.due(len(self.tokens), self.end)
+        return text, {term: self.end - self._said[term].end for term in due}
 
     def room_to_guess(self) -> int:
         """How many tokens may be proposed before another term falls due."""
-        place = len(self.tokens)
-        said = any(one.end > one.applied for one in self._said.values())
-        if said or self.closed or place == self._silent or not self.guessers:
+        place, itinerary = len(self.tokens), self.itinerary
+        if not self.guessers or itinerary.unsettled or self.closed or place == self._silent:
             return 0
-        dues = [self._due_at(term) for term in self._waiting() if term not in self.guessers]
+        others = (t for t in itinerary.waiting(place, self.end) if t not in self.guessers)
+        dues = [itinerary.due_at(term) for term in others]
         return max(0, min([*dues, place + self.room]) - place)
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
@@ -110,7 +110,7 @@ class Tail:
 
     def lag(self, length: int) -> None:
         """All terms check after so many drafted tokens."""
-        self.every |= dict.fromkeys(self.stages.terms, length + 1)
+        self.itinerary.every |= dict.fromkeys(self.stages.terms, length + 1)
 
     def hear(self, answers: Mapping[Term, Tensor]) -> None:
         """The log-probabilities [count, vocab] that were asked for."""
@@ -129,7 +129,7 @@ class Tail:
 
     def blocks(self) -> list[Block]:
         """What is to be composed, so that the terms due soonest can be settled; may be nothing."""
-        group, last = self._group()
+        group, last = self.itinerary.group()
         low = min((self._said[term].applied for term in group), default=0)
         places = range(low, self.end if last else len(self.tokens))
         self._trial = [(at, part) for at in places if (part := self._part_at(at, group))]
@@ -157,7 +157,7 @@ class Tail:
 
     def settle(self, verdict: Verdict) -> list[int]:
         """Take what stands, discard what follows a token that does not; the tokens now final."""
-        group, _ = self._group()
+        group, _ = self.itinerary.group()
         known = self.final
         self._apply(group)
         told = zip(self._trial, verdict.tokens, verdict.overlaps, verdict.truths, strict=True)
@@ -173,74 +173,13 @@ class Tail:
                 break
         return self._finish(known)
 
-    def _due(self) -> list[Term]:
-        """Those who speak now: who has waited for long enough, and who else is needed for that."""
-        stages, place = self.stages, len(self.tokens)
-        waiting = sorted(self._waiting(), key=self._due_at)
-        if self.closed:
-            latest = max(self._due_at(term) for term in waiting if term in stages.terms)
-            early = (t for t in waiting if t in stages.drafts and t not in self.guessers)
-            return self._guided(
-                [
-                    *(t for t in waiting if t in stages.terms),
-                    *(t for t in early if self._due_at(t) < latest),
-                ]
-            )
-        due: list[Term] = []
-        latest = place
-        for term in (t for t in waiting if t not in self.guessers):
-            if self._due_at(term) > latest:
-                if stages.part({*self._speaking(place), *due}) is not None:
-                    break
-                latest = self._due_at(term)
-            due.append(term)
-        for term in [t for t in (*due, *self.guessers) if t in stages.drafts]:
-            rest = {*self._speaking(place), *due} - {term}
-            if stages.part(rest) == stages.part({*rest, term}):
-                due = [t for t in due if t != term]
-            elif term not in due:
-                due.append(term)
-        return self._guided(due)
-
-    def _guided(self, due: list[Term]) -> list[Term]:
-        """With the classifiers among them, those who say what the classifiers judge."""
-        needed = dict.fromkeys(due)
-        for judge in self.stages.judges:
-            if judge in needed:
-                guides = self.stages.leaves(self.stages.guide_of(judge))
-                needed |= dict.fromkeys(t for t in guides if self._said[t].end < self.end)
-        return list(needed)
-
-    def _waiting(self) -> list[Term]:
-        place = len(self.tokens)
-        return [
-            term
-            for term, said in self._said.items()
-            if said.end < self.end and place < self._rooms.get(term, math.inf)
-        ]
-
-    def _due_at(self, term: Term) -> int:
-        """The position by which the term has so many to speak of as it is asked at a time."""
-        return self._said[term].applied + self.every[term] - 1
-
-    def _group(self) -> tuple[list[Term], bool]:
-        """Who has spoken and checks next; whether nobody checks after them."""
-        said = [term for term, one in self._said.items() if one.end > one.applied]
-        soonest = min(map(self._due_at, said), default=0)
-        group = [term for term in said if self._due_at(term) == soonest]
-        return group, len(group) == len(said)
-
     def _part_at(self, place: int, group: Sequence[Term]) -> Formula | None:
         """What can newly be said of a position now that `group` has spoken."""
         if place == len(self.tokens):
-            return self.stages.part(self._speaking(place))
+            return self.stages.part(self.itinerary.speaking(place))
         before = [term for term, said in self._said.items() if said.applied > place]
         part = self.stages.part({*before, *group})
         return None if part == self.stages.part(before) else part
-
-    def _speaking(self, place: int) -> list[Term]:
-        """Who has spoken of a position."""
-        return [term for term, said in self._said.items() if said.end > place]
 
     def _rows(self, term: Term, places: Sequence[int]) -> Tensor:
         said = self._said[term]

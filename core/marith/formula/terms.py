@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError
@@ -108,6 +108,10 @@ class NGram(Term):
     order: int = 2
     texts: tuple[str, ...] = ()
     online: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)  # texts may be long, and many
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __post_init__(self) -> None:
         if self.path is not None:
@@ -131,6 +135,8 @@ class NGram(Term):
             raise FormulaError(f"order is a whole number of at least 1, not {self.order!r}")
         if self.order > MAX_ORDER:
             raise FormulaError(f"order is at most {MAX_ORDER}, not {self.order!r}")
+        known = hash((self.path, self.order, self.texts, self.online))
+        object.__setattr__(self, "_hash", known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,146 @@
+"""The parts of a formula that check a position are the same whatever token stands there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from marith import Classifier, FormulaError, NGram, Plan, Prompted, RequestError
+from marith.decoding.speculation import Verdict
+from marith.engine.stages import Stages
+from marith.engine.tail import Tail
+from marith.formula.binding import bind, parse, resolve
+from marith.formula.checking import leaves
+from marith.formula.partial import drafts
+from marith.formula.terms import Term
+
+END = 1
+CASES = 400
+NAMES = {
+    **{name: Prompted(name) for name in "abcde"},
+    "N": NGram(texts=("q",)),
+    "O": NGram(order=3, online=True),
+    "C": Classifier("j", guide=Prompted("a")),
+    "K": Classifier("k"),
+}
+FORMULAS = (
+    "M + a + b",
+    "2*M - a + b",
+    "M - 2*a + 2*b + c",
+    "M + b + C",
+    "M + a + b + 2*K",
+    "union(M, a) - 0.5*b + c",
+    "supersede(d, M + a + C)",
+    "M - 0.5*b + supersede(d, c) + C",
+    "supersede(d, M) - 2*a + 2*b",
+    "supersede(N, supersede(d, M - 0.5*a + b))",
+    "supersede(d, M + a) + supersede(e, b)",
+    "supersede(supersede(N, d), M + a) + b",
+    "supersede(N, M) + supersede(d, a) - 0.5*b",
+    "-1*a + M + supersede(N, b)",
+    "supersede(N, supersede(d, supersede(e, M + a)))",
+)
+CHAINS = (("N",), ("N", "d"), ("O", "e"), ("d",), ("d", "e"))
+
+
+def stages_of(draw: random.Random) -> Stages | None:
+    """A formula, and a plan that may fit it."""
+    known = resolve(NAMES)
+    formula = parse(draw.choice(FORMULAS))
+    bound = bind(formula, known)
+    terms = [str(term) for term in (*leaves(bound), *drafts(bound))]
+    every = {term: draw.randint(1, 5) for term in terms if draw.random() < 0.8}
+    chain = draw.choice(CHAINS) if draw.random() < 0.4 else ()
+    plan = Plan(tuple(every.items()), chain, draw.randint(1, 8) if chain else None)
+    try:
+        return Stages.of(formula, known, plan)
+    except (RequestError, FormulaError):
+        return None
+
+
+class Chance:
+    """Random events: one stream before the place in question has a token, another after it."""
+
+    def __init__(self, before: float, after: int) -> None:
+        self.draw = random.Random(before)
+        self._after = after
+        self.seen = False
+
+    def see(self) -> None:
+        if not self.seen:
+            self.draw, self.seen = random.Random(self._after), True
+
+    def token(self) -> int:
+        return END if self.draw.random() < 0.3 else self.draw.randrange(2, 50)
+
+
+def guess(tail: Tail, place: int, chance: Chance, met: list[str]) -> None:
+    while room := tail.room_to_guess():
+        tokens = []
+        for at in range(len(tail.tokens), len(tail.tokens) + chance.draw.randint(0, room)):
+            if at == place:
+                chance.see()
+                met.append("proposed")
+            tokens.append(chance.token())
+        tail.propose(tokens, [None] * len(tokens))
+
+
+def settle(tail: Tail, place: int, chance: Chance, met: list[str]) -> bool:
+    """Keep or replace what stands by chance; whether the place itself was discarded."""
+    tokens: list[int] = []
+    over = discarded = False
+    for at, part, stood in zip(tail.places, tail.parts, tail.stands(), strict=True):
+        if over:
+            tokens.append(0 if stood is None else stood.token)
+            continue
+        if at == place:
+            met.append(str(part))
+            chance.see()
+        keep = stood is not None and chance.draw.random() < 0.8
+        over = not keep
+        discarded = discarded or (not keep and stood is not None and at < place and chance.seen)
+        new = chance.token()
+        while stood is not None and new == stood.token:
+            new = chance.token()
+        tokens.append(stood.token if stood is not None and keep else new)
+    tail.settle(Verdict(tokens, [0.0] * len(tokens), torch.zeros(len(tokens), 1)))
+    return discarded
+
+
+def itinerary(
+    stages: Stages, most: int, rooms: Mapping[Term, int], place: int, chance: Chance
+) -> tuple[list[str], bool] | None:
+    """What checked the place, and whether it became final; None where the text never got there."""
+    tail = Tail(stages, most, {END}, rooms)
+    met: list[str] = []
+    while tail.final <= place:
+        if tail.final >= most or (tail.final and tail.tokens[tail.final - 1] == END):
+            return None
+        guess(tail, place, chance, met)
+        _, counts = tail.asks()
+        tail.hear({term: torch.zeros(count, 1) for term, count in counts.items()})
+        if tail.blocks() and settle(tail, place, chance, met):
+            return met, False
+    return (met, True) if chance.seen else None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_who_checks_a_position_hangs_on_no_token_that_stands_there(seed: int) -> None:
+    draw = random.Random(seed)
+    compared = 0
+    for _ in range(CASES):
+        stages = stages_of(draw)
+        most, place, before = draw.randint(4, 12), draw.randint(0, 4), draw.random()
+        if stages is None:
+            continue
+        rooms = {draft: draw.randint(1, 8) for draft in stages.drafts if draw.random() < 0.5}
+        met = [itinerary(stages, most, rooms, place, Chance(before, after)) for after in range(10)]
+        whole = {tuple(parts) for parts, final in filter(None, met) if final}
+        assert len(whole) <= 1, (stages, most, place)
+        for parts, _ in filter(None, met):
+            assert all(longest[: len(parts)] == tuple(parts) for longest in whole)
+        compared += bool(whole)
+    assert compared > CASES // 3
