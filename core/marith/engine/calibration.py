@@ -56,18 +56,22 @@ def check_samples(prompts: Any, costs: Any) -> None:
 
 
 def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
-    """The plan that costs least, of the paper's own, none, and every lag of the whole formula.
+    """The plan that costs least, of the paper's own, none, and every lag under a draft.
 
-    The paper's factors come from one convex minimisation a term; which of these plans costs
-    least is found by rehearsing algorithm 2 with the measured acceptances.
+    The paper's factors come from one convex minimisation a term, with the drafts or without them;
+    which of these plans costs least is found by rehearsing algorithm 2 with the measured
+    acceptances.
     """
     stages = samples.stages
-    candidates = [{}, paper_factors(samples, prices)]
+    own = [price for price in prices if not price.terms & set(stages.drafts)]
+    candidates = [{}, paper_factors(samples, prices), by_terms := paper_factors(samples, own)]
     if stages.drafts:
         later = stages.drafts[1:]  # each checks what the one before it proposed
         for lag in LAGS:
             whole = dict.fromkeys(stages.terms, lag)
-            candidates += [whole, {**whole, **dict.fromkeys(later, max(1, lag // 2))}]
+            lagging = {term: max(lag, by_terms.get(term, 1)) for term in stages.terms}
+            halved = dict.fromkeys(later, max(1, lag // 2))
+            candidates += [whole, {**whole, **halved}, lagging]
     rehearsal = Rehearsal(stages, samples.acceptance, _cost_of(prices))
     best = min(candidates, key=rehearsal.cost_per_token)
     return Plan(every=tuple((str(term), s) for term, s in best.items() if s > 1))

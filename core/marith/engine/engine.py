@@ -35,7 +35,7 @@ from marith.scoring.templates import to_messages
 loading = threading.RLock()  # checkpoints come off the shelf in turns
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
-SAMPLE = Stop(64)  # how long a text is that a formula is calibrated by
+SAMPLE = Stop(64)  # of the texts that a formula is calibrated by
 
 
 class Engine:
@@ -228,17 +228,15 @@ class Engine:
         terms: Terms | None = None,
         costs: Literal["time", "calls"] = "time",
     ) -> Plan:
-        """The plan that costs least for texts like those after `prompts` (paper, appendix E.3).
+        """The plan that costs least for texts like those after these, say ten, prompts (E.3).
 
-        Drafts are those that the formula names with `supersede`. `costs` are measured times, or
-        calls as the paper counts them. Ten prompts say enough.
+        Drafts are those that the formula names. `costs` are measured times, or the paper's calls.
         """
         check_samples(prompts, costs)
         texts = []
         for i, prompt in enumerate(prompts):
-            reader = self._open(prompt, formula, terms, Plan())
             made = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
-            texts.append((reader, made.tokens))
+            texts.append((self._open(prompt, formula, terms, Plan()), made.tokens))
         return calibrate(texts, self._scheduler.add, costs)
 
     def encode(self, text: str) -> list[int]:

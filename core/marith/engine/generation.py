@@ -42,6 +42,7 @@ class Generation:
         self.tail = Tail(reader.stages, most, vocabulary.eos_ids, reader.rooms)
         self.chances = Chances(request)
         self.key = hash(reader.stages.formula)
+        self.pause = self.rest = 0  # the pilot's: for how many rounds it does not look, in all, yet
         self._ticket = weakref.ref(ticket)
         self._sampling = replace(request.sampling, seed=None)  # what is sampled alike is equal
         self._numbers: Tensor | None = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from marith.engine.positions import Said
 from marith.engine.stages import Stages
+from marith.formula.partial import superseding
 from marith.formula.terms import Classifier, NGram, Term
 
 
@@ -31,6 +32,7 @@ class Itinerary:
     said: dict[Term, Said] = field(init=False)
     guessers: list[Term] = field(init=False)
     _judged: dict[Term, list[Classifier]] = field(init=False)
+    _heirs: dict[Term, set[Term]] = field(init=False)
 
     def __post_init__(self) -> None:
         stages, rooms = self.stages, self.rooms
@@ -38,6 +40,7 @@ class Itinerary:
         self.said = {term: Said() for term in stages.voices}
         alone = (t for t in stages.drafts if isinstance(t, NGram) and stages.part((t,)) == t)
         self.guessers = [term for term in alone if rooms.get(term, 1)]
+        self._heirs = {draft: superseding(stages.formula, draft) for draft in stages.drafts}
         self._judged = {term: [] for term in stages.voices}
         for judge in stages.judges:
             for guide in stages.leaves(stages.guide_of(judge)):
@@ -65,16 +68,15 @@ class Itinerary:
     def waiting(self, place: int, end: int) -> list[Term]:
         """Who has yet to speak before `end`, those due first in front; `place` is the next token's.
 
-        A draft that falls due no sooner than the last of the terms would never be heard.
+        A draft that falls due no sooner than all that supersedes it would never be heard.
         """
         terms = [term for term in self.stages.terms if self.said[term].end < end]
-        last = max(map(self.due_at, terms), default=0)
         drafts = [
             draft
-            for draft in self.stages.drafts
+            for draft, heirs in self._heirs.items()
             if self.said[draft].end < end
-            and (due := self.due_at(draft)) < last
-            and max(place, due) < self.rooms.get(draft, math.inf)
+            and (at := self.due_at(draft)) < max(map(self.due_at, heirs))
+            and max(place, at) < self.rooms.get(draft, math.inf)
         ]
         return sorted([*terms, *drafts], key=self.due_at)
 

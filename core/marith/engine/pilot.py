@@ -24,6 +24,8 @@ from marith.formula.terms import Classifier, Term
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Scorer
 
+LONGEST = 3  # rounds for which a text is not looked at, after as many that drafted nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Guessed:
@@ -81,6 +83,9 @@ class Pilot:
         turn = Round(rows, cost, alike=sum(bool(job.tail.models) for job in begun))
         free: list[tuple[Generation, Guessed]] = []
         for job in begun:
+            if self._rests(job):
+                job.tail.lag(0)
+                continue
             guessed, length = self._guessed(job), self._model_drafts(job, turn)
             if self._is_better(job, length, guessed, turn):
                 job.tail.lag(length)
@@ -90,6 +95,13 @@ class Pilot:
         chosen = lengths(offers, rows, len(jobs), cost)
         for (job, guessed), length in zip(free, chosen, strict=True):
             self._propose(job, guessed, length)
+            job.pause = min(job.pause + 1, LONGEST) if job.tail.idle else 0
+            job.rest = job.pause
+
+    def _rests(self, job: Generation) -> bool:
+        """Whether a text that nothing could be drafted for is left in peace for a moment."""
+        job.rest -= 1
+        return job.rest >= 0
 
     @contextmanager
     def timing(self, scorers: Sequence[Scorer], judged: int) -> Iterator[None]:

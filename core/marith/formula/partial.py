@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeGuard
 
 from marith.formula.checking import has_weight, leaves
 from marith.formula.nodes import Formula, Scaled, Sum, Supersede, walk
@@ -31,6 +32,12 @@ def drafts(formula: Formula) -> list[Term]:
     return [term for term in found if term not in spoken]
 
 
+def superseding(formula: Formula, draft: Term) -> set[Term]:
+    """The terms after all of which a draft is heard no more."""
+    over = (node.of for node in walk(formula) if _drafts_in(node, draft))
+    return {term for of in over for term in leaves(of)}
+
+
 def without_drafts(formula: Formula) -> Formula:
     """What is left once every draft has been superseded.
 
@@ -39,6 +46,11 @@ def without_drafts(formula: Formula) -> Formula:
     whole = part(formula, leaves(formula))
     assert whole is not None, "check() refuses a formula without weight"
     return whole
+
+
+def _drafts_in(node: Formula, term: Term) -> TypeGuard[Supersede]:
+    """Whether a node supersedes a term."""
+    return isinstance(node, Supersede) and term in (*leaves(node.draft), *drafts(node.draft))
 
 
 def _said(formula: Formula, spoken: Collection[Term]) -> Formula | None:

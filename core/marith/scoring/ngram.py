@@ -223,6 +223,6 @@ def _texts(term: NGram) -> Iterable[str]:
     if term.path is None:
         return term.texts
     try:
-        return Path(term.path).read_text(encoding="utf-8").splitlines(keepends=True)
+        return Path(term.path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read the n-gram's text {term.path!r}: {error}") from None

@@ -21,11 +21,10 @@ OWN = "ngram(order=3, online=True)"
 GREEDY = Sampling(0.0)
 KEYS = "q w e r t y u i o p"  # a prompt
 
-plans = st.builds(
-    Plan,
-    every=st.dictionaries(st.text(), st.integers(1, 16)),
-    drafted_by=st.lists(st.text()).map(tuple),
-    length=st.integers(1, 15),
+every = st.dictionaries(st.text(), st.integers(1, 16))
+some = st.lists(st.text(), min_size=1).map(tuple)
+plans = st.builds(Plan, every=every) | st.builds(
+    Plan, every=every, drafted_by=some, length=st.none() | st.integers(1, 15)
 )
 
 
@@ -162,10 +161,24 @@ def test_a_factor_is_a_whole_number(s: Any) -> None:
         Plan.factors({"M": s})
 
 
-@pytest.mark.parametrize("length", [0, 16, True, 1.5, None])
+@pytest.mark.parametrize("length", [0, 16, True, 1.5, "3"])
 def test_a_draft_has_a_length(length: Any) -> None:
     with pytest.raises(RequestError, match=f"from 1 to 15, not {length!r}"):
         Plan.drafts("A", length=length)
+
+
+@pytest.mark.parametrize("length", [0, 4, True])
+def test_a_length_without_drafts_is_refused(length: Any) -> None:
+    with pytest.raises(RequestError, match="of drafts, and the plan names none"):
+        Plan(length=length)
+
+
+def test_no_term_has_two_factors(house: House) -> None:
+    with pytest.raises(RequestError, match="names 'x' twice"):
+        Plan(every=(("x", 2), ("x", 5)))
+    plan = Plan(every=(("M", 2), ("prompted()", 5)))
+    with pytest.raises(RequestError, match="two factors: 2 and 5"):
+        house.engine.generate("a", "M + x", house.terms, speculation=plan)
 
 
 def test_a_plan_of_nothing_is_refused() -> None:
