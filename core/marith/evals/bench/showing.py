@@ -30,7 +30,12 @@ NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
 OURS, THEIRS = "#2a6f97", "#adb5bd"
 
 
-def check_outputs(as_json: Path | None, plot: Path | None, sections: Sequence[str]) -> None:
+def check_outputs(
+    as_json: Path | None,
+    plot: Path | None,
+    sections: Sequence[str],
+    plotted: Sequence[str] = tuple(TITLES),
+) -> None:
     """Raise RequestError for a file that could not be written at the end."""
     for path in (as_json, plot):
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
@@ -39,8 +44,8 @@ def check_outputs(as_json: Path | None, plot: Path | None, sections: Sequence[st
         return
     if plot.suffix.lower() not in PLOTS:
         raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(plot)!r}")
-    if not set(sections) & set(TITLES):
-        raise RequestError(f"a plot shows {', '.join(TITLES)}, not {', '.join(sections)!r} alone")
+    if not set(sections) & set(plotted):
+        raise RequestError(f"a plot shows {', '.join(plotted)}, not {', '.join(sections)!r} alone")
     if find_spec("matplotlib") is None:
         raise RequestError(NO_PLOT)
 

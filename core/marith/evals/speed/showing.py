@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from marith.errors import RequestError
-from marith.evals.bench.showing import NO_PLOT, PLOTS, PRINTED
+from marith.evals.bench import showing as outputs
+from marith.evals.bench.showing import PRINTED
 from marith.evals.speed.curve import FACTORS, Point
 from marith.evals.speed.report import Line, Report
 
@@ -27,17 +26,7 @@ COLUMNS = (
 
 def check_outputs(as_json: Path | None, plot: Path | None, sections: Sequence[str]) -> None:
     """Raise RequestError for a file that could not be written at the end."""
-    for path in (as_json, plot):
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise RequestError(f"{str(path)!r} is no file in a directory that exists")
-    if plot is None:
-        return
-    if plot.suffix.lower() not in PLOTS:
-        raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(plot)!r}")
-    if "lambda" not in sections:
-        raise RequestError(f"the plot shows the section 'lambda', not {', '.join(sections)!r}")
-    if find_spec("matplotlib") is None:
-        raise RequestError(NO_PLOT)
+    outputs.check_outputs(as_json, plot, sections, plotted=("lambda",))
 
 
 def show(report: Report, as_json: Path | None = None, plot: Path | None = None) -> None:
