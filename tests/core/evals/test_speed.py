@@ -195,7 +195,7 @@ def test_the_large_model_has_97_million_parameters_and_a_rival_is_asked_the_same
         (("--model", "pocket-draft"), "inflates 'pocket', not 'pocket-draft'"),
         (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
         (("--plot", "x.doc"), ".png, .svg, .pdf, not 'x.doc'"),
-        (("--plot", "x.png", "--only", "auto"), "shows the section 'lambda', not 'auto'"),
+        (("--plot", "x.png", "--only", "auto"), "shows lambda, not 'auto'"),
     ],
 )
 def test_bad_values_are_one_sentence_and_exit_code_2(

@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from marith.errors import RequestError
 from marith.evals.bench import showing as outputs
-from marith.evals.bench.showing import PRINTED
+from marith.evals.bench.showing import NO_PLOT, PRINTED
 from marith.evals.speed.curve import FACTORS, Point
 from marith.evals.speed.report import Line, Report
 
