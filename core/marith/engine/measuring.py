@@ -59,6 +59,7 @@ class Stopwatch(Question[dict[int, float]]):
         self._times: dict[int, list[float]] = {width: [] for width in widths}
         self._since = 0.0
         self._read = False
+        self._asked: list[int] = []
 
     def spoken(
         self, terms: Iterable[Term], count: int, heard: Mapping[Term, Tensor]
@@ -66,14 +67,18 @@ class Stopwatch(Question[dict[int, float]]):
         return {term: self._said_before[term][-count:] for term in terms}
 
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        self._since = time.perf_counter()
+        now = time.perf_counter()
+        if self._asked:  # from one step to the next: what is spent around a pass counts too
+            self._times[self._asked.pop()].append(now - self._since)
+        self._since = now
         return self._continuation, dict.fromkeys(self._terms, self._left[0] if self._read else 1)
 
     def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
         if self._read:
-            self._times[self._left.pop(0)].append(time.perf_counter() - self._since)
+            self._asked.append(self._left.pop(0))
         self._read = True  # the first time the prompt was read too
         if not self._left:
+            self._times[self._asked.pop()].append(time.perf_counter() - self._since)
             self.answer.set_result({width: median(own) for width, own in self._times.items()})
 
     def blocks(self) -> list[Block]:

@@ -88,7 +88,7 @@ class Pilot:
                 continue
             guessed, length = self._guessed(job), self._model_drafts(job, turn)
             if self._is_better(job, length, guessed, turn):
-                job.tail.lag(length)
+                job.tail.lag(length, by_models=True)
             else:
                 free.append((job, guessed))
         offers = [Offer(len(job.reader.stages.terms), own.chances) for job, own in free]

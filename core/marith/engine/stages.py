@@ -116,7 +116,8 @@ def _planned(
             if named.setdefault(term, s) != s:
                 raise RequestError(f"the plan gives {term} two factors: {named[term]} and {s}")
     every |= named
-    if not aids and min(every.values()) > 1:
+    guessing = any(isinstance(aid, NGram) for aid in aids)
+    if not guessing and min(every.get(term, 1) for term in (*terms, *aids)) > 1:
         raise RequestError("no term speaks at every token: one needs the speculative factor 1")
     return Stages(bound, terms, aids, every)
 

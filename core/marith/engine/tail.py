@@ -108,9 +108,11 @@ class Tail:
             if not self.closed:
                 self._append(token, None, source)
 
-    def lag(self, length: int) -> None:
-        """All terms check after so many drafted tokens."""
-        self.itinerary.every |= dict.fromkeys(self.stages.terms, length + 1)
+    def lag(self, length: int, by_models: bool = False) -> None:
+        """All terms check after so many tokens, which models draft, or those who guess alone."""
+        every = self.itinerary.every
+        every |= dict.fromkeys(self.stages.drafts, 1 if by_models else length + 1)
+        every |= dict.fromkeys(self.stages.terms, length + 1)
 
     def hear(self, answers: Mapping[Term, Tensor]) -> None:
         """The log-probabilities [count, vocab] that were asked for."""

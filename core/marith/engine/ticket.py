@@ -100,7 +100,11 @@ class Stats:
 
     @property
     def acceptance(self) -> float | None:
-        """The share of drafted tokens that stood; None where nothing was drafted."""
+        """The share of drafted tokens that came into the text; None where nothing was drafted.
+
+        Those that were discarded unchecked count too; see `stages` for how many stood of those
+        that were evaluated.
+        """
         return self.accepted / self.drafted if self.drafted else None
 
 
