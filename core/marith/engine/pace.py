@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import TypeVar
 
-MARGIN = 0.03
-"""A draft is worth its trouble from this much more tokens per second; below it is noise."""
+MARGIN = 0.08
+"""A draft is worth its trouble from this much more tokens per second: choosing costs time too."""
 EVERY = 64
 """How many times in a row a draft is left out before it is tried all the same."""
 MOST_KEYS = 1024
