@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 from marith.engine.positions import Said
 from marith.engine.stages import Stages
-from marith.formula.partial import superseding
+from marith.formula.checking import leaves
+from marith.formula.nodes import Formula
+from marith.formula.partial import drafts, part, superseding
 from marith.formula.terms import Classifier, NGram, Term
 
 
@@ -32,7 +34,7 @@ class Itinerary:
     said: dict[Term, Said] = field(init=False)
     guessers: list[Term] = field(init=False)
     _judged: dict[Term, list[Classifier]] = field(init=False)
-    _heirs: dict[Term, set[Term]] = field(init=False)
+    _after: dict[Term, list[tuple[list[Term], bool]]] = field(init=False)
 
     def __post_init__(self) -> None:
         stages, rooms = self.stages, self.rooms
@@ -40,7 +42,10 @@ class Itinerary:
         self.said = {term: Said() for term in stages.voices}
         alone = (t for t in stages.drafts if isinstance(t, NGram) and stages.part((t,)) == t)
         self.guessers = [term for term in alone if rooms.get(term, 1)]
-        self._heirs = {draft: superseding(stages.formula, draft) for draft in stages.drafts}
+        self._after = {
+            draft: [_voices(of) for of in superseding(stages.formula, draft)]
+            for draft in stages.drafts
+        }
         self._judged = {term: [] for term in stages.voices}
         for judge in stages.judges:
             for guide in stages.leaves(stages.guide_of(judge)):
@@ -68,17 +73,17 @@ class Itinerary:
     def waiting(self, place: int, end: int) -> list[Term]:
         """Who has yet to speak before `end`, those due first in front; `place` is the next token's.
 
-        A draft that falls due no sooner than all that supersedes it would never be heard.
+        A draft that falls due no sooner than what supersedes it would never be heard.
         """
         terms = [term for term in self.stages.terms if self.said[term].end < end]
-        drafts = [
+        able = [
             draft
-            for draft, heirs in self._heirs.items()
+            for draft in self.stages.drafts
             if self.said[draft].end < end
-            and (at := self.due_at(draft)) < max(map(self.due_at, heirs))
+            and (at := self.due_at(draft)) < self._heard_until(draft)
             and max(place, at) < self.rooms.get(draft, math.inf)
         ]
-        return sorted([*terms, *drafts], key=self.due_at)
+        return sorted([*terms, *able], key=self.due_at)
 
     def due(self, place: int, end: int) -> list[Term]:
         """Who speaks now: who is due by `place`, or as many as it takes to say something of it.
@@ -105,5 +110,22 @@ class Itinerary:
         group = [term for term in said if self.due_at(term) == soonest]
         return group, len(group) == len(said)
 
+    def _heard_until(self, draft: Term) -> int:
+        """Where all that a draft drafts for has something to say, at the latest.
+
+        With the first of its terms, where each could speak for it alone; else with the last, since
+        something may be said with some of them and nothing with some more.
+        """
+        return max(
+            (min if alone else max)(map(self.due_at, voices))
+            for voices, alone in self._after[draft]
+        )
+
     def _own(self, term: Term) -> int:
         return self.said[term].applied + self.every[term] - 1
+
+
+def _voices(of: Formula) -> tuple[list[Term], bool]:
+    """The terms and drafts of a formula that have weight; whether each could speak for it alone."""
+    voices = [t for t in (*leaves(of), *drafts(of)) if not isinstance(t, Classifier)]
+    return voices, all(part(of, (voice,)) is not None for voice in voices)

@@ -32,10 +32,9 @@ def drafts(formula: Formula) -> list[Term]:
     return [term for term in found if term not in spoken]
 
 
-def superseding(formula: Formula, draft: Term) -> set[Term]:
-    """The terms after all of which a draft is heard no more."""
-    over = (node.of for node in walk(formula) if _drafts_in(node, draft))
-    return {term for of in over for term in leaves(of)}
+def superseding(formula: Formula, draft: Term) -> list[Formula]:
+    """What a draft drafts for: once something of each can be said, it is heard no more."""
+    return [node.of for node in walk(formula) if _drafts_in(node, draft)]
 
 
 def without_drafts(formula: Formula) -> Formula:
