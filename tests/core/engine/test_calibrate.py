@@ -89,7 +89,8 @@ def test_what_always_stands_is_drafted_for_long_and_what_never_does_not_at_all(
         terms = {"x": "q w", "y": "r t"}
         alike = engine.calibrate(formula.format(twin), PROMPTS, terms, "calls")
         other = engine.calibrate(formula.format(stranger), PROMPTS, terms, "calls")
-    assert dict(alike.every)["prompted()"] == max(LAGS)
+    # M's own check saves no call, since the draft's costs as much; those of x and y do
+    assert dict(alike.every)['prompted("q w")'] >= max(LAGS)
     assert dict(other.every).get("prompted()", 1) <= 3
 
 
