@@ -28,7 +28,7 @@ bench: .venv/installed
 
 # A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
 speed: .venv/installed
-	$(BIN)/marith eval speed --plot docs/images/speculation.png
+	$(BIN)/marith eval speed --plot docs/images/calls_by_lambda.png
 
 # About 100 minutes on two cores; the weights in the package were made by this.
 pocket: .venv/installed

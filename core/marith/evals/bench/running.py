@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from functools import partial
 from typing import TypeAlias
 
 from rich.console import Console
@@ -40,7 +39,7 @@ def run(settings: Settings) -> Report:
     _check_room(subject, settings)
     taken: dict[str, Samples] = {}
     speeds = [bytes_per_second()] if "floor" in settings.sections else []
-    with _progress() as progress:
+    with progress_bars() as progress:
         for section in (name for name in LINEUPS if name in settings.sections):
             taken[section] = _run_section(section, subject, settings, progress)
             if speeds:
@@ -115,7 +114,7 @@ LINEUPS: dict[str, Lineup] = {
 }
 
 
-def _progress() -> Progress:
-    columns = partial(TextColumn, "{task.description}"), BarColumn, MofNCompleteColumn
-    made = [column() for column in columns]
+def progress_bars(width: int = 40) -> Progress:
+    """Bars of so many letters on standard error: what runs, how much is done, how long it took."""
+    made = (TextColumn("{task.description}"), BarColumn(width), MofNCompleteColumn())
     return Progress(*made, TimeElapsedColumn(), console=Console(stderr=True))

@@ -63,20 +63,28 @@ class Settings:
     sections: Sequence[str] = SECTIONS
 
     def __post_init__(self) -> None:
-        _require_whole("tokens", self.tokens, 2)  # the first is another measurement
-        _require_whole("rounds", self.rounds, 1)
-        for section in self.sections:
-            if section not in SECTIONS:
-                raise RequestError(f"a section is one of {', '.join(SECTIONS)}, not {section!r}")
+        require_whole("tokens", self.tokens, 2)  # the first is another measurement
+        require_whole("rounds", self.rounds, 1)
+        check_sections(self.sections, SECTIONS)
         if self.model is not None:
             locate(self.model)
 
 
-def split_sections(texts: Sequence[str]) -> tuple[str, ...]:
+def split_sections(texts: Sequence[str], known: tuple[str, ...] = SECTIONS) -> tuple[str, ...]:
     """`["terms,floor", "concurrency"]` → the names of three sections; of all, for none."""
-    return tuple(name.strip() for text in texts for name in text.split(",")) or SECTIONS
+    return tuple(name.strip() for text in texts for name in text.split(",")) or known
 
 
-def _require_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise RequestError(f"{name} is a whole number from {least}, not {value!r}")
+def check_sections(sections: Sequence[str], known: Sequence[str]) -> None:
+    """Raise RequestError for a section that does not exist."""
+    for section in sections:
+        if section not in known:
+            raise RequestError(f"a section is one of {', '.join(known)}, not {section!r}")
+
+
+def require_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Raise RequestError for what is no whole number of this range."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        bound = "" if most is None else f" to {most}"
+        raise RequestError(f"{name} is a whole number from {least}{bound}, not {value!r}")

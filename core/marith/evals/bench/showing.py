@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from marith.errors import RequestError
@@ -55,21 +55,32 @@ def show(report: Report, as_json: Path | None = None, plot: Path | None = None) 
 
     The table is as wide as the terminal, and as it needs where there is none.
     """
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
     if plot is not None:
         draw(report, plot)
+    shown: list[RenderableType] = [table(report)] if report.results else []
+    if report.floor is not None:
+        shown.append(_floor(report.floor))
+    put_out(report.to_json(), as_json, WIDTH, _title(report), shown)
+
+
+def put_out(
+    data: str, as_json: Path | None, width: int, title: str, shown: Iterable[RenderableType]
+) -> None:
+    """Print a title and what is shown below it, and write the JSON; or with `-` print that alone.
+
+    `width` is where there is no terminal.
+    """
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=width)
     if as_json == PRINTED:
-        console.out(report.to_json(), highlight=False)
+        console.out(data, highlight=False)
         return
     if as_json is not None:
-        as_json.write_text(report.to_json() + "\n", encoding="utf-8")
-    console.print(_title(report), highlight=False, markup=False, soft_wrap=True)
-    if report.results:
-        console.print(table(report), highlight=False)
-    if report.floor is not None:
-        console.print(_floor(report.floor), highlight=False)
+        as_json.write_text(data + "\n", encoding="utf-8")
+    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    for one in shown:
+        console.print(one, highlight=False)
 
 
 def table(report: Report) -> Table:

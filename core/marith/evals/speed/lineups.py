@@ -9,6 +9,7 @@ from marith.evals.bench.subject import Prompt, Subject
 from marith.evals.speed.asking import Terms, Way
 from marith.evals.speed.material import F1, Quotation
 from marith.evals.speed.table import PLAIN
+from marith.pocket.grammar.conversations import TOXIC
 
 AUTO = "auto"
 LARGE = "768,13,12,2112,4096"  # 97 M parameters
@@ -20,12 +21,8 @@ RAG_TERMS = {
     "helpful": "You are a helpful assistant.",
     "careful": "Answer only from the given text.",
 }
-_TOXIC = (
-    "The following conversation is one that perpetuates negative stereotypes, is threatening "
-    "or sexually explicit and contains profane language."
-)
 EXTRA = {
-    "toxic": _TOXIC,
+    "toxic": TOXIC,
     "C": 'classifier("pocket-toxicity", label="civil")',
     "small": 'prompted(model="pocket-draft")',
 }

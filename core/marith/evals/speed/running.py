@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from marith.engine.engine import Engine
 from marith.evals.bench import rivals
 from marith.evals.bench.report import Machine
+from marith.evals.bench.running import progress_bars
 from marith.evals.bench.settings import Settings as Bench
 from marith.evals.bench.settings import Shape
 from marith.evals.bench.subject import Subject
@@ -132,7 +132,7 @@ def run(settings: Settings) -> Report:
     """
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
-        progress = stack.enter_context(_progress())
+        progress = stack.enter_context(progress_bars(20))
         course = Course(settings, material.known(Path(folder)), progress)
         gc.freeze()  # what is here already is no contestant's, and need not be looked through
         stack.callback(gc.unfreeze)
@@ -173,8 +173,3 @@ def _parameters(model: str) -> int:
 
 def _mean(counts: Sequence[int]) -> float:
     return sum(counts) / len(counts)
-
-
-def _progress() -> Progress:
-    made = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
-    return Progress(*made, TimeElapsedColumn(), console=Console(stderr=True))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from marith.errors import RequestError
+from marith.evals.bench import settings
+from marith.evals.bench.settings import check_sections, require_whole
 from marith.scoring.shelf import locate
 
 SECTIONS = ("table", "lambda", "auto", "large")
@@ -44,14 +45,12 @@ class Settings:
     rounds: int | None = None
 
     def __post_init__(self) -> None:
-        _require_whole("tokens", self.tokens, 2, LONGEST)  # the first is another measurement
+        require_whole("tokens", self.tokens, 2, LONGEST)  # the first is another measurement
         for name in ("prompts", "rounds"):
             value = getattr(self, name)
             if value is not None:
-                _require_whole(name, value, 1, 10_000)
-        for section in self.sections:
-            if section not in SECTIONS:
-                raise RequestError(f"a section is one of {', '.join(SECTIONS)}, not {section!r}")
+                require_whole(name, value, 1, 10_000)
+        check_sections(self.sections, SECTIONS)
         locate(self.model)
         if "large" in self.sections and self.model != POCKET:
             raise RequestError(f"the section 'large' inflates {POCKET!r}, not {self.model!r}")
@@ -64,9 +63,4 @@ class Settings:
 
 def split_sections(texts: Sequence[str]) -> tuple[str, ...]:
     """`["table,auto", "large"]` → the names of three sections; of all, for none."""
-    return tuple(name.strip() for text in texts for name in text.split(",")) or SECTIONS
-
-
-def _require_whole(name: str, value: Any, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise RequestError(f"{name} is a whole number from {least} to {most}, not {value!r}")
+    return settings.split_sections(texts, SECTIONS)

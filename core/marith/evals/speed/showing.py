@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from marith.errors import RequestError
 from marith.evals.bench import showing as outputs
-from marith.evals.bench.showing import NO_PLOT, PRINTED
+from marith.evals.bench.showing import NO_PLOT
 from marith.evals.speed.curve import FACTORS, Point
 from marith.evals.speed.report import Line, Report
 
@@ -32,22 +31,12 @@ def check_outputs(as_json: Path | None, plot: Path | None, sections: Sequence[st
 
 def show(report: Report, as_json: Path | None = None, plot: Path | None = None) -> None:
     """Print the tables, or with `-` the JSON; write what is to be written."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
     if plot is not None:
         draw(report.curve, plot)
-    if as_json == PRINTED:
-        console.out(report.to_json(), highlight=False)
-        return
-    if as_json is not None:
-        as_json.write_text(report.to_json() + "\n", encoding="utf-8")
-    console.print(_title(report), highlight=False, markup=False, soft_wrap=True)
-    for section in TITLES:
-        if found := report.section(section):
-            console.print(table(section, found), highlight=False)
+    shown = [table(section, found) for section in TITLES if (found := report.section(section))]
     if report.curve:
-        console.print(by_factor(report.curve), highlight=False)
+        shown.append(by_factor(report.curve))
+    outputs.put_out(report.to_json(), as_json, WIDTH, _title(report), shown)
 
 
 def table(section: str, found: Sequence[Line]) -> Table:
