@@ -13,7 +13,6 @@ from torch import Tensor
 from marith.decoding.evaluation import evaluate
 from marith.decoding.speculation import overlap
 from marith.engine.job import Cost
-from marith.engine.positions import Block
 from marith.engine.questions import Question
 from marith.engine.request import Reader
 from marith.engine.stages import Stages
@@ -33,9 +32,6 @@ class Transcript(Question[Mapping[Term, Tensor]]):
 
     def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
         self.answer.set_result(answers)
-
-    def blocks(self) -> list[Block]:
-        return []
 
 
 class Stopwatch(Question[dict[int, float]]):
@@ -80,9 +76,6 @@ class Stopwatch(Question[dict[int, float]]):
         if not self._left:
             self._times[self._asked.pop()].append(time.perf_counter() - self._since)
             self.answer.set_result({width: median(own) for width, own in self._times.items()})
-
-    def blocks(self) -> list[Block]:
-        return []
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from marith.engine.calibration import expected_tokens
 from marith.engine.generation import Generation
 from marith.engine.job import Job
 from marith.engine.pace import (
@@ -155,9 +156,9 @@ class Pilot:
         if not length:
             return False
         each = turn.alike * len(job.reader.stages.terms)
-        model = Guessed(chances=[self._stood.of((job.key, MODEL))] * length)
+        made = expected_tokens(self._stood.of((job.key, MODEL)), length)
         spent = length * (self._draft_cost(job, turn.alike) or 0.0)
-        rate = (1 + model.gain) / (spent + turn.cost(turn.rows + length * each))
+        rate = made / (spent + turn.cost(turn.rows + length * each))
         return rate >= (1 + free.gain) / turn.cost(turn.rows + len(free.chances) * each)
 
     def _of(self, scorers: frozenset[int]) -> PassTimes:

@@ -34,29 +34,22 @@ class Question(Generic[Answer]):
         self.timeout = math.inf if timeout is None else timeout
         self.answer: Future[Answer] = Future()
         self._continuation = continuation
-        self._said: Mapping[Term, Tensor] = {}
 
     @property
     def done(self) -> bool:
         return self.answer.done()
-
-    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        text, count = self._positions()
-        return text, dict.fromkeys(self.reader.stages.terms, count)
 
     def spoken(
         self, terms: Iterable[Term], count: int, heard: Mapping[Term, Tensor]
     ) -> dict[Term, Tensor]:
         return {term: heard[term][-count:] for term in terms}
 
-    def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
-        self._said = answers
-
     def blocks(self) -> list[Block]:
-        return [Block(self.reader.stages.formula, self._said)]
+        """Nothing is composed, unless a question asks for the formula's own distribution."""
+        return []
 
     def compose(self, logprobs: Tensor) -> None:
-        """Where nothing is composed, there is nothing to take."""
+        """Nothing is composed."""
 
     def settle(self, verdict: Verdict) -> None:
         """Nothing is drawn, and so nothing settled."""
@@ -64,22 +57,34 @@ class Question(Generic[Answer]):
     def fail(self, error: BaseException) -> None:
         self.answer.set_exception(error)
 
-    def _positions(self) -> tuple[Sequence[int], int]:
-        """The text, and how many of its last positions are wanted."""
-        raise NotImplementedError
+
+class _Composed(Question[Answer]):
+    """A question that the whole formula answers."""
+
+    _said: Mapping[Term, Tensor]
+
+    def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
+        self._said = answers
+
+    def blocks(self) -> list[Block]:
+        return [Block(self.reader.stages.formula, self._said)]
+
+    def _of_all(self, count: int) -> Mapping[Term, int]:
+        """The last positions, of every term."""
+        return dict.fromkeys(self.reader.stages.terms, count)
 
 
-class Glance(Question[Tensor]):
+class Glance(_Composed[Tensor]):
     """The distribution after a given continuation: one question, one answer [vocab]."""
 
     def compose(self, logprobs: Tensor) -> None:
         self.answer.set_result(logprobs[-1].clone())
 
-    def _positions(self) -> tuple[Sequence[int], int]:
-        return self._continuation, 1
+    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+        return self._continuation, self._of_all(1)
 
 
-class Scoring(Question[list[float]]):
+class Scoring(_Composed[list[float]]):
     """The log-probability of each token of a continuation, asked for a piece at a time.
 
     A long text neither holds up the others nor has all its distributions in memory at once.
@@ -101,7 +106,7 @@ class Scoring(Question[list[float]]):
         if len(self._scores) == len(self._continuation):
             self.answer.set_result(self._scores)
 
-    def _positions(self) -> tuple[Sequence[int], int]:
+    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         known, length = len(self._scores), len(self._continuation)
         end = min(length, known + AT_ONCE)
-        return self._continuation[: end - 1], end - known
+        return self._continuation[: end - 1], self._of_all(end - known)

@@ -32,8 +32,12 @@ class Stages:
     drafts: tuple[Term, ...] = ()
     every: Mapping[Term, int] = field(default_factory=dict)
     adapts: bool = False
+    whole: Formula = field(init=False)  # once every term has spoken
     _parts: dict[frozenset[Term], Formula | None] = field(default_factory=dict, compare=False)
     _leaves: dict[Formula, list[Term]] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "whole", without_drafts(self.formula))
 
     @classmethod
     def of(
@@ -69,13 +73,6 @@ class Stages:
     def lanes(self) -> int:
         """How many lanes of language models are held."""
         return sum(isinstance(term, Prompted) for term in self.voices)
-
-    @property
-    def whole(self) -> Formula:
-        """The formula once every term has spoken."""
-        said = self.part(self.terms)
-        assert said is not None
-        return said
 
     def part(self, spoken: Collection[Term]) -> Formula | None:
         """What can be said when these terms have spoken; see `formula.partial`."""
