@@ -20,7 +20,7 @@ from marith.decoding.sampling import warp
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves
 from marith.scoring.ngram import NGramCounts
-from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.templates import to_prompt, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
@@ -130,7 +130,7 @@ def _rows(small: Small, term: Any, request: Request, texts: Sequence[list[int]])
         counts = NGramCounts(term.order, VOCAB, ended)
         return torch.stack([counts.logprobs(t[:at]) for t in texts for at in range(len(t))])
     assert isinstance(term, Prompted), f"{term!r} is for the reference alone"
-    prompt = to_tokens(term, to_messages(request.prompt), small.reference.vocabulary)
+    prompt = to_tokens(term, to_prompt(request.prompt), small.reference.vocabulary)
     width = max(map(len, texts))
     padded = torch.tensor([prompt + text + [0] * (width - len(text)) for text in texts])
     logits = small.reference.models[term.model][0](padded).logits[:, len(prompt) - 1 :]

@@ -14,7 +14,7 @@ from marith.decoding.sampling import draw, generator, warp
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves, without_classifiers
 from marith.scoring.ngram import NGramCounts
-from marith.scoring.templates import to_messages, to_plain_text, to_tokens
+from marith.scoring.templates import to_plain_text, to_prompt, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
 
@@ -32,7 +32,7 @@ class Reference:
         spoken: dict[Any, Tensor] = {}
         for term in leaves(formula):
             if isinstance(term, Prompted):
-                prompt = to_tokens(term, to_messages(request.prompt), self.vocabulary)
+                prompt = to_tokens(term, to_prompt(request.prompt), self.vocabulary)
                 model = self.models[term.model][0]
                 logits = model(torch.tensor([prompt + tokens])).logits[0, -1:]
                 spoken[term] = torch.log_softmax(logits[:, : self.vocabulary.size].float(), -1)
@@ -44,7 +44,7 @@ class Reference:
             elif isinstance(term, Classifier):
                 guide = term.guide or without_classifiers(formula)
                 [candidates] = likeliest(guide, spoken, term.candidates, term.coverage)
-                reading = to_plain_text(to_messages(request.prompt)) if term.read_prompt else ""
+                reading = to_plain_text(to_prompt(request.prompt).messages) if term.read_prompt else ""
                 spoken[term] = self._ratios(term, candidates, tokens, reading)
             else:
                 spoken[term] = torch.full(
@@ -56,7 +56,7 @@ class Reference:
         """Text, tokens and finish reason of a request."""
         tokens: list[int] = []
         source, text = generator(request.sampling), ""
-        prompt = len(to_tokens(Prompted(), to_messages(request.prompt), self.vocabulary))
+        prompt = len(to_tokens(Prompted(), to_prompt(request.prompt), self.vocabulary))
         while True:
             logprobs = warp(self.distribution(request, tokens), request.sampling, tokens)
             token = draw(logprobs[0], source)

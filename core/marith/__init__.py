@@ -25,32 +25,59 @@ from marith.formula.nodes import Formula, intersection, supersede, union, unscal
 from marith.formula.terms import Classifier, NGram, Prompted, Uniform
 
 if TYPE_CHECKING:
+    from marith.decoding.grammar import Grammar
     from marith.decoding.sampling import Sampling
     from marith.decoding.stopping import Stop
+    from marith.engine.completion import (
+        Alternative,
+        CallChunk,
+        Chunk,
+        Completion,
+        Stats,
+        TermStats,
+        TokenLogprob,
+        ToolCall,
+        Usage,
+    )
     from marith.engine.engine import Engine
     from marith.engine.plan import Plan
     from marith.engine.request import Request
-    from marith.engine.ticket import Chunk, Completion, Stats, Ticket, Usage
+    from marith.engine.ticket import Ticket
+    from marith.engine.tools import Tools
     from marith.options import Options
 
 __version__ = "0.1.0"
 
 _LATER = {
+    "Grammar": "marith.decoding.grammar",
     "Sampling": "marith.decoding.sampling",
     "Stop": "marith.decoding.stopping",
     "Engine": "marith.engine.engine",
     "Options": "marith.options",
     "Plan": "marith.engine.plan",
     "Request": "marith.engine.request",
-    "Chunk": "marith.engine.ticket",
-    "Completion": "marith.engine.ticket",
-    "Stats": "marith.engine.ticket",
     "Ticket": "marith.engine.ticket",
-    "Usage": "marith.engine.ticket",
+    "Tools": "marith.engine.tools",
+    **dict.fromkeys(
+        (
+            "Alternative",
+            "CallChunk",
+            "Chunk",
+            "Completion",
+            "Stats",
+            "TermStats",
+            "TokenLogprob",
+            "ToolCall",
+            "Usage",
+        ),
+        "marith.engine.completion",
+    ),
 }
 
 __all__ = [
+    "Alternative",
     "Busy",
+    "CallChunk",
     "Chunk",
     "Classifier",
     "Completion",
@@ -61,6 +88,7 @@ __all__ = [
     "Formula",
     "FormulaError",
     "FormulaFile",
+    "Grammar",
     "MarithError",
     "ModelError",
     "NGram",
@@ -72,7 +100,11 @@ __all__ = [
     "Sampling",
     "Stats",
     "Stop",
+    "TermStats",
     "Ticket",
+    "TokenLogprob",
+    "ToolCall",
+    "Tools",
     "Uniform",
     "Usage",
     "explain",

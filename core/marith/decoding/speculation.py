@@ -8,6 +8,7 @@ from the first that could be said to the whole formula (paper, section 5, lemma 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from marith.decoding import cuts
 from marith.decoding.sampling import Sampling, drawn, warp
+from marith.errors import FormulaError
 
 NOTHING = -1  # where a token is yet to be drawn
 
@@ -25,7 +28,8 @@ class Trial:
     """Positions of one text: what stands there, and what it should be drawn from.
 
     `logprobs` [positions, vocab] are composed and not yet warped; each position follows so many
-    tokens of `text` as `places` says. `tokens` are what stands there, `NOTHING` where nothing
+    tokens of `text` as `places` says. `allowed` [positions, vocab] are the tokens that a grammar
+    lets stand there, None for all. `tokens` are what stands there, `NOTHING` where nothing
     does. `guesses` are the warped distributions that they were drawn from, None for a token that
     was proposed outright and for none. `chances` [positions, 2] are numbers from [0, 1): whether
     to keep, NaN for a token that stands only if it would be drawn; and what to draw.
@@ -38,6 +42,7 @@ class Trial:
     tokens: Sequence[int]
     guesses: Sequence[Tensor | None]
     chances: Tensor
+    allowed: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +134,23 @@ def _warped(trials: Sequence[Trial]) -> list[Tensor]:
         else:
             truths[i] = _warped_by_row(trial)
     for sampling, members in alike.items():
-        rows = warp(torch.cat([trials[i].logprobs for i in members]), sampling)
+        rows = warp(torch.cat([_lawful(trials[i]) for i in members]), sampling)
         counts = [len(trials[i].tokens) for i in members]
         truths.update(zip(members, rows.split(counts), strict=True))
     return [truths[i] for i in range(len(trials))]
 
 
+def _lawful(trial: Trial) -> Tensor:
+    """What a grammar allows of the composed distribution, normalised."""
+    if trial.allowed is None:
+        return trial.logprobs
+    allowed = trial.allowed.to(trial.logprobs.device)
+    if not bool((trial.logprobs.masked_fill(~allowed, -math.inf) > -math.inf).any(dim=-1).all()):
+        raise FormulaError("the formula gives no probability to any token that the grammar allows")
+    return cuts.keep(trial.logprobs, allowed)
+
+
 def _warped_by_row(trial: Trial) -> Tensor:
     """Each position has seen other tokens, which the repetition penalty counts."""
-    rows = zip(trial.logprobs, trial.places, strict=True)
+    rows = zip(_lawful(trial), trial.places, strict=True)
     return torch.cat([warp(row[None], trial.sampling, trial.text[:at]) for row, at in rows])

@@ -33,18 +33,23 @@ class TextGate:
 
     def __init__(self, strings: tuple[str, ...]) -> None:
         self.strings = strings
-        self.closed = False
+        self.found: str | None = None
         self._held = ""
+
+    @property
+    def closed(self) -> bool:
+        """Whether a stop string was found."""
+        return self.found is not None
 
     def feed(self, text: str) -> str:
         """The text that may go out now; closes where a stop string begins."""
         if self.closed:
             return ""
         self._held += text
-        found = [(at + len(s), at) for s in self.strings if (at := self._held.find(s)) >= 0]
+        found = [(at + len(s), at, s) for s in self.strings if (at := self._held.find(s)) >= 0]
         if found:
-            self.closed = True
-            return self._release(min(found)[1])  # the first to be complete
+            _, at, self.found = min(found)  # the first to be complete
+            return self._release(at)
         return self._release(len(self._held) - self._suspect())
 
     def flush(self) -> str:

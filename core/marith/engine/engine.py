@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from torch import Tensor
@@ -14,15 +12,18 @@ from torch import Tensor
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine import workers
+from marith.engine.answers import Answers
+from marith.engine.asking import Asking
 from marith.engine.calibration import calibrate, check_samples
 from marith.engine.generation import Generation
 from marith.engine.limits import Limits
 from marith.engine.plan import Plan
-from marith.engine.questions import Glance, Scoring
-from marith.engine.request import Reader, Request, Speculation, check_timeout
+from marith.engine.questions import Glance, Scoring, tokens_of
+from marith.engine.request import Reader, Request, check_timeout
 from marith.engine.scheduler import Scheduler
-from marith.engine.ticket import Chunk, Completion, Ticket
-from marith.errors import EngineClosed, ModelError, RequestError
+from marith.engine.ticket import Ticket
+from marith.engine.tools import Tools
+from marith.errors import EngineClosed, ModelError
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted
@@ -30,7 +31,7 @@ from marith.scoring import shelf
 from marith.scoring.panel import Panel
 from marith.scoring.scorer import Message
 from marith.scoring.shelf import Checkpoint, Placement
-from marith.scoring.templates import to_messages
+from marith.scoring.templates import to_prompt
 
 loading = threading.RLock()  # checkpoints come off the shelf in turns
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
@@ -38,7 +39,7 @@ _DEFAULT = Limits()
 SAMPLE = Stop(64)  # of the texts that a formula is calibrated by
 
 
-class Engine:
+class Engine(Asking):
     """Formulas over one base model, for any number of callers in threads and tasks.
 
     One thread owns the models. `generate` and `stream` block, `agenerate` and `astream` await;
@@ -48,6 +49,7 @@ class Engine:
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
             self._panel = Panel(base, limits.cache_bytes)
+        self._answers = Answers(base.vocabulary)
         self._scheduler = Scheduler(limits)
         workers.dismiss()
         self._closing = weakref.finalize(self, self._scheduler.close)
@@ -125,70 +127,9 @@ class Engine:
         Raises Busy where as many requests as the engine takes on wait already.
         """
         ticket = Ticket(keeper=self)
-        reader = self._open(request.prompt, request.formula, request.terms, request.speculation)
-        self._scheduler.add(Generation(request, reader, self._panel.vocabulary, ticket))
+        reader = self._open(request)
+        self._scheduler.add(Generation(request, reader, self._answers, ticket))
         return ticket
-
-    def generate(
-        self,
-        prompt: str | Sequence[Message],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
-        speculation: Speculation = "auto",
-        timeout: float | None = None,
-    ) -> Completion:
-        """The whole text, once it is finished."""
-        return self.submit(
-            Request(prompt, formula, terms, sampling, stop, speculation, timeout)
-        ).result()
-
-    def stream(
-        self,
-        prompt: str | Sequence[Message],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
-        speculation: Speculation = "auto",
-        timeout: float | None = None,
-    ) -> Iterator[Chunk]:
-        """The text as it comes."""
-        return iter(
-            self.submit(Request(prompt, formula, terms, sampling, stop, speculation, timeout))
-        )
-
-    async def agenerate(
-        self,
-        prompt: str | Sequence[Message],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
-        speculation: Speculation = "auto",
-        timeout: float | None = None,
-    ) -> Completion:
-        """The whole text, without holding up the event loop."""
-        request = Request(prompt, formula, terms, sampling, stop, speculation, timeout)
-        return await (await asyncio.to_thread(self.submit, request))
-
-    async def astream(
-        self,
-        prompt: str | Sequence[Message],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
-        speculation: Speculation = "auto",
-        timeout: float | None = None,
-    ) -> AsyncIterator[Chunk]:
-        """The text as it comes, without holding up the event loop."""
-        request = Request(prompt, formula, terms, sampling, stop, speculation, timeout)
-        ticket = await asyncio.to_thread(self.submit, request)
-        async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator
-            async for chunk in chunks:
-                yield chunk
 
     def next_logprobs(
         self,
@@ -236,7 +177,8 @@ class Engine:
         texts = []
         for i, prompt in enumerate(prompts):
             made = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
-            texts.append((self._open(prompt, formula, terms, Plan()), made.tokens))
+            asked = Request(prompt, formula, terms, speculation=Plan())
+            texts.append((self._open(asked), made.tokens))
         return calibrate(texts, self._scheduler.add, costs)
 
     def encode(self, text: str) -> list[int]:
@@ -247,9 +189,15 @@ class Engine:
         """Tokens of the base model's vocabulary as text, special tokens left out."""
         return self._panel.vocabulary.decode(tokens)
 
-    def count_tokens(self, prompt: str | Sequence[Message]) -> int:
-        """How many tokens a prompt has as the bare model reads it, template included."""
-        return self._panel.base.count(Prompted(), to_messages(prompt))
+    def count_tokens(
+        self,
+        prompt: str | Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        template_options: Mapping[str, Any] | None = None,
+    ) -> int:
+        """How many tokens a prompt has as the bare model reads it, template and tools included."""
+        told = Tools(tuple(tools)).definitions if tools else ()
+        return self._panel.base.count(Prompted(), to_prompt(prompt, told, template_options))
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""
@@ -264,16 +212,10 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(
-        self,
-        prompt: str | Sequence[Message],
-        formula: str | Formula,
-        terms: Terms | None,
-        speculation: Speculation = None,
-    ) -> Reader:
+    def _open(self, request: Request) -> Reader:
         if self.closed:
             raise EngineClosed("the engine is closed")
-        reader = Reader.open(prompt, formula, terms, self._panel, loading, speculation)
+        reader = Reader.open(request, self._panel, loading)
         workers.dismiss()
         return reader
 
@@ -285,15 +227,5 @@ class Engine:
         continuation: str | Sequence[int],
     ) -> tuple[Reader, list[int]]:
         """A reader, and the tokens of a continuation that it has room for."""
-        reader = self._open(prompt, formula, terms)
-        vocabulary = self._panel.vocabulary
-        given = vocabulary.encode(continuation) if isinstance(continuation, str) else continuation
-        tokens = list(given)
-        for token in tokens:
-            if not isinstance(token, int) or not 0 <= token < vocabulary.size:
-                raise RequestError(f"{token!r} is no token of {vocabulary.size}")
-        if len(tokens) > reader.room:
-            raise RequestError(
-                f"the continuation has {len(tokens)} tokens; there is room for {reader.room}"
-            )
-        return reader, tokens
+        reader = self._open(Request(prompt, formula, terms, speculation=None))
+        return reader, tokens_of(continuation, self._panel.vocabulary, reader.room)

@@ -5,24 +5,34 @@ from __future__ import annotations
 import math
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from marith.decoding.sampling import chance, generator
+from marith.decoding.matching import Matcher
 from marith.decoding.speculation import NOTHING, Trial, Verdict
-from marith.decoding.stopping import TextGate
+from marith.engine.answers import Answers
+from marith.engine.chances import Chances
+from marith.engine.completion import (
+    Completion,
+    FinishReason,
+    StageStats,
+    Stats,
+    TermStats,
+    Usage,
+)
 from marith.engine.job import Cost, lane_of
+from marith.engine.likelihoods import Likelihoods
 from marith.engine.positions import Block
 from marith.engine.request import Reader, Request
 from marith.engine.tail import Tail
-from marith.engine.ticket import Chunk, Completion, FinishReason, StageStats, Stats, Ticket, Usage
+from marith.engine.telling import Telling
+from marith.engine.ticket import Ticket
 from marith.formula.terms import Term
 from marith.scoring.ngram import NGramScorer, Proposal
 from marith.scoring.scorer import Span
-from marith.scoring.vocabulary import TextStream, Vocabulary
 
 GUESSED = "guessed"  # the source of what a plan has proposed outright
 
@@ -30,30 +40,31 @@ GUESSED = "guessed"  # the source of what a plan has proposed outright
 class Generation:
     """A request while it runs. Its state belongs to the engine's thread.
 
-    The ticket is held weakly: a caller who forgets it has given the request up.
+    The ticket is held weakly: a caller who forgets it has given the request up. Raises
+    RequestError for a grammar that cannot be followed.
     """
 
-    def __init__(
-        self, request: Request, reader: Reader, vocabulary: Vocabulary, ticket: Ticket
-    ) -> None:
+    def __init__(self, request: Request, reader: Reader, answers: Answers, ticket: Ticket) -> None:
         self.reader = reader
         self.done = False
+        vocabulary = answers.vocabulary
         most = min(request.stop.max_tokens, reader.room)
-        self.tail = Tail(reader.stages, most, vocabulary.eos_ids, reader.rooms)
+        steered = None if request.steered else answers.outside_calls
+        self.tail = Tail(reader.stages, most, vocabulary.eos_ids, reader.rooms, steered)
         self.chances = Chances(request)
         self.key = hash(reader.stages.formula)
         self.pause = self.rest = 0  # the pilot's: for how many rounds it does not look, in all, yet
         self._ticket = weakref.ref(ticket)
         self._sampling = replace(request.sampling, seed=None)  # what is sampled alike is equal
         self._numbers: Tensor | None = None
-        self._most = most
-        self._ends = vocabulary.eos_ids
-        self._stream = TextStream(vocabulary)
-        self._gate = TextGate(request.stop.strings)
-        self._tokens: list[int] = []
-        self._text: list[str] = []
-        self._untold: list[int] = []
-        self._passes = self._calls = self._judged = 0
+        self._matcher: Matcher | None = answers.matcher(request, reader.opened)
+        self._likelihoods: Likelihoods | None = None
+        if request.logprobs is not None:
+            self._likelihoods = Likelihoods(request.logprobs, answers.lexicon)
+        self._blocks: list[Block] = []
+        self._told = Telling(request, vocabulary, most, reader.opened)
+        self._passes = self._judged = 0
+        self._calls: Counter[Term] = Counter()
         self._cached: dict[Term, int] = {}
         self.started = time.monotonic()
         self.timeout = math.inf if request.timeout is None else request.timeout
@@ -89,19 +100,24 @@ class Generation:
 
     def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
         self._passes += cost.passes
-        self._calls += cost.calls
+        self._calls.update(answers.keys())
         self._judged += cost.judged
         self._cached = {**cost.cached, **self._cached}  # of each term the first answer counts
         self.tail.hear(answers)
 
     def blocks(self) -> list[Block]:
-        return self.tail.blocks()
+        self._blocks = self.tail.blocks()
+        return self._blocks
 
     def compose(self, logprobs: Tensor) -> Trial:
         places, stands = self.tail.places, self.tail.stands()
         guesses = [None if one is None else one.guess for one in stands]
         if self._numbers is None:  # kept until they are used: a trial may have to be repeated
             self._numbers = self.chances.at(places, guesses)
+        if self._likelihoods is not None:
+            wholes = (self.reader.stages.whole, self.reader.stages.aside)
+            self._likelihoods.note(wholes, self._blocks, places, logprobs)
+        matcher = self._matcher
         return Trial(
             logprobs,
             self._sampling,
@@ -110,6 +126,7 @@ class Generation:
             [NOTHING if one is None else one.token for one in stands],
             guesses,
             self._numbers,
+            None if matcher is None else matcher.allowed(self.tail.tokens, places),
         )
 
     def settle(self, verdict: Verdict) -> None:
@@ -131,79 +148,54 @@ class Generation:
 
     def _take(self, token: int) -> None:
         """One token more of the text."""
-        if token in self._ends:
-            self._tell(self._gate.feed(self._stream.flush()) + self._gate.flush(), "stop")
+        told = None
+        if self._likelihoods is not None:
+            told = self._likelihoods.of(len(self._told.tokens), token)
+        chunk = self._told.take(token, told)
+        if chunk is None:
             return
-        self._tokens.append(token)
-        self._untold.append(token)
-        text = self._gate.feed(self._stream.feed(token))
-        if self._gate.closed:
-            self._tell(text, "stop")
-        elif len(self._tokens) >= self._most:
-            rest = self._gate.feed(self._stream.flush())
-            reason: FinishReason = "stop" if self._gate.closed else "length"
-            self._tell(text + rest + self._gate.flush(), reason)
-        elif text:
-            self._tell(text, None)
-
-    def _tell(self, text: str, reason: FinishReason | None) -> None:
-        self._text.append(text)
-        self.done = reason is not None
-        ticket = self._ticket()
-        if ticket is None:
-            return
-        ticket.put(Chunk(text, tuple(self._untold), reason))
-        self._untold = []
-        if reason is not None:
-            ticket.end(self._completion(reason))
+        self.done = chunk.finish_reason is not None
+        if ticket := self._ticket():
+            ticket.put(chunk)
+            if chunk.finish_reason is not None:
+                ticket.end(self._completion(chunk.finish_reason))
 
     def _completion(self, reason: FinishReason) -> Completion:
-        prompt, made = self.reader.prompt_tokens, len(self._tokens)
-        own = [count for term, count in self._cached.items() if term in self.reader.stages.terms]
-        usage = Usage(prompt, made, min([*own, prompt]) if own else 0)
+        told, reader = self._told, self.reader
+        prompt, made = reader.prompt_tokens, len(told.tokens)
+        own = [count for term, count in self._cached.items() if term in reader.stages.terms]
+        cached = min([*own, prompt]) if own else 0
+        return Completion(
+            "".join(told.said),
+            told.tokens,
+            reason,
+            Usage(prompt, made, cached, told.reasoning_tokens),
+            self._stats(made),
+            "".join(told.reasoning),
+            tuple(told.reader.calls),
+            None if told.logprobs is None else tuple(told.logprobs),
+            told.gate.found,
+        )
+
+    def _stats(self, made: int) -> Stats:
         stages = tuple(
             StageStats(str(part), one.evaluated, one.stood, one.overlap / one.evaluated)
             for part, one in self.tail.checks.items()
         )
-        stats = Stats(
+        terms = {
+            str(term): TermStats(len(reading), self._cached.get(term, 0), self._calls[term])
+            for term, reading in self.reader.readings.items()
+            if self._calls[term]
+        }
+        return Stats(
             tokens=made,
             passes=self._passes,
-            calls=self._calls,
+            calls=self._calls.total(),
             seconds=time.monotonic() - self.started,
             drafted=self.tail.drafted,
             accepted=self.tail.accepted,
             judgements=self._judged,
             cached=sum(self._cached.values()),
             stages=stages,
+            terms=terms,
         )
-        return Completion("".join(self._text), self._tokens, reason, usage, stats)
-
-
-class Chances:
-    """A request's numbers from [0, 1): for each position two, to keep what stands and to draw.
-
-    With a seed and lengths that adapt, each position has one number of its own, and what stands
-    is kept exactly if that number would draw it: so the text is the seed's, whatever was drafted
-    and however long the drafts were. Otherwise every trial has numbers that no other had, and
-    more is kept.
-    """
-
-    def __init__(self, request: Request) -> None:
-        self._source = generator(request.sampling)
-        self._known: list[float] = []
-        self.by_place = request.sampling.seed is not None and request.speculation == "auto"
-
-    def at(self, places: Sequence[int], guesses: Sequence[Tensor | None]) -> Tensor:
-        """Numbers [positions, 2] for these positions; only a guess may be kept by chance."""
-        if not self.by_place:
-            pairs = [
-                (self._chance() if guess is not None else 0.0, self._chance()) for guess in guesses
-            ]
-            return torch.tensor(pairs, dtype=torch.float64)
-        while len(self._known) <= places[-1]:
-            self._known.append(self._chance())
-        pairs = [(math.nan, self._known[place]) for place in places]
-        return torch.tensor(pairs, dtype=torch.float64)
-
-    def _chance(self) -> float:
-        return chance(self._source)

@@ -15,7 +15,9 @@ from marith.decoding.speculation import Verdict
 from marith.engine.job import Cost
 from marith.engine.positions import Block
 from marith.engine.request import Reader
+from marith.errors import RequestError
 from marith.formula.terms import Term
+from marith.scoring.vocabulary import Vocabulary
 
 Answer = TypeVar("Answer")
 AT_ONCE = 64  # positions of a continuation whose distributions are in memory together
@@ -110,3 +112,16 @@ class Scoring(_Composed[list[float]]):
         known, length = len(self._scores), len(self._continuation)
         end = min(length, known + AT_ONCE)
         return self._continuation[: end - 1], self._of_all(end - known)
+
+
+def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: int) -> list[int]:
+    """A continuation's tokens. Raises RequestError for what is no token, and for too many."""
+    if isinstance(continuation, str):
+        continuation = vocabulary.encode(continuation)
+    tokens = list(continuation)
+    for token in tokens:
+        if not isinstance(token, int) or not 0 <= token < vocabulary.size:
+            raise RequestError(f"{token!r} is no token of {vocabulary.size}")
+    if len(tokens) > room:
+        raise RequestError(f"the continuation has {len(tokens)} tokens; there is room for {room}")
+    return tokens

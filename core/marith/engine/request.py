@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from marith.decoding.grammar import Grammar
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine.plan import Plan
 from marith.engine.stages import LOOKUP, Stages
+from marith.engine.tools import Tools
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
@@ -19,8 +21,8 @@ from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted, Term
 from marith.scoring.panel import Panel
 from marith.scoring.prompted import PromptedScorer
-from marith.scoring.scorer import Message, Reading, Scorer
-from marith.scoring.templates import to_messages
+from marith.scoring.scorer import Message, Prompt, Reading, Scorer
+from marith.scoring.templates import to_prompt, to_tokens
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
@@ -29,8 +31,10 @@ Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
 
-    After `timeout` seconds, waiting included, an unfinished request is given up and its caller
-    gets DeadlineExceeded.
+    `grammar` says what the answer may be, `tools` what it may call; `logprobs` asks for the
+    log-probability of each token, and of so many of the likeliest in its place; `template_options`
+    are those of the terms' chat templates. After `timeout` seconds, waiting included, an unfinished
+    request is given up and its caller gets DeadlineExceeded.
     """
 
     prompt: str | Sequence[Message]
@@ -40,15 +44,33 @@ class Request:
     stop: Stop = field(default_factory=Stop)
     speculation: Speculation = "auto"
     timeout: float | None = None
+    grammar: Grammar | None = None
+    tools: Tools | None = None
+    logprobs: int | None = None
+    template_options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("sampling", Sampling), ("stop", Stop)):
+        kinds = {"sampling": Sampling, "stop": Stop, "grammar": Grammar, "tools": Tools}
+        for name, kind in kinds.items():
             value: Any = getattr(self, name)
-            if not isinstance(value, kind):
+            may_lack = name in ("grammar", "tools") and value is None
+            if not (may_lack or isinstance(value, kind)):
                 raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
+        count, options = self.logprobs, self.template_options
+        if count is not None and (not isinstance(count, int) or count < 0 or count is True):
+            raise RequestError(f"logprobs is a whole number from 0, not {count!r}")
+        if options is not None and not isinstance(options, Mapping):
+            raise RequestError(f"template_options is a mapping, not {options!r}")
+        if not self.steered and isinstance(self.speculation, Plan):
+            raise RequestError("a plan is for one formula: tools without steer take None or 'auto'")
         if not (self.speculation in (None, "auto") or isinstance(self.speculation, Plan)):
             raise RequestError(f"speculation is None, 'auto' or a Plan, not {self.speculation!r}")
         check_timeout(self.timeout)
+
+    @property
+    def steered(self) -> bool:
+        """Whether the formula speaks everywhere, inside calls too."""
+        return self.tools is None or self.tools.steer
 
 
 def check_timeout(timeout: Any) -> None:
@@ -63,7 +85,8 @@ class Reader:
     """The stages of a request with the scorer and the reading of each term.
 
     `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
-    of each draft, which is asked for no more than that.
+    of each draft, which is asked for no more than that. `opened` says that the prompt, as the
+    bare model reads it, ends where reasoning has begun.
     """
 
     stages: Stages
@@ -72,42 +95,40 @@ class Reader:
     prompt_tokens: int
     room: int
     rooms: Mapping[Term, int]
+    opened: bool = False
 
     @classmethod
     def open(
-        cls,
-        prompt: str | Sequence[Message],
-        formula: str | Formula,
-        terms: Terms | None,
-        panel: Panel,
-        loading: AbstractContextManager[object],
-        speculation: Speculation = None,
+        cls, request: Request, panel: Panel, loading: AbstractContextManager[object]
     ) -> Reader:
         """Check, bind and read. Everything that can be wrong with a request is said here.
 
         Checkpoints that no term has named before are loaded in turns, under `loading`.
         """
-        messages = to_messages(prompt)
-        known = resolve(terms)
-        asked = parse(formula)
+        tools = request.tools.definitions if request.tools else ()
+        prompt = to_prompt(request.prompt, tools, request.template_options)
+        known = resolve(request.terms)
+        asked = parse(request.formula)
         check(asked, known)
-        stages = Stages.of(asked, known, speculation)
+        aside = None if request.steered else known[BARE]
+        stages = Stages.of(asked, known, request.speculation, aside)
         known_by_all = all(panel.has(term) for term in stages.voices)
         with nullcontext() if known_by_all else loading:
             scorers = {term: panel.scorer_of(term) for term in stages.voices}
-        readings = {term: scorers[term].read(term, messages) for term in stages.terms}
+        readings = {term: scorers[term].read(term, prompt) for term in stages.terms}
         room = min(_room(scorers[term], readings[term]) for term in stages.terms)
         rooms: dict[Term, int] = {}
         for draft in stages.drafts:
             try:
-                readings[draft] = scorers[draft].read(draft, messages)
+                readings[draft] = scorers[draft].read(draft, prompt)
                 rooms[draft] = _room(scorers[draft], readings[draft])
             except RequestError as error:  # nothing hangs on a draft that cannot help here
                 if not (isinstance(error, ContextOverflow) or draft == LOOKUP):
                     raise
                 rooms[draft] = 0
-        visible = _visible(known[BARE], readings, panel, messages)
-        return cls(stages, scorers, readings, visible, room, rooms)
+        visible = _visible(known[BARE], readings, panel, prompt)
+        opened = panel.vocabulary.opens_reasoning(visible)
+        return cls(stages, scorers, readings, len(visible), room, rooms, opened)
 
 
 def _room(scorer: Scorer, reading: Reading) -> int:
@@ -118,9 +139,9 @@ def _room(scorer: Scorer, reading: Reading) -> int:
 
 
 def _visible(
-    bare: Formula, readings: Mapping[Term, Reading], panel: Panel, messages: Sequence[Message]
-) -> int:
-    """How many tokens the prompt has as the bare model reads it."""
+    bare: Formula, readings: Mapping[Term, Reading], panel: Panel, prompt: Prompt
+) -> Sequence[int]:
+    """The prompt's tokens as the bare model reads it."""
     seen_by = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
     known = readings.get(seen_by)
-    return panel.base.count(seen_by, messages) if known is None else len(known)
+    return to_tokens(seen_by, prompt, panel.vocabulary) if known is None else [*map(int, known)]

@@ -24,7 +24,7 @@ class Stages:
 
     `terms` make up the formula, `drafts` only speak until they are superseded; classifiers among
     the terms judge what the guides of `guide_of` find likeliest. With `adapts`, the lengths are
-    chosen while the text is made.
+    chosen while the text is made. `aside` speaks in the formula's place where a text asks for it.
     """
 
     formula: Formula
@@ -32,6 +32,7 @@ class Stages:
     drafts: tuple[Term, ...] = ()
     every: Mapping[Term, int] = field(default_factory=dict)
     adapts: bool = False
+    aside: Formula | None = None
     whole: Formula = field(init=False)  # once every term has spoken
     _parts: dict[frozenset[Term], Formula | None] = field(default_factory=dict, compare=False)
     _leaves: dict[Formula, list[Term]] = field(default_factory=dict, compare=False)
@@ -45,18 +46,20 @@ class Stages:
         formula: Formula,
         known: Mapping[str, Formula],
         speculation: Plan | Literal["auto"] | None = None,
+        aside: Formula | None = None,
     ) -> Stages:
-        """Bind a checked formula, its names as `known`.
+        """Bind a checked formula, its names as `known`; no plan has a place for one `aside`.
 
         Raises RequestError or FormulaError for a plan that does not fit the formula.
         """
         bound = bind(formula, known)
-        terms = tuple(leaves(bound))
+        beside = [] if aside is None else leaves(aside)
+        terms = tuple(dict.fromkeys([*leaves(bound), *beside]))
         if speculation is None:
-            return cls(without_drafts(bound), terms)
+            return cls(without_drafts(bound), terms, aside=aside)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
-            return cls(bound, terms, tuple(drafts(bound)), adapts=True)
+            return cls(bound, terms, tuple(drafts(bound)), adapts=True, aside=aside)
         return _planned(bound, terms, known, speculation)
 
     @property

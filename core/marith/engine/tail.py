@@ -7,7 +7,7 @@ from the first part of the formula that could be said to the whole one.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 import torch
@@ -25,13 +25,20 @@ class Tail:
     """A text in the making: `final` tokens that are sampled, and others that are pending.
 
     Keeps state, for one thread. `most` bounds the tokens, `ends` are those that end a text,
-    `rooms` how many tokens the contexts of drafts hold.
+    `rooms` how many tokens the contexts of drafts hold; `steered` says after which texts the
+    formula speaks, and not the one that stands aside for it.
     """
 
     def __init__(
-        self, stages: Stages, most: int, ends: Collection[int], rooms: Mapping[Term, int]
+        self,
+        stages: Stages,
+        most: int,
+        ends: Collection[int],
+        rooms: Mapping[Term, int],
+        steered: Callable[[Sequence[int]], bool] | None = None,
     ) -> None:
         self.stages = stages
+        self._steered = steered
         self.tokens: list[int] = []
         self.itinerary = Itinerary(stages, rooms)
         self.drafted = self.accepted = 0
@@ -134,7 +141,8 @@ class Tail:
         group, last = self.itinerary.group()
         low = min((self._said[term].applied for term in group), default=0)
         places = range(low, self.end if last else len(self.tokens))
-        self._trial = [(at, part) for at in places if (part := self._part_at(at, group))]
+        parts = [(at, part) for at in places if (part := self._part_at(at, group))]
+        self._trial = [(at, self._speaker(at, part)) for at, part in parts]
         blocks = []
         for part, run in groupby(self._trial, key=lambda item: item[1]):
             at = [place for place, _ in run]
@@ -183,6 +191,13 @@ class Tail:
         part = self.stages.part({*before, *group})
         return None if part == self.stages.part(before) else part
 
+    def _speaker(self, place: int, part: Formula) -> Formula:
+        """Who speaks of a place once all have been heard: the formula, or what stands aside."""
+        aside = self.stages.aside
+        if aside is None or self._steered is None or part != self.stages.whole:
+            return part
+        return part if self._steered(self.tokens[:place]) else aside
+
     def _rows(self, term: Term, places: Sequence[int]) -> Tensor:
         said = self._said[term]
         return torch.stack([said.rows[place - said.first] for place in places])
@@ -197,7 +212,7 @@ class Tail:
         self._pending.append(Pending(token, guess, source))
 
     def _source(self, part: Formula) -> Hashable | None:
-        return None if part == self.stages.whole else MODEL
+        return None if part in (self.stages.whole, self.stages.aside) else MODEL
 
     def _replace(self, place: int, token: int, truth: Tensor, source: Hashable | None) -> None:
         """Another token stands here; what followed the old one is void, whoever said it."""

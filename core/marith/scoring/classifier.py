@@ -14,7 +14,7 @@ from marith.formula.terms import Classifier
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.judging import Case, Judge, Text, WholeTexts
 from marith.scoring.runner import CACHE_BYTES
-from marith.scoring.scorer import Message, Scored, Span
+from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.seams import Encoder
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_plain_text
@@ -52,10 +52,10 @@ class ClassifierScorer:
         """How many forward passes there have been."""
         return self.judge.passes
 
-    def read(self, term: Classifier, messages: Sequence[Message]) -> str:
+    def read(self, term: Classifier, prompt: Prompt) -> str:
         """The text before the continuation: the conversation if the term asks for it."""
         self._column(term)
-        return to_plain_text(messages) if term.read_prompt else ""
+        return to_plain_text(prompt.messages) if term.read_prompt else ""
 
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
         """Log-ratios [count, vocab], zero outside the candidates of each position of each span.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marith.errors import ModelError, RequestError
 from marith.formula.terms import NGram, Prompted, Uniform
-from marith.scoring.scorer import Message, Scored, Span
+from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.suffixes import Corpus, Counted, Followers, GrowingText
 from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary
@@ -101,7 +101,7 @@ class NGramScorer:
         self._fitted: dict[NGram, NGramCounts] = {}
         self._own: dict[Hashable, GrowingText] = {}
 
-    def read(self, term: NGram, messages: Sequence[Message]) -> tuple[int, ...]:
+    def read(self, term: NGram, prompt: Prompt) -> tuple[int, ...]:
         """An n-gram reads the continuation alone; an online one the bare model's prompt as well.
 
         Raises ModelError if its file cannot be read, RequestError for a prompt that cannot.
@@ -112,7 +112,7 @@ class NGramScorer:
             self._fitted[term] = NGramCounts(term.order, self.vocabulary.size, texts)
         if not term.online:
             return ()
-        tokens = to_tokens(Prompted(), messages, self.vocabulary)
+        tokens = to_tokens(Prompted(), prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         return tuple(tokens)
@@ -181,7 +181,7 @@ class UniformScorer:
         self.vocab = vocabulary.size
         self.device = device
 
-    def read(self, term: Uniform, messages: Sequence[Message]) -> tuple[int, ...]:
+    def read(self, term: Uniform, prompt: Prompt) -> tuple[int, ...]:
         """Nothing is read."""
         return ()
 

@@ -9,7 +9,7 @@ from marith.formula.terms import Prompted, Term
 from marith.scoring import adapters
 from marith.scoring.adapters import Adapter
 from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
-from marith.scoring.scorer import Message, Scored, Span
+from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_tokens
 from marith.scoring.twin import changes, weights
@@ -29,7 +29,7 @@ class PromptedScorer:
             checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
         )
 
-    def read(self, term: Prompted, messages: Sequence[Message]) -> tuple[int, ...]:
+    def read(self, term: Prompted, prompt: Prompt) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
 
         An adapter is read from its files when a term first names it; ModelError if it cannot be,
@@ -42,7 +42,7 @@ class PromptedScorer:
             )
         if term.adapter is not None and term.adapter not in self._adapters:
             self._adapters[term.adapter] = adapters.read(term.adapter, self.checkpoint.model)
-        tokens = to_tokens(term, messages, self.vocabulary)
+        tokens = to_tokens(term, prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         if len(tokens) >= self.context_length:
@@ -52,9 +52,9 @@ class PromptedScorer:
             )
         return tuple(tokens)
 
-    def count(self, term: Prompted, messages: Sequence[Message]) -> int:
+    def count(self, term: Prompted, prompt: Prompt) -> int:
         """How many tokens the prompt has as the term reads it, whether they fit or not."""
-        return len(to_tokens(term, messages, self.vocabulary))
+        return len(to_tokens(term, prompt, self.vocabulary))
 
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
         """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible."""

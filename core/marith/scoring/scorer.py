@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from torch import Tensor
@@ -12,6 +12,19 @@ from marith.formula.terms import Term
 
 Message: TypeAlias = "Mapping[str, Any]"
 Reading: TypeAlias = "tuple[int, ...] | str"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a request asks: messages with text content, before any term has seen them.
+
+    `tools` are those that the model is told of, as OpenAI writes them; `options` are the chat
+    template's.
+    """
+
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +67,7 @@ class Scorer(Protocol):
     text may take several: None says that its lane is still reading, and to ask again.
     """
 
-    def read(self, term: Any, messages: Sequence[Message]) -> Reading:
+    def read(self, term: Any, prompt: Prompt) -> Reading:
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
         ...
 

@@ -1,31 +1,41 @@
-"""A request's messages, seen through a term's lens, as tokens."""
+"""A request's prompt, seen through a term's lens, as tokens."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
-from uuid import uuid4
-
-from jinja2 import TemplateError
 
 from marith.errors import RequestError
 from marith.formula.terms import Prompted
-from marith.scoring.scorer import Message
+from marith.scoring.markup import HERMES, REFUSED, spelt_out, tools_told
+from marith.scoring.quotes import Quotes
+from marith.scoring.scorer import Message, Prompt
 from marith.scoring.vocabulary import Vocabulary
 
 _SYSTEM = ("system", "developer")
 
 
-def to_messages(prompt: str | Sequence[Message]) -> tuple[dict[str, Any], ...]:
-    """A prompt as messages with text content. Raises RequestError for anything else."""
+def to_prompt(
+    prompt: str | Sequence[Message],
+    tools: Sequence[Mapping[str, Any]] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Prompt:
+    """A prompt as messages with text content. Raises RequestError for anything else.
+
+    `tools` are those that the model is told of, `options` are the chat template's.
+    """
     if isinstance(prompt, str):
-        return ({"role": "user", "content": prompt},)
+        return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
     if not isinstance(prompt, Sequence) or not prompt:
         raise RequestError(f"a prompt is a text or a list of messages, not {prompt!r}")
-    return tuple(_to_message(message) for message in prompt)
+    named: dict[Any, str] = {}
+    messages = tuple(_to_message(message, named) for message in prompt)
+    return Prompt(messages, tuple(tools), options or {})
 
 
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -50,15 +60,19 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     return head + seen[given:]
 
 
-def to_tokens(term: Prompted, messages: Sequence[Message], vocabulary: Vocabulary) -> list[int]:
-    """The term's reading of the messages, as tokens; never empty."""
-    seen = see(term, messages)
+def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
+    """The term's reading of the prompt, as tokens; never empty."""
+    seen = see(term, prompt.messages)
     chat = term.template == "chat" or (term.template is None and vocabulary.has_chat_template)
     if chat and not vocabulary.has_chat_template:
         raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
     if chat:
-        return _chat_tokens(seen, dict(term.options), vocabulary)
-    tokens = vocabulary.encode(to_plain_text(seen), start=True)
+        options = {**prompt.options, **dict(term.options)}
+        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary)
+    if prompt.tools:
+        seen = tools_told(seen, prompt.tools, HERMES)
+    text = to_plain_text(spelt_out(seen, HERMES, answers=True))
+    tokens = vocabulary.encode(text, start=True)
     if not tokens and vocabulary.start_id is not None:
         tokens = [vocabulary.start_id]
     if not tokens:
@@ -95,84 +109,89 @@ def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return folded
 
 
-def _chat_tokens(
-    messages: list[dict[str, Any]], options: dict[str, Any], vocabulary: Vocabulary
-) -> list[int]:
+def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     """Rendered, then encoded without added tokens: a template writes its own first token.
 
     Text that spells a special token is data: it is kept out of the template, and encoded as
     letters.
     """
-    if not messages:
+    if not prompt.messages:
         raise RequestError("of these messages nothing is left to read")
-    quotes = _Quotes(vocabulary.special_texts)
-    messages = [quotes.quote(message) for message in messages]
-    pieces = quotes.mark.split(_chat_text(messages, options, vocabulary.tokenizer))
+    quotes = Quotes(vocabulary.special_texts)
+    messages = tuple(quotes.quote(message) for message in prompt.messages)
+    tools = tuple(quotes.quote(tool, escaped=True) for tool in prompt.tools)
+    text = _chat_text(replace(prompt, messages=messages, tools=tools), vocabulary)
     tokens: list[int] = []
-    for i, piece in enumerate(pieces):
+    for i, piece in enumerate(quotes.mark.split(text)):
         is_content = i % 2 == 1
         text = quotes.texts[int(piece)] if is_content else piece
         tokens += vocabulary.encode(text, literal=is_content)
     return tokens
 
 
-class _Quotes:
-    """Texts that spell special tokens, each replaced by a mark that no text can guess."""
+def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
+    """The template's text; what it has no words for is written out in those it has.
 
-    def __init__(self, special: Sequence[str]) -> None:
-        self.special = special
-        self.texts: list[str] = []
-        self.name = uuid4().hex
-        self.mark = re.compile(f"@{self.name}-(\\d+)@")
-
-    def quote(self, value: Any, escaped: bool = False) -> Any:
-        """`value` with marks for such texts; a call's arguments are `escaped`, as in JSON."""
-        match value:
-            case str() if any(text in value for text in self.special):
-                self.texts.append(json.dumps(value, ensure_ascii=False)[1:-1] if escaped else value)
-                return f"@{self.name}-{len(self.texts) - 1}@"
-            case Mapping():
-                return {
-                    self.quote(key, escaped): self.quote(item, escaped or _is_tree(key, item))
-                    for key, item in value.items()
-                }
-            case list() | tuple():
-                return [self.quote(item, escaped) for item in value]
-        return value
-
-
-def _is_tree(key: str, item: Any) -> bool:
-    """Whether these are a call's arguments before they are written as JSON."""
-    return key == "arguments" and isinstance(item, Mapping)
-
-
-def _chat_text(messages: list[dict[str, Any]], options: dict[str, Any], tokenizer: Any) -> str:
-    """The template's text; folded where the template refuses, or loses, the system's text."""
+    Folded where the template refuses, or loses, the system's text.
+    """
+    markup = vocabulary.markup
+    messages = [dict(message) for message in prompt.messages]
+    if prompt.tools and not markup.offers:
+        messages = tools_told(messages, prompt.tools, markup.calls)
+        prompt = replace(prompt, tools=())
+    messages = spelt_out(messages, None if markup.native else markup.calls, not markup.answers)
+    prompt = replace(prompt, messages=tuple(messages))
     system = [m["content"].strip() for m in messages if m["role"] in _SYSTEM]
     try:
-        text = _render(messages, options, tokenizer)
+        text = _render(prompt, vocabulary.tokenizer)
         if all(part in text for part in system):
             return text
-    except (TemplateError, TypeError, ValueError, KeyError):
+    except REFUSED:
         pass
     try:
-        return _render(fold(messages), options, tokenizer)
-    except (TemplateError, TypeError, ValueError, KeyError) as error:
+        return _render(replace(prompt, messages=tuple(fold(messages))), vocabulary.tokenizer)
+    except REFUSED as error:
         raise RequestError(f"the chat template refuses these messages: {error}") from None
 
 
-def _render(messages: list[dict[str, Any]], options: dict[str, Any], tokenizer: Any) -> str:
+def _render(prompt: Prompt, tokenizer: Any) -> str:
     return str(
         tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, **options
+            list(prompt.messages),
+            tools=list(prompt.tools) or None,
+            tokenize=False,
+            add_generation_prompt=True,
+            **prompt.options,
         )
     )
 
 
-def _to_message(message: Any) -> dict[str, Any]:
+def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
+    """A message with text content. `named` are the tools that earlier calls named, by their ids."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise RequestError(f"a message has a role and a content, not {message!r}")
-    return {**message, "content": _text_of(message.get("content"))}
+    told = {**message, "content": _text_of(message.get("content"))}
+    if message.get("tool_calls"):
+        told["tool_calls"] = [_to_call(call) for call in message["tool_calls"]]
+        for call in told["tool_calls"]:
+            named[call.get("id")] = call["function"]["name"]
+    elif "tool_calls" in told:
+        del told["tool_calls"]  # templates take their presence for a call
+    if message["role"] == "tool" and message.get("tool_call_id") in named:
+        told.setdefault("name", named[message["tool_call_id"]])
+    return told
+
+
+def _to_call(call: Any) -> dict[str, Any]:
+    """A call as templates expect it: its arguments a mapping, where they are one."""
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise RequestError(f"a call has a function with a name and arguments, not {call!r}")
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        with suppress(ValueError):  # cut off, or never valid: told as it was said
+            arguments = json.loads(arguments)
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def _text_of(content: Any) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from marith.errors import ModelError, RequestError
+from marith.scoring.markup import Markup, read_markup
 
 _PARTIAL = "\ufffd"
 
@@ -45,6 +46,16 @@ class Vocabulary:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     @cached_property
+    def markup(self) -> Markup:
+        """How the model calls tools and thinks aloud, as its chat template shows."""
+        return read_markup(self.tokenizer)
+
+    @property
+    def raw(self) -> Tokenizer:
+        """The tokenizer itself, to be read and never set."""
+        return self._raw
+
+    @cached_property
     def fingerprint(self) -> str:
         """Equal for two vocabularies exactly when every token has the same number in both."""
         known = sorted((i, text) for text, i in self._ids.items() if i < self.size)
@@ -74,18 +85,38 @@ class Vocabulary:
         """Tokens → text, special tokens left out."""
         return str(self._raw.decode(list(tokens), skip_special_tokens=True))
 
+    def spell(self, tokens: Sequence[int]) -> str:
+        """Tokens → text, special tokens by their names."""
+        return str(self._raw.decode(list(tokens), skip_special_tokens=False))
+
+    def opens_reasoning(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt ends with the mark that begins reasoning, as some templates do."""
+        marks = self.markup.thinking
+        return marks is not None and self.spell(prompt[-16:]).rstrip().endswith(marks[0])
+
+    def special_in(self, text: str) -> frozenset[int]:
+        """The special tokens that a text of the model's own, such as a mark, is written with."""
+        tokens = self._raw.encode(text, add_special_tokens=False).ids
+        return frozenset(t for t in tokens if self._raw.id_to_token(t) in self.special_texts)
+
 
 class TextStream:
-    """Tokens → text as they arrive: whole characters only, and joined equal to the whole."""
+    """Tokens → text as they arrive: whole characters only, and joined equal to the whole.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    Special tokens are left out, but for those that are `shown`.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, shown: Collection[int] = ()) -> None:
         self._vocabulary = vocabulary
+        self._shown = shown
         self._tokens: list[int] = []
         self._start = 0  # decoding begins here: a token's text may hang on the one before it
         self._told = 0  # the text of the tokens before this one has gone out
 
     def feed(self, token: int) -> str:
         """The text that this token completes; empty while a character is incomplete."""
+        if token in self._shown:
+            return self.flush() + self._vocabulary.spell([token])
         self._tokens.append(token)
         text = self._untold()
         if not text or text.endswith(_PARTIAL):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from house import House
 
-from marith import Engine, Plan, RequestError, Sampling, Stop
+from marith import Engine, Plan, Request, RequestError, Sampling, Stop
 from marith.engine.calibration import LAGS, best_factor, paper_factors
 from marith.engine.measuring import Price, Samples, Transcript
 from marith.formula.binding import resolve
@@ -20,7 +20,7 @@ PROMPTS = ["a b", "c d e", "f"]
 def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
     said, texts = [], []
     for i, prompt in enumerate(PROMPTS):
-        reader = house.engine._open(prompt, formula, house.terms, Plan())
+        reader = house.engine._open(Request(prompt, formula, house.terms, speculation=Plan()))
         tokens = house.engine.generate(
             prompt, formula, house.terms, Sampling(seed=i), Stop(12), None
         ).tokens

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith import Plan, Request, Sampling, Stop
-from marith.engine.ticket import StageStats
+from marith.engine.completion import StageStats
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves

@@ -16,7 +16,7 @@ from marith import Completion, Plan, Request, Sampling, Stop, parse
 from marith.decoding import speculation
 from marith.decoding.sampling import warp
 from marith.decoding.speculation import verify
-from marith.engine.ticket import StageStats
+from marith.engine.completion import StageStats
 
 ENOUGH = 20_000  # draws of each case
 PROMPTS = ("a b", "c", "e f a d a b c a", "b b")

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from marith import Engine, Plan
 from marith.cli import app
-from marith.engine.ticket import StageStats, Stats
+from marith.engine.completion import StageStats, Stats
 from marith.evals.bench.settings import Settings as Bench
 from marith.evals.bench.settings import Shape
 from marith.evals.bench.subject import Subject

@@ -26,6 +26,7 @@ from judges import (
 from marith.errors import RequestError
 from marith.formula.terms import Classifier
 from marith.scoring import judging
+from marith.scoring.scorer import Prompt
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5
@@ -108,15 +109,15 @@ def test_two_classes_pull_against_each_other() -> None:
 @pytest.mark.parametrize("label", ["maybe", 2, -1])
 def test_an_unknown_label_is_refused_with_the_labels_there_are(label: str | int) -> None:
     with pytest.raises(RequestError, match=r"no label .*no, yes") as caught:
-        llama_scorer().read(Classifier("some model", label=label), ())
+        llama_scorer().read(Classifier("some model", label=label), Prompt())
     assert repr(label) in str(caught.value)
 
 
 def test_the_prompt_is_read_where_the_term_asks_for_it() -> None:
     messages = ({"role": "user", "content": "a b "},)
     scorer = llama_scorer()
-    assert scorer.read(term, messages) == ""
-    reading = scorer.read(Classifier("some model", label=1, read_prompt=True), messages)
+    assert scorer.read(term, Prompt(messages)) == ""
+    reading = scorer.read(Classifier("some model", label=1, read_prompt=True), Prompt(messages))
     assert reading == "a b "
     [got] = scorer.score([span([4], [[5]], reading=str(reading))])
     want = alone(scorer, "a b c d")[1] - alone(scorer, "a b c")[1]

@@ -24,7 +24,7 @@ from marith.scoring import portions
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.judging import WholeTexts
-from marith.scoring.scorer import Scored, Span
+from marith.scoring.scorer import Prompt, Scored, Span
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5
@@ -168,6 +168,6 @@ def test_a_causal_classifier_that_cannot_roll_back_says_so_and_judges_whole_text
     with pytest.warns(UserWarning, match="'judge' runs without a cache, .*slides over 8 tokens"):
         scorer = scorer_of(model, tiny_tokenizer())
     assert isinstance(scorer.judge, WholeTexts)
-    assert scorer.read(term, ()) == ""
+    assert scorer.read(term, Prompt()) == ""
     [answer] = ask(scorer, [span([2] * 12, [[3, 4]])])
     torch.testing.assert_close(answer.logprobs, whole(scorer, span([2] * 12, [[3, 4]])))

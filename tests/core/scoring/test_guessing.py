@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from marith.formula.terms import NGram
 from marith.scoring.ngram import DISCOUNT, NGramScorer, Proposal
 from marith.scoring.scorer import Span
-from marith.scoring.templates import to_messages
+from marith.scoring.templates import to_prompt
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import LETTERS, tiny_tokenizer
 
@@ -28,7 +28,7 @@ def scorer(*terms: NGram) -> NGramScorer:
     """A scorer over `<start>`, `<end>` and the letters that has read `terms`."""
     made = NGramScorer(Vocabulary(tiny_tokenizer(), len(LETTERS) + 2))
     for term in terms:
-        made.read(term, to_messages("a"))
+        made.read(term, to_prompt("a"))
     return made
 
 
@@ -135,7 +135,7 @@ def test_a_quoted_span_of_the_prompt_is_copied() -> None:
     term = NGram(order=4, online=True)
     asked = scorer()
     passage = "t h e q u i c k f o x"
-    reading = asked.read(term, to_messages(f"c i t e : {passage} . q u o t e"))
+    reading = asked.read(term, to_prompt(f"c i t e : {passage} . q u o t e"))
     spoken, rest = asked.vocabulary.encode("t h e"), asked.vocabulary.encode("q u i c k f o x")
     guesses = asked.guess(Span(term, 0, reading, spoken), len(rest))
     assert [guess.token for guess in guesses] == rest

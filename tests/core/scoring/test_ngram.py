@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from marith.errors import ModelError
 from marith.formula.terms import NGram, Uniform
 from marith.scoring.ngram import DISCOUNT, NGramCounts, NGramScorer, UniformScorer
-from marith.scoring.scorer import Span
+from marith.scoring.scorer import Prompt, Span
+from marith.scoring.templates import to_prompt
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import tiny_tokenizer
 
@@ -27,7 +28,7 @@ def vocabulary() -> Vocabulary:
 
 def scored(term: NGram, continuation: list[int], count: int = 1) -> torch.Tensor:
     scorer = NGramScorer(vocabulary())
-    span = Span(term, "lane", scorer.read(term, ()), continuation, count)
+    span = Span(term, "lane", scorer.read(term, Prompt()), continuation, count)
     return scorer.score([span])[0].logprobs
 
 
@@ -93,7 +94,7 @@ def test_a_file_is_one_text_a_line(tmp_path: Path) -> None:
 
 def test_the_prompt_is_not_read() -> None:
     scorer = NGramScorer(vocabulary())
-    assert scorer.read(NGram(texts=("a b",)), ({"role": "user", "content": "c c"},)) == ()
+    assert scorer.read(NGram(texts=("a b",)), to_prompt("c c")) == ()
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\xfa"])
@@ -102,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ModelError, match=r"text\.txt"):
-        NGramScorer(vocabulary()).read(NGram(path=str(path)), ())
+        NGramScorer(vocabulary()).read(NGram(path=str(path)), Prompt())
 
 
 def test_a_text_with_a_token_that_the_model_does_not_know_is_refused() -> None:
@@ -142,5 +143,5 @@ def test_the_counts_are_those_of_a_plain_count(
 
 def test_uniform_is_the_same_everywhere() -> None:
     scorer = UniformScorer(vocabulary())
-    [answer] = scorer.score([Span(Uniform(), 0, scorer.read(Uniform(), ()), [2, 3], 3)])
+    [answer] = scorer.score([Span(Uniform(), 0, scorer.read(Uniform(), Prompt()), [2, 3], 3)])
     assert torch.equal(answer.logprobs, torch.full((3, 5), -math.log(5)))

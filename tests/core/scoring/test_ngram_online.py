@@ -13,7 +13,7 @@ from marith.errors import RequestError
 from marith.formula.terms import NGram, Prompted
 from marith.scoring.ngram import NGramCounts, NGramScorer
 from marith.scoring.scorer import Span
-from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.templates import to_prompt, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import tiny_tokenizer
 
@@ -43,7 +43,7 @@ def test_what_is_counted_online_is_what_fitting_anew_would_count(
     """Lanes take turns, texts grow and are taken back, guesses come between."""
     known = vocabulary()
     term, scorer = NGram(order=order, texts=tuple(given_), online=True), NGramScorer(known)
-    scorer.read(term, to_messages("a"))
+    scorer.read(term, to_prompt("a"))
     lanes: dict[str, tuple[tuple[int, ...], list[int]]] = {
         lane: (data.draw(readings), []) for lane in ("one", "other")
     }
@@ -66,7 +66,7 @@ def test_what_is_counted_online_is_what_fitting_anew_would_count(
 
 
 def test_an_online_term_reads_the_prompt_as_the_bare_model_does() -> None:
-    known, messages = vocabulary(), to_messages("a b c a")
+    known, messages = vocabulary(), to_prompt("a b c a")
     scorer = NGramScorer(known)
     bare = tuple(to_tokens(Prompted(), messages, known))
     assert scorer.read(NGram(order=3, online=True), messages) == bare
@@ -76,7 +76,7 @@ def test_an_online_term_reads_the_prompt_as_the_bare_model_does() -> None:
 def test_a_prompt_token_that_the_model_does_not_know_is_refused() -> None:
     narrow = NGramScorer(Vocabulary(tiny_tokenizer(WORDS), SIZE - 1))
     with pytest.raises(RequestError, match="token 4"):
-        narrow.read(NGram(online=True), to_messages("a c"))
+        narrow.read(NGram(online=True), to_prompt("a c"))
 
 
 def test_two_online_terms_of_different_orders_may_share_a_lane() -> None:
@@ -84,7 +84,7 @@ def test_two_online_terms_of_different_orders_may_share_a_lane() -> None:
     short, long = NGram(order=2, online=True), NGram(order=4, online=True)
     for term in (short, long, short, long):
         for each in (scorer, alone):
-            each.read(term, to_messages("a"))
+            each.read(term, to_prompt("a"))
         spans = [Span(term, lane, (2, 3, 4, 2), [3]) for lane in ("shared", term)]
         [shared], [own] = scorer.score(spans[:1]), alone.score(spans[1:])
         assert torch.equal(shared.logprobs, own.logprobs)
@@ -92,7 +92,7 @@ def test_two_online_terms_of_different_orders_may_share_a_lane() -> None:
 
 def test_a_released_lane_is_forgotten_and_may_come_back() -> None:
     scorer, term = NGramScorer(vocabulary()), NGram(order=3, online=True)
-    scorer.read(term, to_messages("a"))
+    scorer.read(term, to_prompt("a"))
     span = Span(term, "lane", (2, 3, 4, 2), [3], 2)
     [before] = scorer.score([span])
     scorer.release("lane")
@@ -103,6 +103,6 @@ def test_a_released_lane_is_forgotten_and_may_come_back() -> None:
 
 def test_an_online_term_expects_the_prompts_words_again() -> None:
     scorer, term = NGramScorer(vocabulary()), NGram(order=3, online=True)
-    reading = scorer.read(term, to_messages("a b c"))
+    reading = scorer.read(term, to_prompt("a b c"))
     [answer] = scorer.score([Span(term, 0, reading, [2, 3])])
     assert int(answer.logprobs[0].argmax()) == 4

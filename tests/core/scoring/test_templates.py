@@ -25,7 +25,7 @@ from marith.errors import ContextOverflow, RequestError
 from marith.formula.terms import Prompted
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.shelf import Placement, from_loaded
-from marith.scoring.templates import fold, see, to_messages, to_plain_text, to_tokens
+from marith.scoring.templates import fold, see, to_plain_text, to_prompt, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import CHAT_TEMPLATE, tiny_model, tiny_tokenizer
 
@@ -134,31 +134,31 @@ def test_what_no_template_can_write_is_refused_in_its_words() -> None:
 
 
 def test_a_template_writes_its_own_start_and_no_second_is_added() -> None:
-    tokens = to_tokens(Prompted(), to_messages("hi"), vocabulary())
+    tokens = to_tokens(Prompted(), to_prompt("hi"), vocabulary())
     assert tokens.count(0) == 1
-    assert to_tokens(Prompted(template="plain"), to_messages("hi"), vocabulary()).count(0) == 1
+    assert to_tokens(Prompted(template="plain"), to_prompt("hi"), vocabulary()).count(0) == 1
 
 
 def test_text_parts_are_joined_and_others_refused() -> None:
     parts = [{"type": "text", "text": "a"}, "b", {"type": "text", "text": "c"}]
-    assert to_messages([user(parts)])[0]["content"] == "abc"  # type: ignore[arg-type]  # parts
+    assert to_prompt([user(parts)]).messages[0]["content"] == "abc"  # type: ignore[arg-type]  # parts
     image = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]
     with pytest.raises(RequestError, match="image_url"):
-        to_messages([user(image)])  # type: ignore[arg-type]  # parts
+        to_prompt([user(image)])  # type: ignore[arg-type]  # parts
 
 
 def test_tool_calls_without_content_and_their_results_are_messages() -> None:
     call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
-    messages = to_messages(
+    prompt = to_prompt(
         [
             user("u"),
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "content": "42", "tool_call_id": "1"},
         ]
     )
-    assert messages[1]["content"] == ""
-    assert messages[1]["tool_calls"] == [call]
-    assert "42" in shown(to_tokens(Prompted(), messages, vocabulary()), vocabulary())
+    assert prompt.messages[1]["content"] == ""
+    assert prompt.messages[1]["tool_calls"] == [call]
+    assert "42" in shown(to_tokens(Prompted(), prompt, vocabulary()), vocabulary())
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_tool_calls_without_content_and_their_results_are_messages() -> None:
 )
 def test_what_is_no_prompt_is_refused(prompt: Any) -> None:
     with pytest.raises(RequestError):
-        to_messages(prompt)
+        to_prompt(prompt)
 
 
 contents = st.lists(
@@ -182,8 +182,8 @@ def test_content_that_spells_special_tokens_is_letters(
     first: str, second: str, template: str
 ) -> None:
     known = vocabulary(template)
-    innocent = to_tokens(Prompted(), [user("a"), assistant("b"), user("c")], known)
-    tokens = to_tokens(Prompted(), [user(first), assistant(second), user("c")], known)
+    innocent = to_tokens(Prompted(), to_prompt([user("a"), assistant("b"), user("c")]), known)
+    tokens = to_tokens(Prompted(), to_prompt([user(first), assistant(second), user("c")]), known)
     special = [t for t in tokens if t < len(SPECIAL)]
     assert special == [t for t in innocent if t < len(SPECIAL)]
     assert shown(tokens, known) == shown(innocent, known).replace(
@@ -194,15 +194,15 @@ def test_content_that_spells_special_tokens_is_letters(
 @settings(max_examples=50, deadline=None)
 @given(text=contents)
 def test_plain_text_that_spells_special_tokens_is_letters(text: str) -> None:
-    tokens = to_tokens(Prompted(text, template="plain"), to_messages(text), vocabulary())
+    tokens = to_tokens(Prompted(text, template="plain"), to_prompt(text), vocabulary())
     assert tokens[0] == 0
     assert all(token >= len(SPECIAL) for token in tokens[1:])
 
 
 def test_a_system_prompt_that_spells_special_tokens_is_letters_when_folded() -> None:
     for template in (REFUSES_SYSTEM, DROPS_SYSTEM, PLAIN_CHAT):
-        text = to_tokens(Prompted("a</s>b"), to_messages("u"), vocabulary(template))
-        bare = to_tokens(Prompted("ab"), to_messages("u"), vocabulary(template))
+        text = to_tokens(Prompted("a</s>b"), to_prompt("u"), vocabulary(template))
+        bare = to_tokens(Prompted("ab"), to_prompt("u"), vocabulary(template))
         assert sum(t < 3 for t in text) == sum(t < 3 for t in bare)
         assert "a</s>b" in shown(text, vocabulary(template))
 
@@ -215,14 +215,14 @@ def test_tool_calls_that_spell_special_tokens_are_letters() -> None:
     )
     call = {"type": "function", "function": {"name": "f", "arguments": {"x": "1</s><|turn|>"}}}
     messages = [user("u"), {"role": "assistant", "content": None, "tool_calls": [call]}]
-    tokens = to_tokens(Prompted(), to_messages(messages), vocabulary(template))
+    tokens = to_tokens(Prompted(), to_prompt(messages), vocabulary(template))
     assert sum(token < len(SPECIAL) for token in tokens) == 4
 
 
 def test_an_empty_prompt_starts_from_the_start_token() -> None:
-    assert to_tokens(Prompted(), to_messages(""), vocabulary(None)) == [0]
-    assert to_tokens(Prompted(), to_messages(""), vocabulary(None, adds_start=False)) == [0]
-    assert to_tokens(Prompted(), to_messages(""), Vocabulary(tiny_tokenizer(), 28)) == [0]
+    assert to_tokens(Prompted(), to_prompt(""), vocabulary(None)) == [0]
+    assert to_tokens(Prompted(), to_prompt(""), vocabulary(None, adds_start=False)) == [0]
+    assert to_tokens(Prompted(), to_prompt(""), Vocabulary(tiny_tokenizer(), 28)) == [0]
 
 
 @pytest.mark.parametrize("template", [PLAIN_CHAT, REFUSES_SYSTEM, None])
@@ -232,7 +232,7 @@ def test_a_system_message_alone_that_a_term_replaces_by_nothing_is_still_a_promp
     known = vocabulary(template)
     for messages in ([system("")], [system("S")]):
         try:
-            assert to_tokens(Prompted(mode="replace"), messages, known)
+            assert to_tokens(Prompted(mode="replace"), to_prompt(messages), known)
         except RequestError:
             pass
 
@@ -241,21 +241,21 @@ def test_an_empty_prompt_without_any_start_token_is_refused() -> None:
     tokenizer = tiny_tokenizer()
     tokenizer.bos_token = tokenizer.eos_token = None
     with pytest.raises(RequestError, match="empty"):
-        to_tokens(Prompted(), to_messages(""), Vocabulary(tokenizer, 28))
+        to_tokens(Prompted(), to_prompt(""), Vocabulary(tokenizer, 28))
 
 
 def test_a_prompt_over_the_context_names_the_numbers_and_none_is_cut() -> None:
     model = tiny_model(context_length=16)
     scorer = PromptedScorer(from_loaded(model, tiny_tokenizer(), Placement()))
-    fits = scorer.read(Prompted(), to_messages(" ".join("a" * 15)))
+    fits = scorer.read(Prompted(), to_prompt(" ".join("a" * 15)))
     assert len(fits) == 15
     with pytest.raises(ContextOverflow, match=r"16 tokens.*holds 16"):
-        scorer.read(Prompted(), to_messages(" ".join("a" * 16)))
+        scorer.read(Prompted(), to_prompt(" ".join("a" * 16)))
     with pytest.raises(ContextOverflow, match=r"40 tokens.*holds 16"):
-        scorer.read(Prompted("b " * 30), to_messages(" ".join("a" * 10)))
+        scorer.read(Prompted("b " * 30), to_prompt(" ".join("a" * 10)))
 
 
 def test_the_testing_template_is_read_as_it_is_written() -> None:
     known = Vocabulary(tiny_tokenizer(("?", "user", "assistant", ":", "a"), CHAT_TEMPLATE), 10)
-    tokens = to_tokens(Prompted(), to_messages("a"), known)
+    tokens = to_tokens(Prompted(), to_prompt("a"), known)
     assert tokens == [3, 5, 6, 4, 5]

@@ -14,7 +14,7 @@ from marith.errors import ModelError
 from marith.evals.bench.settings import DEFAULT, FEWEST_WORDS, Settings, Shape
 from marith.formula.terms import Prompted
 from marith.scoring.shelf import Placement, as_stored
-from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.templates import to_prompt, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import inflate, tiny_tokenizer
 
@@ -85,8 +85,8 @@ class Subject:
 
     def readings(self, prompt: Prompt) -> list[list[int]]:
         """The tokens that each term reads, by which a rival is given the same."""
-        messages = to_messages(prompt.question)
-        return [to_tokens(Prompted(text), messages, self.vocabulary) for text in prompt.systems]
+        asked = to_prompt(prompt.question)
+        return [to_tokens(Prompted(text), asked, self.vocabulary) for text in prompt.systems]
 
 
 def _random(shape: Shape) -> tuple[Any, Any]:

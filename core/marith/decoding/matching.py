@@ -1,0 +1,128 @@
+"""Which tokens may follow a text that a grammar describes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+from torch import Tensor
+
+from marith.decoding.grammar import one_line
+from marith.errors import RequestError
+
+KEPT = 64  # grammars that stay compiled
+
+
+class Lexicon:
+    """The tokens of a vocabulary as bytes, which is how a grammar reads them.
+
+    `raw` is a `tokenizers.Tokenizer`; tokens from `size` on do not exist; `ends` are the tokens
+    that end a text, which a grammar allows where a text may end. Safe to share between threads.
+    """
+
+    def __init__(self, raw: Any, size: int, ends: Sequence[int]) -> None:
+        self.size = size
+        self._raw = raw
+        self._tokenizer = _tokenizer(raw, size, sorted(ends))
+        self._compiled: dict[str, LLMatcher] = {}
+
+    def is_special(self, token: int) -> bool:
+        """Whether the token is no text to a grammar, which so must name it by its number."""
+        return bool(self._tokenizer.is_special_token(token))
+
+    def data_of(self, token: int) -> bytes:
+        """The bytes of a token's text; a special token's are those of its name."""
+        if self.is_special(token):
+            return str(self._raw.id_to_token(token) or "").encode()
+        return bytes(self._tokenizer.decode_bytes([token]))
+
+    def reader_of(self, source: str) -> LLMatcher:
+        """A reader of its own for one text. Raises RequestError for what cannot be followed.
+
+        Two threads that ask at once may both compile, which harms nobody.
+        """
+        known = self._compiled.get(source)
+        if known is None:
+            known = LLMatcher(self._tokenizer, source, log_level=0)
+            _require_sound(known)
+            while len(self._compiled) >= KEPT:
+                self._compiled.pop(next(iter(self._compiled)), None)
+            self._compiled[source] = known
+        return known.deep_copy()
+
+
+class Matcher:
+    """Which tokens may follow, at any place of a text that is drafted, cut back and drafted anew.
+
+    `source` is a grammar's. Keeps how far it has read, for one thread: a text that begins
+    otherwise than the last one is gone back on, so that the answer hangs on the text alone.
+    """
+
+    def __init__(self, source: str, lexicon: Lexicon) -> None:
+        self._reader = lexicon.reader_of(source)
+        self._size = lexicon.size
+        self._read: list[int] = []
+
+    def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
+        """True for the tokens that may follow so many tokens of `text`: [places, vocab].
+
+        After a token that may not stand where it stands, every token: it will not be kept.
+        """
+        rows = [self._after(list(text[:place])) for place in places]
+        return torch.stack(rows)
+
+    def _after(self, text: list[int]) -> Tensor:
+        reader = self._reader
+        common = _common(self._read, text)
+        if common < len(self._read):
+            reader.rollback(len(self._read) - common)
+            del self._read[common:]
+        taken = reader.try_consume_tokens(text[common:])
+        self._read += text[common : common + taken]
+        if len(self._read) < len(text):
+            return torch.ones(self._size, dtype=torch.bool)
+        packed = torch.frombuffer(bytearray(reader.compute_bitmask()), dtype=torch.uint8)
+        _require_sound(reader)
+        bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
+        return bits.flatten()[: self._size].bool()
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """How many tokens two texts begin with alike."""
+    if one == other[: len(one)]:
+        return len(one)
+    return next(i for i, (a, b) in enumerate(zip([*one, -1], [*other, -2], strict=False)) if a != b)
+
+
+def _require_sound(reader: LLMatcher) -> None:
+    if reader.is_error():
+        raise RequestError(f"the grammar cannot be followed: {one_line(reader.get_error())}")
+
+
+def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:
+    """By the tokenizer's own definition, or else by what each of its tokens is decoded to."""
+    try:
+        count = max(size, raw.get_vocab_size(with_added_tokens=True))
+        return LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends)
+    except ValueError:  # a kind of tokenizer whose definition llguidance does not read
+        return LLTokenizer(TokenizerWrapper(_Spelt(raw, size, ends)), n_vocab=size, eos_token=ends)
+
+
+class _Spelt:
+    """A tokenizer's tokens as each is decoded, special ones aside."""
+
+    def __init__(self, raw: Any, size: int, ends: list[int]) -> None:
+        added = raw.get_added_tokens_decoder()
+        special = {i for i, token in added.items() if token.special} | set(ends)
+        self.eos_token_id, self.bos_token_id = ends[0], None
+        self.special_token_ids = sorted(i for i in special if i < size)
+        self.tokens = [
+            (raw.id_to_token(i) or f"[{i}]" if i in special else raw.decode([i])).encode()
+            for i in range(size)
+        ]
+        self._raw = raw
+
+    def __call__(self, text: str) -> list[int]:
+        return list(self._raw.encode(text, add_special_tokens=False).ids)

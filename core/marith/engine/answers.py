@@ -1,0 +1,149 @@
+"""What an answer may be: reasoning, then text, or what a grammar says, or calls of tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from marith.decoding.grammar import Grammar
+from marith.decoding.matching import Lexicon, Matcher
+from marith.engine.request import Request
+from marith.engine.tools import Tools
+from marith.scoring.markup import CallMarkup, Markup, quoted
+from marith.scoring.vocabulary import Vocabulary
+
+ANYTHING = "(?s:.*)"
+_PLAIN = " <>_\"',:;="  # what stands for itself in a regular expression, letters and digits aside
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How a text is written in Lark: a special token has no letters there, but a number."""
+
+    encode: Callable[[str], Sequence[int]]
+    decode: Callable[[Sequence[int]], str]
+    is_special: Callable[[int], bool]
+
+    def pieces(self, text: str) -> list[str]:
+        """The text in pieces, each a literal or the number of a special token."""
+        pieces: list[str] = []
+        plain: list[int] = []
+        for token in self.encode(text):
+            if self.is_special(token):
+                pieces += [*self._literal(plain), f"<[{token}]>"]
+                plain = []
+            else:
+                plain.append(token)
+        return [*pieces, *self._literal(plain)]
+
+    def __call__(self, text: str) -> str:
+        """The text as a sequence of Lark."""
+        return " ".join(self.pieces(text))
+
+    def until(self, rule: str, mark: str) -> list[str]:
+        """Rules by which `rule` is any text up to a mark's first occurrence, the mark included."""
+        first, *rest = self.pieces(mark)
+        if first.startswith("<["):
+            return [f"{rule}: /{ANYTHING}/ {first} {' '.join(rest)}"]
+        text = _escaped(json.loads(first))
+        return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: /{ANYTHING}{text}/"]
+
+    def without(self, mark: str) -> str:
+        """A terminal for any text in which the mark does not occur."""
+        first, *_ = self.pieces(mark)
+        if first.startswith("<["):
+            return f"/{ANYTHING}/"
+        return f"/{ANYTHING}/ & ~/{ANYTHING}{_escaped(json.loads(first))}{ANYTHING}/"
+
+    def _literal(self, tokens: Sequence[int]) -> list[str]:
+        return [json.dumps(self.decode(tokens), ensure_ascii=False)] if tokens else []
+
+
+class Answers:
+    """What the answers of one vocabulary's requests may be, token by token.
+
+    Grammars stay compiled; what they need of the vocabulary is made when one is first asked for.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The vocabulary's tokens as bytes."""
+        own = self.vocabulary
+        return Lexicon(own.raw, own.size, sorted(own.eos_ids))
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        own = self.vocabulary
+        encode = partial(own.encode, literal=False)
+        return Spelling(encode, own.spell, self.lexicon.is_special)
+
+    def matcher(self, request: Request, opened: bool) -> Matcher | None:
+        """Which tokens a request's answer may have; None for any. See `answer_source`."""
+        if request.grammar is None and request.tools is None:
+            return None
+        markup = self.vocabulary.markup
+        source = answer_source(request.tools, request.grammar, markup, opened, self._spelling)
+        return None if source is None else Matcher(source, self.lexicon)
+
+    def outside_calls(self, tokens: Sequence[int]) -> bool:
+        """Whether a text has opened no call. Where one has been opened, nothing else follows."""
+        return self.vocabulary.markup.calls.opening not in self.vocabulary.spell(tokens)
+
+
+def answer_source(
+    tools: Tools | None, grammar: Grammar | None, markup: Markup, opened: bool, spell: Spelling
+) -> str | None:
+    """The grammar of a request's whole answer, as `Lexicon` reads it; None for any text.
+
+    Reasoning before the answer is free; `opened` says that the prompt ends where it has begun.
+    With tools to choose from, the answer is what `grammar` says, or any text, or calls.
+    """
+    if tools is None and grammar is None:
+        return None
+    parts, rules = ["@answer"], []
+    if grammar is None:
+        parts, rules = ["PROSE"], [f"PROSE: {spell.without(markup.calls.opening)}"]
+    if tools is not None and tools.callable:
+        rules += _calls(tools, markup.calls, spell)
+        if tools.choice != "auto":
+            parts = ["calls"]
+        elif grammar is not None:
+            parts.append("calls")
+        else:
+            rules += [*spell.until("told", markup.calls.opening), "told_calls: told called"]
+            parts.append("told_calls")
+    thought = ""
+    if markup.thinking is not None:
+        begin, end = markup.thinking
+        rules += spell.until("thinking", end)
+        rules.append(f"thought: {'' if opened else spell(begin)} thinking /\\s*/")
+        thought = "thought" if opened else "thought?"
+    top = "\n".join([f"%llguidance {{}}\nstart: {thought} ({' | '.join(parts)})", *rules])
+    others = [grammar.part("answer")] if grammar is not None and "@answer" in parts else []
+    return json.dumps({"grammars": [{"lark_grammar": top}, *others]}, ensure_ascii=False)
+
+
+def _calls(tools: Tools, markup: CallMarkup, spell: Spelling) -> list[str]:
+    """The rule `calls`, and `called` for what follows the mark that opens them."""
+    one = " | ".join(f"one_{i}" for i in range(len(tools.callable)))
+    several = tools.parallel and markup.joint is not None
+    more = f"({spell(markup.joint or '')} ({one}))*" if several else ""
+    rules = [
+        f"calls: {spell(markup.opening)} called",
+        f"called: ({one}) {more} {spell(markup.closing)}",
+    ]
+    for i, tool in enumerate(tools.callable):
+        rules.append(f"one_{i}: {spell(quoted(tool['name']) + markup.middle)} arguments_{i}")
+        rules.append(f"arguments_{i}: %json {tools.schema_of(tool)}")
+    return rules
+
+
+def _escaped(text: str) -> str:
+    """A text as a regular expression that matches it alone."""
+    plain = (c if c.isalnum() or c in _PLAIN else f"\\{c}" for c in text)
+    return "".join(plain).replace("\\\n", "\\n")

@@ -1,0 +1,188 @@
+"""What a request comes to: its text, piece by piece and whole, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that is called; `arguments` are JSON, letters of all scripts as they are."""
+
+    id: str
+    name: str
+    arguments: str
+
+    @property
+    def parsed(self) -> dict[str, Any]:
+        """The arguments. Raises ValueError where the text was cut off before their end."""
+        parsed: dict[str, Any] = json.loads(self.arguments)
+        return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class CallChunk:
+    """A piece of a call: the first one of a call has its id and name, all have arguments."""
+
+    index: int
+    id: str | None
+    name: str | None
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A token and its log-probability; `data` are the bytes of its text."""
+
+    token: int
+    text: str
+    data: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob(Alternative):
+    """A token of a text, by the composed distribution before temperature and grammar.
+
+    `top` are the likeliest in its place; `terms` say what each term gave the token, by the term's
+    text.
+    """
+
+    top: tuple[Alternative, ...] = ()
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The text that became certain in a step; the last one of a text says why it ended.
+
+    `reasoning` and `calls` are no part of `text`.
+    """
+
+    text: str
+    tokens: tuple[int, ...] = ()
+    finish_reason: FinishReason | None = None
+    reasoning: str = ""
+    calls: tuple[CallChunk, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, counted in the base model's vocabulary.
+
+    `prompt_tokens` is the prompt as the bare model reads it; of these `cached_tokens` had their
+    keys and values at hand in every lane. `reasoning_tokens` are of the completion's.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and completion together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class StageStats:
+    """How drafted tokens fared that were checked by one part of a formula.
+
+    Of `evaluated` tokens `stood` were kept; `predicted` is the share that should have been, the
+    mean of 1 − the total variation between what they were drawn from and that part (paper,
+    lemma 3). What follows a token that was not kept is not evaluated.
+    """
+
+    part: str
+    evaluated: int
+    stood: int
+    predicted: float
+
+    @property
+    def acceptance(self) -> float:
+        """The share of the evaluated tokens that stood."""
+        return self.stood / self.evaluated
+
+
+@dataclass(frozen=True, slots=True)
+class TermStats:
+    """What one term cost: its own prompt, how much of that was at hand, how often it was asked."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a completion cost.
+
+    `passes` counts forward passes; `calls` counts evaluations of terms as the paper does, several
+    positions at once being one call; `judgements` counts the candidates that classifiers judged.
+    `cached` counts prompt tokens whose keys and values were at hand, over all lanes of language
+    models. `drafted` and `accepted` count tokens proposed before every term had spoken; `stages`
+    say by which part of the formula they were checked. `terms` say what each term cost, by its
+    text.
+    """
+
+    tokens: int
+    passes: int
+    calls: int
+    seconds: float
+    drafted: int = 0
+    accepted: int = 0
+    judgements: int = 0
+    cached: int = 0
+    stages: tuple[StageStats, ...] = ()
+    terms: Mapping[str, TermStats] = field(default_factory=dict)
+
+    @property
+    def passes_per_token(self) -> float:
+        """Forward passes for one token of text."""
+        return self.passes / max(1, self.tokens)
+
+    @property
+    def calls_per_token(self) -> float:
+        """Evaluations of terms for one token of text."""
+        return self.calls / max(1, self.tokens)
+
+    @property
+    def judgements_per_token(self) -> float:
+        """Candidates that classifiers judged for one token of text."""
+        return self.judgements / max(1, self.tokens)
+
+    @property
+    def acceptance(self) -> float | None:
+        """The share of drafted tokens that came into the text; None where nothing was drafted.
+
+        Those that were discarded unchecked count too; see `stages` for how many stood of those
+        that were evaluated.
+        """
+        return self.accepted / self.drafted if self.drafted else None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished text: `tokens` are all that were sampled, without the one that ends a text.
+
+    A stop string is not in `text`, though its tokens are in `tokens`; `stop_string` is the one
+    that ended it. `calls` and `reasoning` are no part of `text`; a call that was cut off at the
+    text's greatest length is there as far as it came. `logprobs` are there if they were asked for.
+    """
+
+    text: str
+    tokens: list[int]
+    finish_reason: FinishReason
+    usage: Usage
+    stats: Stats
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    stop_string: str | None = None

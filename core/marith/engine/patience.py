@@ -1,0 +1,39 @@
+"""Asking an engine that is busy again, a little later."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from math import inf
+
+from marith.engine.engine import Engine
+from marith.engine.request import Request
+from marith.engine.ticket import Ticket
+from marith.errors import Busy
+
+FIRST_PAUSE = 0.1  # seconds; each pause is twice the last
+
+
+def submit(engine: Engine, request: Request, retries: int) -> Ticket:
+    """Start a request; where the engine is busy, try again up to `retries` times. Blocks.
+
+    What is waited counts as part of the request's timeout. Raises Busy after the last try, or
+    where the timeout would end before the next; otherwise as `Engine.submit` does.
+    """
+    begun = time.monotonic()
+    for retry in range(retries):
+        try:
+            return engine.submit(remaining(request, begun))
+        except Busy:
+            pause = FIRST_PAUSE * 2**retry
+            if time.monotonic() + pause >= begun + (request.timeout or inf):
+                raise
+            time.sleep(pause)
+    return engine.submit(remaining(request, begun))
+
+
+def remaining(request: Request, begun: float) -> Request:
+    """The request with what is left of its timeout, in seconds, since it was `begun`."""
+    if request.timeout is None:
+        return request
+    return replace(request, timeout=max(1e-3, request.timeout - (time.monotonic() - begun)))

@@ -1,0 +1,76 @@
+"""The tools that an answer may call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from marith.decoding.grammar import EMPTY, Grammar, schema_text
+from marith.errors import RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Functions that the model may call, each as OpenAI writes it: a name and a JSON schema.
+
+    `choice` is "auto" (an answer, or calls after what is said), "required" (calls), the name of
+    the one that is called, or "none" (the model is told of them and calls none). With `parallel`
+    an answer may hold several calls. Arguments follow their schema; `strict` is that of
+    `Grammar.json_schema`, and a tool's own "strict" wins. Without `steer`, the bare model speaks
+    inside a call and the formula everywhere else.
+    """
+
+    definitions: tuple[Mapping[str, Any], ...]
+    choice: str = "auto"
+    parallel: bool = True
+    strict: bool | None = None
+    steer: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.definitions, (str, Mapping)) or not self.definitions:
+            raise RequestError(f"tools are a list of functions, not {self.definitions!r}")
+        object.__setattr__(self, "definitions", tuple(map(_definition, self.definitions)))
+        names = self.names
+        for name in names:
+            if names.count(name) > 1:
+                raise RequestError(f"two tools are named {name!r}")
+        if self.choice not in ("auto", "required", "none", *names):
+            known = ", ".join(names)
+            raise RequestError(f"no tool is named {self.choice!r}, but {known}")
+        for name in ("parallel", "steer"):
+            if not isinstance(getattr(self, name), bool):
+                raise RequestError(f"{name} is True or False, not {getattr(self, name)!r}")
+        for tool in self.callable:
+            Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all."""
+        return [str(tool["function"]["name"]) for tool in self.definitions]
+
+    @property
+    def callable(self) -> list[Mapping[str, Any]]:
+        """The functions that may be called."""
+        if self.choice == "none":
+            return []
+        named = self.choice not in ("auto", "required")
+        functions = [tool["function"] for tool in self.definitions]
+        return [f for f in functions if f["name"] == self.choice] if named else functions
+
+    def schema_of(self, tool: Mapping[str, Any]) -> str:
+        """The JSON schema of a function's arguments, as text."""
+        strict = tool.get("strict")
+        schema = tool.get("parameters") or EMPTY
+        if isinstance(schema, Mapping):
+            schema = {"type": "object", **schema}  # arguments have names
+        return schema_text(schema, self.strict if strict is None else strict)
+
+
+def _definition(tool: Any) -> Mapping[str, Any]:
+    function = tool.get("function") if isinstance(tool, Mapping) else None
+    named = isinstance(function, Mapping) and isinstance(function.get("name"), str)
+    if not isinstance(tool, Mapping) or not named:
+        shape = {"type": "function", "function": {"name": "…", "parameters": {}}}
+        raise RequestError(f"a tool is written as {shape}, not {tool!r}")
+    return tool
