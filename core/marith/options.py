@@ -2,39 +2,65 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from marith.engine.plan import Plan
+from marith.engine.speculating import read_speculation
 from marith.engine.stages import Stages
+from marith.errors import FormulaError, RequestError
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
-from marith.formula.nodes import Formula
-from marith.formula.parsing import read
+from marith.formula.personas import Personas, as_text, terms_as_text
+from marith.scoring.places import context_of
 
 if TYPE_CHECKING:
+    from marith.decoding.grammar import Grammar
     from marith.engine.engine import Engine
     from marith.engine.request import Request
+    from marith.engine.ticket import Ticket
+    from marith.engine.tools import Tools
     from marith.scoring.scorer import Message
+
+
+def _variable(option: str) -> str | None:
+    """What the environment says of an option."""
+    return os.environ.get(f"MARITH_{option.upper()}") or None
 
 
 class Options(BaseModel):
     """The options of a model; an adapter inherits them, and each may be given again for a call.
 
-    `formula` says what to sample from; `terms` maps its names to system prompts or formula text.
-    `speculation` is "auto", None or a `Plan`, which may be given as its JSON or as a mapping. All
-    are checked here, before any model loads. `timeout` is in seconds, from when a loaded model is
-    asked. An unknown option raises.
+    `formula` says what to sample from; `terms` maps its names to system prompts, formula text,
+    terms, or tables as in a file. `speculation` is "auto", None (or "none") or a `Plan`, which may
+    be given as its JSON or as a mapping. `timeout` is in seconds, from when a loaded model is
+    asked; an engine that is busy is asked `max_retries` times more. `chat_template_kwargs` are for
+    the templates of all terms; without `steer_tools` the bare model fills the arguments of calls.
+    `file` is the path of a TOML file, read once: what is not given is as it says, and `model` may
+    name a formula of it. MARITH_MODEL, _FORMULA, _DEVICE, _DTYPE and _FILE are the defaults.
+
+    All is checked here, before any model loads; an unknown option raises.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str = Field(default_factory=lambda: os.environ.get("MARITH_MODEL", "pocket"))
-    formula: str = "M"
+    model: str = Field(default_factory=lambda: _variable("model") or "pocket")
+    formula: str = Field(default_factory=lambda: _variable("formula") or "M")
     terms: dict[str, str] = Field(default_factory=dict)
     temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -44,8 +70,8 @@ class Options(BaseModel):
     max_tokens: int = Field(default=256, ge=1)
     stop: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     seed: int | None = None
-    device: str | None = None
-    dtype: str | None = None
+    device: str | None = Field(default_factory=lambda: _variable("device"))
+    dtype: str | None = Field(default_factory=lambda: _variable("dtype"))
     max_lanes: int = Field(default=64, ge=1)
     max_queue: int = Field(default=4096, ge=0)
     cache_bytes: int = Field(default=2**30, ge=0)
@@ -53,25 +79,42 @@ class Options(BaseModel):
     revision: str | None = None
     speculation: Plan | Literal["auto"] | None = "auto"
     timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_retries: int = Field(default=2, ge=0)
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    steer_tools: bool = True
+    file: Personas | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_its_file_says(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        file = _opened(data.get("file", _variable("file")))
+        if file is None:
+            return data
+        name = data.get("model", None if "formula" in data else _variable("model"))
+        if not file.names(name):
+            return file.settled(data, file.spoken or "")
+        if file.spoken is None:
+            return file.settled(file.chosen(data, name, {}), name)
+        given = {**data, "speculation": read_speculation(data.get("speculation", "auto"))}
+        former = _made(file, file.spoken).values()
+        return file.settled(file.chosen(given, name, former), name)
 
     @field_validator("formula", mode="before")
     @classmethod
     def _formula_as_text(cls, formula: Any) -> Any:
-        return _as_text(formula)
+        return as_text(formula)
 
     @field_validator("terms", mode="before")
     @classmethod
     def _terms_as_text(cls, terms: Any) -> Any:
-        if not isinstance(terms, Mapping):
-            return terms
-        return {name: _as_text(term) for name, term in terms.items()}
+        return terms_as_text(terms) if isinstance(terms, Mapping) else terms
 
     @field_validator("speculation", mode="before")
     @classmethod
-    def _plan_from_json(cls, speculation: Any) -> Any:
-        if isinstance(speculation, str) and speculation.lstrip().startswith("{"):
-            return Plan.from_json(speculation)
-        return speculation
+    def _plan_as_written(cls, speculation: Any) -> Any:
+        return read_speculation(speculation)
 
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
@@ -81,28 +124,62 @@ class Options(BaseModel):
         return self
 
     @classmethod
+    def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
+        """The options of a file, spoken with the formula `name` of it; others may be given.
+
+        Raises FormulaError for a file in which anything is wrong, and for an unknown name.
+        """
+        file = _opened(path)
+        if file is None:
+            raise RequestError(f"a file has a path, not {path!r}")
+        if name is None:
+            return cls(file=file, **options)
+        if name not in file.formulas:
+            known = ", ".join(file.formulas) or "none"
+            raise FormulaError(f"{file.path!r} has no formula {name!r}; there are {known}")
+        return cls(file=file, model=name, **options)
+
+    @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """The names of all options, without the fields of a framework that inherits them."""
         return tuple(Options.model_fields)
 
+    @property
+    def speaks_as(self) -> str:
+        """What applications are told that they talk to: a formula of the file, or the model."""
+        return (self.file and self.file.spoken) or self.model
+
+    def values(self) -> dict[str, Any]:
+        """Every option with its value as it is kept."""
+        return {name: getattr(self, name) for name in self.option_names()}
+
     def chosen(self) -> dict[str, Any]:
-        """Every option with its value, a plan as plain data: all that a text hangs on."""
-        values = {name: getattr(self, name) for name in self.option_names()}
-        if isinstance(self.speculation, Plan):
-            values["speculation"] = asdict(self.speculation)
-        return values
+        """Every option with its value as plain data: all that a text hangs on, and its `file`."""
+        plan = self.speculation
+        plain = json.loads(plan.to_json()) if isinstance(plan, Plan) else plan
+        file = None if self.file is None else asdict(self.file)
+        return {**self.values(), "speculation": plain, "file": file}
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
         """These options with those of one call over them; strings that stop are joined.
 
-        Raises ValueError for an option that does not exist.
+        A `model` that is a formula of the file brings that formula's own options, which take the
+        place of those that the former one brought. Raises ValueError for an option that does not
+        exist.
         """
         for name in options:
             if name not in self.option_names():
                 known = ", ".join(self.option_names())
                 raise ValueError(f"{type(self).__name__} takes no option {name!r}, but {known}")
-        strings = [*self.stop, *_listed(stop), *_listed(options.get("stop"))]
-        return Options(**{**self.chosen(), **options, "stop": list(dict.fromkeys(strings))})
+        base, given = self.values(), dict(options)
+        if self.file is not None and "model" in given:
+            base = self._speaking(self.file, given.pop("model"), given)
+        strings = [*base["stop"], *_listed(stop), *_listed(options.get("stop"))]
+        return Options(**{**base, **given, "stop": list(dict.fromkeys(strings))})
+
+    def known_context(self) -> int | None:
+        """How many tokens are read at most, if that is known without loading the model."""
+        return self.context_length or context_of(self.model, self.revision)
 
     def engine(self) -> Engine:
         """The process's one engine for this model and placement; loads it at first."""
@@ -119,34 +196,103 @@ class Options(BaseModel):
             revision=self.revision,
         )
 
-    def request(self, prompt: str | Sequence[Message]) -> Request:
+    def submit(
+        self,
+        prompt: str | Sequence[Message],
+        grammar: Grammar | None = None,
+        tools: Tools | None = None,
+        logprobs: int | None = None,
+    ) -> Ticket:
+        """Start a request on the engine. Blocks while weights load, or while the engine is busy."""
+        from marith.engine.patience import submit  # torch again
+
+        request = self.request(prompt, grammar, tools, logprobs)
+        return submit(self.engine(), request, self.max_retries)
+
+    def request(
+        self,
+        prompt: str | Sequence[Message],
+        grammar: Grammar | None = None,
+        tools: Tools | None = None,
+        logprobs: int | None = None,
+    ) -> Request:
         """What the engine is asked for a prompt."""
         from marith.decoding.sampling import Sampling  # torch again
         from marith.decoding.stopping import Stop
         from marith.engine.request import Request
 
         sampling = Sampling(
-            self.temperature,
-            self.top_k,
-            self.top_p,
-            self.seed,
-            self.min_p,
-            self.repetition_penalty,
+            self.temperature, self.top_k, self.top_p, self.seed, self.min_p, self.repetition_penalty
         )
-        stop = Stop(self.max_tokens, tuple(self.stop))
         return Request(
-            prompt, self.formula, self.terms, sampling, stop, self.speculation, self.timeout
+            prompt,
+            self.formula,
+            self.terms,
+            sampling,
+            Stop(self.max_tokens, tuple(self.stop)),
+            self.speculation,
+            self.timeout,
+            grammar=grammar,
+            tools=tools if tools is None or self.steer_tools else replace(tools, steer=False),
+            logprobs=logprobs,
+            template_options=self.chat_template_kwargs or None,
         )
 
+    def _speaking(self, file: Personas, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """These options over another model, or with another formula of the file."""
+        if not file.names(model):
+            return {**self.values(), "model": model, "file": replace(file, spoken="")}
+        if "formula" in given:
+            raise file.second(model, given["formula"])
+        return Options(**{**self.values(), "model": model}).values()
 
-def _as_text(value: Any) -> Any:
-    """A formula as text that reads back as itself. Raises where it is too long for that."""
-    if not isinstance(value, Formula):
-        return value
-    text = str(value)
-    if read(text) != value:
-        raise ValueError(f"this formula cannot be written as text: {text[:80]}")
-    return text
+
+_OWN = {"terms", "formula", "file"}  # what a file says in places of their own
+_FILED: TypeAdapter[Personas] = TypeAdapter(Personas)
+
+
+def _opened(file: Any) -> Personas | None:
+    """A file by path, every formula of it tried; or what was read of one before."""
+    match file:
+        case None | Personas():
+            return file
+        case str() | Path():
+            read = Personas.load(file, _variable("model") or "pocket")
+            for name in ("", *read.formulas):
+                _try(read, name)
+            return read
+        case Mapping():
+            try:
+                return _FILED.validate_python(file)
+            except ValidationError as error:
+                raise RequestError(f"this was read of no file: {_sentence(error)}") from None
+    raise RequestError(f"a file has a path, not {file!r}")
+
+
+def _try(file: Personas, name: str) -> None:
+    """Raises FormulaError where the file gives a formula, or all, what is no option."""
+    where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
+    own = set(file.formulas[name]) - {"formula"} if name else set(file.options)
+    for option in sorted(own - (set(Options.option_names()) - _OWN)):
+        raise FormulaError(f"{where}: there is no option {option!r}")
+    try:
+        _made(file, name)
+    except ValidationError as error:
+        raise FormulaError(f"{where}: {_sentence(error)}") from None
+
+
+def _made(file: Personas, name: str) -> Options:
+    """The options of a file and one formula of it, or none, with nothing else given."""
+    plain = {"model": file.options["model"], "formula": "M"}
+    return Options(file=replace(file, spoken=None), **({"model": name} if name else plain))
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first complaint of pydantic, with the value that it is about."""
+    first = error.errors()[0]
+    if first["type"] == "value_error":
+        return first["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}"
 
 
 def _listed(stop: str | Iterable[str] | None) -> list[str]:

@@ -1,50 +1,163 @@
-"""Options: a plan is plain data, however it is given, and one that does not fit is refused."""
+"""Options: plain data however it is given, the environment's where it is not, refused in a word."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
 from pydantic import ValidationError
+from strategies import NAMES, formulas
 
-from marith import Options, Plan
+from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
+from marith.engine.tools import Tools
+from marith.formula.binding import resolve
 
 PLAN = Plan((("formal", 4),), ("ngram(order=4, online=True)",), 6)
 TWO = {"formula": "M + formal", "terms": {"formal": "Write formally."}}
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 
 
 def test_a_plan_may_be_given_as_its_json_or_as_a_mapping() -> None:
     whole = Options(**TWO, speculation=PLAN)
     plain = json.loads(PLAN.to_json())
-    for given in (PLAN.to_json(), plain, whole.chosen()["speculation"]):
-        assert Options(**TWO, speculation=given) == whole
+    for spoken in (PLAN.to_json(), plain, whole.chosen()["speculation"]):
+        assert Options(**TWO, speculation=spoken) == whole
     assert whole.request("hi").speculation == PLAN
 
 
 def test_options_with_a_plan_are_a_plain_value() -> None:
-    whole = Options(**TWO, speculation=PLAN)
+    whole = Options(**TWO, speculation=PLAN, chat_template_kwargs={"budget": 3, "deep": [None]})
     assert Options.model_validate_json(whole.model_dump_json()) == whole
     assert Options(**json.loads(json.dumps(whole.chosen()))) == whole
     assert pickle.loads(pickle.dumps(whole)) == whole.over({}) == whole
     assert whole.over({"speculation": None}).speculation is None
-    assert {Options(**TWO, speculation=one).speculation for one in ("auto", None)} == {"auto", None}
+    told = {Options(**TWO, speculation=one).speculation for one in ("auto", None, "none")}
+    assert told == {"auto", None}
 
 
 @pytest.mark.parametrize(
     ("speculation", "problem"),
     [
-        ("car", "'auto'"),
-        (4, "'auto'"),
+        ("car", "speculation is 'auto', None, 'none' or a Plan, not 'car'"),
+        (4, "speculation is 'auto', None, 'none' or a Plan, not 4"),
+        ({1: object()}, "speculation is 'auto', None, 'none' or a Plan, not {1"),
         ("{", "this is no plan"),
         ('{"every": 3}', "this is no plan: every"),
-        ({"evry": []}, "evry"),
+        ({"evry": []}, "this is no plan: evry"),
         ({"every": [["formal", 99]]}, "from 1 to 16, not 99"),
         (Plan.factors({"nobody": 3}), "unknown term 'nobody'"),
         (Plan.factors({"M": 3, "formal": 3}), "no term speaks at every token"),
     ],
 )
 def test_what_is_no_plan_of_this_formula_is_refused(speculation: Any, problem: str) -> None:
-    with pytest.raises(ValidationError, match=problem):
+    with pytest.raises(ValidationError, match=problem) as refused:
         Options(**TWO, model="/nowhere", speculation=speculation)
+    assert len(refused.value.errors()) == 1
+
+
+@given(formulas())
+def test_a_term_means_as_its_text_what_it_meant_as_a_formula(formula: Formula) -> None:
+    known = {name: f"You are {name}." for name in NAMES if name != "M"}
+    whole = Options(terms={**known, "x": formula})
+    assert whole.terms == {**known, "x": str(formula)}
+    assert resolve(whole.terms) == resolve({**known, "x": formula})
+
+
+def test_a_term_may_be_a_table_as_in_a_file() -> None:
+    whole = Options(
+        formula="M + a + b",
+        terms={
+            "a": {"system": "Be brief.", "hide": "<x>", "options": {"thinking": False}},
+            "b": {"classifier": "pocket-toxicity", "label": "civil", "guide": "M"},
+        },
+    )
+    a = Prompted("Be brief.", hide="<x>", options=(("thinking", False),))
+    b = Classifier("pocket-toxicity", "civil")
+    assert whole.terms["a"] == str(a)
+    assert whole.terms["b"] == str(b).replace(")", ", guide=M)")
+    assert Options(**whole.values()) == whole
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"terms": {"x": 5}}, "term 'x' is a text or a table, not 5"),
+        ({"terms": {"x": {"sytem": "X"}}}, "term 'x': .*sytem"),
+        ({"terms": {"x": {"hide": "("}}}, "term 'x': .*regular expression"),
+        ({"max_retries": -1}, "max_retries"),
+        ({"chat_template_kwargs": {"x": object()}}, "chat_template_kwargs"),
+        ({"steer_tools": "perhaps"}, "steer_tools"),
+    ],
+)
+def test_what_is_no_option_is_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        Options(model="/nowhere", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other"),
+    [
+        ("model", "dir", "dir2"),
+        ("formula", "2*M", "3*M"),
+        ("device", "cpu", "cuda"),
+        ("dtype", "float32", "bfloat16"),
+    ],
+)
+def test_the_environment_says_what_is_not_given(
+    name: str, value: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = getattr(Options(), name)
+    monkeypatch.setenv(f"MARITH_{name.upper()}", value)
+    assert getattr(Options(), name) == value
+    assert getattr(Options(**{name: other}), name) == other
+    monkeypatch.setenv(f"MARITH_{name.upper()}", "")
+    assert getattr(Options(), name) == usual
+
+
+def test_a_formula_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARITH_FORMULA", "M - nobody")
+    with pytest.raises(ValidationError, match="unknown term 'nobody'"):
+        Options()
+
+
+def test_a_request_says_all_that_the_options_say() -> None:
+    tools = Tools([TOOL])
+    options = Options(**TWO, chat_template_kwargs={"thinking": False}, timeout=9, max_tokens=7)
+    request = options.request("hi", tools=tools, logprobs=2)
+    assert (request.formula, request.terms, request.timeout) == (*TWO.values(), 9)
+    assert (request.stop.max_tokens, request.logprobs) == (7, 2)
+    assert request.template_options == {"thinking": False}
+    assert request.tools == tools
+    bare = options.over({"steer_tools": False}).request("hi", tools=tools)
+    assert bare.tools == replace(tools, steer=False)
+    assert options.over({"steer_tools": False}).request("hi").tools is None
+    with pytest.raises(RequestError, match="-1"):
+        options.request("hi", logprobs=-1)
+
+
+@pytest.mark.parametrize("length", [None, 64])
+def test_the_context_that_is_known_is_that_of_the_engine(tiny_dir: str, length: int | None) -> None:
+    options = Options(model=tiny_dir, context_length=length)
+    with options.engine() as engine:
+        assert options.known_context() == engine.context_length == (length or 1024)
+
+
+def test_nothing_is_known_of_a_model_that_is_not_here() -> None:
+    assert Options(model="/nowhere").known_context() is None
+    assert Options(model="/nowhere", context_length=64).known_context() == 64
+
+
+def test_options_need_no_torch() -> None:
+    code = (
+        "import sys, marith\n"
+        "options = marith.Options(formula='M - 0.5*a', terms={'a': 'A.'}).over({'seed': 1})\n"
+        "assert options.known_context() == 1024\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 from uuid import uuid4
 
 from marith.engine.completion import CallChunk, ToolCall
-from marith.scoring.markup import CallMarkup, Markup
+from marith.scoring.markup import CallMarkup, Markup, quoted
 
 State = Literal["start", "reasoning", "said", "name", "arguments", "after", "over"]
 
@@ -25,18 +25,22 @@ class Piece:
 class AnswerReader:
     """Takes an answer apart. What may yet turn out to be a mark is held back.
 
-    `markup` says how the model marks calls and reasoning; calls are looked for only if there are
-    tools. `opened` says that the prompt ends where reasoning has begun. Keeps state.
+    `markup` says how the model marks calls and reasoning; `names` are the tools that may be
+    called: a mark before anything else is text, as in JSON that begins as a call does. `opened`
+    says that the prompt ends where reasoning has begun. White space around reasoning is no part
+    of it, nor of what is said. Keeps state.
     """
 
-    def __init__(self, markup: Markup, tools: bool, opened: bool) -> None:
-        self._markup: CallMarkup | None = markup.calls if tools else None
+    def __init__(self, markup: Markup, names: Sequence[str], opened: bool) -> None:
+        self._markup: CallMarkup | None = markup.calls if names else None
+        self._names = {quoted(name) + markup.calls.middle: name for name in names}
         self._thinking = markup.thinking
         self.state: State = "start" if markup.thinking else "said"
         if opened:
             self.state = "reasoning"
         self.calls: list[ToolCall] = []
         self._held = ""
+        self._trims = opened
         self._json = JsonEnd()
 
     def feed(self, text: str) -> list[Piece]:
@@ -63,6 +67,9 @@ class AnswerReader:
 
     def _next(self) -> list[Piece] | None:
         """Go on by one mark; None where more text is needed."""
+        if self._trims:
+            self._held = self._held.lstrip()
+            self._trims = not self._held
         match self.state:
             case "start":
                 return self._start()
@@ -87,7 +94,7 @@ class AnswerReader:
         assert self._thinking is not None
         begin, text = self._thinking[0], self._held.lstrip()
         if text.startswith(begin):
-            self._held, self.state = text[len(begin) :], "reasoning"
+            self._held, self.state, self._trims = text[len(begin) :], "reasoning", True
             return []
         if text and not begin.startswith(text):
             self.state = "said"
@@ -99,12 +106,12 @@ class AnswerReader:
         thinks = self.state == "reasoning"
         text, found, rest = self._held.partition(mark)
         if found:
-            self._held, self.state = rest, then
-            if thinks:
-                self._held, text = rest.lstrip(), text.rstrip()
+            self._held, self.state, self._trims = rest, then, thinks
+            text = text.rstrip() if thinks else text
             return [_piece(text, thinks)] if text else []
-        keep = beginning(mark, self._held)
-        out, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
+        out = self._held[: len(self._held) - beginning(mark, self._held)]
+        out = out.rstrip() if thinks else out
+        self._held = self._held[len(out) :]
         return [_piece(out, thinks)] if out else None
 
     def _all(self) -> list[Piece] | None:
@@ -112,14 +119,22 @@ class AnswerReader:
         return [Piece(said=out)] if out else None
 
     def _name(self) -> list[Piece] | None:
-        assert self._markup is not None
-        name, found, rest = self._held.partition(self._markup.middle)
-        if not found:
-            return None
-        self._held, self.state, self._json = rest, "arguments", JsonEnd()
-        call = ToolCall(f"call_{uuid4().hex[:24]}", json.loads(f'"{name}"'), "")
+        begun = next((text for text in self._names if self._held.startswith(text)), None)
+        if begun is None:
+            return self._no_call()
+        self._held, self.state, self._json = self._held[len(begun) :], "arguments", JsonEnd()
+        call = ToolCall(f"call_{uuid4().hex[:24]}", self._names[begun], "")
         self.calls.append(call)
         return [Piece(call=CallChunk(len(self.calls) - 1, call.id, call.name, ""))]
+
+    def _no_call(self) -> list[Piece] | None:
+        """No tool's name so far: it was no mark, unless one may yet come."""
+        assert self._markup is not None
+        if self.calls or any(text.startswith(self._held) for text in self._names):
+            return None
+        first, rest = self._markup.opening[0], self._markup.opening[1:]
+        self._held, self.state = rest + self._held, "said"
+        return [Piece(said=first)]
 
     def _arguments(self) -> list[Piece] | None:
         end = self._json.find(self._held)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 from marith.decoding.grammar import Grammar
 from marith.decoding.matching import Lexicon, Matcher
@@ -22,21 +23,16 @@ _PLAIN = " <>_\"',:;="  # what stands for itself in a regular expression, letter
 class Spelling:
     """How a text is written in Lark: a special token has no letters there, but a number."""
 
-    encode: Callable[[str], Sequence[int]]
-    decode: Callable[[Sequence[int]], str]
-    is_special: Callable[[int], bool]
+    special: Mapping[str, int]
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces, each a literal or the number of a special token."""
-        pieces: list[str] = []
-        plain: list[int] = []
-        for token in self.encode(text):
-            if self.is_special(token):
-                pieces += [*self._literal(plain), f"<[{token}]>"]
-                plain = []
-            else:
-                plain.append(token)
-        return [*pieces, *self._literal(plain)]
+        """The text in pieces, each a literal or the number of a special token.
+
+        Not by its tokens: what some tokenizers decode them to has lost a space.
+        """
+        longest_first = sorted(map(re.escape, self.special), key=len, reverse=True)
+        parts = re.split(f"({'|'.join(longest_first)})", text) if self.special else [text]
+        return [self._piece(part) for part in parts if part]
 
     def __call__(self, text: str) -> str:
         """The text as a sequence of Lark."""
@@ -57,8 +53,9 @@ class Spelling:
             return f"/{ANYTHING}/"
         return f"/{ANYTHING}/ & ~/{ANYTHING}{_escaped(json.loads(first))}{ANYTHING}/"
 
-    def _literal(self, tokens: Sequence[int]) -> list[str]:
-        return [json.dumps(self.decode(tokens), ensure_ascii=False)] if tokens else []
+    def _piece(self, part: str) -> str:
+        number = self.special.get(part)
+        return json.dumps(part, ensure_ascii=False) if number is None else f"<[{number}]>"
 
 
 class Answers:
@@ -78,9 +75,11 @@ class Answers:
 
     @cached_property
     def _spelling(self) -> Spelling:
-        own = self.vocabulary
-        encode = partial(own.encode, literal=False)
-        return Spelling(encode, own.spell, self.lexicon.is_special)
+        own, lexicon = self.vocabulary, self.lexicon
+        known = {text: own.raw.token_to_id(text) for text in own.special_texts}
+        return Spelling(
+            {t: i for t, i in known.items() if i in own.special_ids and lexicon.is_special(i)}
+        )
 
     def matcher(self, request: Request, opened: bool) -> Matcher | None:
         """Which tokens a request's answer may have; None for any. See `answer_source`."""

@@ -29,6 +29,7 @@ from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted
 from marith.scoring import shelf
 from marith.scoring.panel import Panel
+from marith.scoring.places import locate
 from marith.scoring.scorer import Message
 from marith.scoring.shelf import Checkpoint, Placement
 from marith.scoring.templates import to_prompt
@@ -101,7 +102,7 @@ class Engine(Asking):
         limits = Limits(max_lanes, max_queue, cache_bytes)
         placement = Placement(device, dtype, revision, context_length)
         with loading:
-            key = shelf.locate(model), placement, limits
+            key = locate(model), placement, limits
             if key not in _shared or _shared[key].closed:
                 _shared[key] = cls(shelf.language_model(model, placement), limits)
             return _shared[key]

@@ -20,13 +20,14 @@ class Telling:
 
     def __init__(self, request: Request, vocabulary: Vocabulary, most: int, opened: bool) -> None:
         markup, tools = vocabulary.markup, request.tools is not None
+        names = [tool["name"] for tool in request.tools.callable] if request.tools else []
         marks = [*(markup.thinking or ())]
         if tools:
             marks += [markup.calls.opening, markup.calls.joint or "", markup.calls.closing]
         self.tokens: list[int] = []
         self.reasoning_tokens = 0
         self.gate = TextGate(request.stop.strings)
-        self.reader = AnswerReader(markup, tools, opened)
+        self.reader = AnswerReader(markup, names, opened)
         self.said: list[str] = []
         self.reasoning: list[str] = []
         self.logprobs: list[TokenLogprob] | None = None if request.logprobs is None else []

@@ -1,10 +1,10 @@
-"""Named terms and formulas in a TOML file."""
+"""Named terms and formulas in a TOML file, and the options that they are spoken with."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,60 +15,63 @@ from marith.formula.nodes import Formula
 from marith.formula.parsing import read
 from marith.formula.terms import Classifier, NGram, Prompted
 
+_TABLES = ("model", "terms", "formulas")
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaFile:
-    """Terms and formulas by name, as a file holds them."""
+    """Terms and formulas by name, as a file holds them.
+
+    `options` hold for every formula, `own_options` by name for one alone; both are as written,
+    and checked by `Options.from_file`. `descriptions` are for people.
+    """
 
     terms: Mapping[str, str | Formula]
     formulas: Mapping[str, Formula]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    own_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    descriptions: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_file(path: str | Path) -> FormulaFile:
-    """Read `[terms]` and `[formulas]` from a TOML file; every formula is checked.
+    """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
 
     A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
-    `{classifier = model, label = …}`, `{ngram = path, order = …}`. Raises FormulaError.
+    `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
+    table: `{formula = …, description = …}` and options. Raises FormulaError.
     """
-    try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise FormulaError(f"{str(path)!r} is not TOML: {error}") from None
-    strangers = sorted(set(data) - {"terms", "formulas"})
+    data = _toml(path)
+    strangers = sorted(set(data) - set(_TABLES))
     if strangers:
         raise FormulaError(f"{str(path)!r} has an unknown table {strangers[0]!r}")
-    terms = {name: _term(name, value) for name, value in _table(path, data, "terms").items()}
-    bound = resolve(terms)
-    formulas: dict[str, Formula] = {}
-    for name, text in _table(path, data, "formulas").items():
-        formulas[name] = read(text)
-        check(formulas[name], bound)
-    return FormulaFile(terms, formulas)
+    options, terms, formulas = (_table(path, data, name) for name in _TABLES)
+    known = {name: read_term(name, value) for name, value in terms.items()}
+    bound = resolve(known)
+    tables = {name: _formula_table(name, value) for name, value in formulas.items()}
+    texts = {name: read(table.pop("formula")) for name, table in tables.items()}
+    for formula in texts.values():
+        check(formula, bound)
+    descriptions = {name: table.pop("description", "") for name, table in tables.items()}
+    return FormulaFile(known, texts, options, tables, descriptions)
 
 
-def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = data.get(name, {})
-    if not isinstance(table, Mapping):
-        raise FormulaError(f"{name!r} in {str(path)!r} is a table, not {table!r}")
-    return table
+def read_term(name: str, value: Any) -> str | Formula:
+    """A term as it may be written: a text, a table as in a file, or a formula itself.
 
-
-def _term(name: str, value: Any) -> str | Formula:
-    if isinstance(value, str):
+    Raises FormulaError for anything else, and for a table that makes no term.
+    """
+    if isinstance(value, (str, Formula)):
         return value
     if not isinstance(value, Mapping):
         raise FormulaError(f"term {name!r} is a text or a table, not {value!r}")
     given = dict(value)
     kind = next((k for k in ("classifier", "ngram") if k in given), "prompted")
     if kind != "prompted":
-        field = "model" if kind == "classifier" else "path"
-        if field in given:
-            raise FormulaError(f"term {name!r} has both {kind!r} and {field!r}")
-        given[field] = given.pop(kind)
+        key = "model" if kind == "classifier" else "path"
+        if key in given:
+            raise FormulaError(f"term {name!r} has both {kind!r} and {key!r}")
+        given[key] = given.pop(kind)
     if isinstance(given.get("guide"), str):
         given["guide"] = read(given["guide"])
     try:
@@ -78,3 +81,30 @@ def _term(name: str, value: Any) -> str | Formula:
         raise FormulaError(f"term {name!r}: {str(error).split('() ')[-1]}") from None
     except FormulaError as error:
         raise FormulaError(f"term {name!r}: {error.problem}") from None
+
+
+def _toml(path: str | Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise FormulaError(f"{str(path)!r} is not TOML: {error}") from None
+
+
+def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = data.get(name, {})
+    if not isinstance(table, Mapping):
+        raise FormulaError(f"{name!r} in {str(path)!r} is a table, not {table!r}")
+    return table
+
+
+def _formula_table(name: str, value: Any) -> dict[str, Any]:
+    """A formula as a table that says more of it than its text."""
+    table = dict(value) if isinstance(value, Mapping) else {"formula": value}
+    if not isinstance(table.get("formula"), str):
+        raise FormulaError(f"formula {name!r} is a text, or a table with one, not {value!r}")
+    if not isinstance(table.get("description", ""), str):
+        problem = f"the description of formula {name!r} is a text"
+        raise FormulaError(f"{problem}, not {table['description']!r}")
+    return table

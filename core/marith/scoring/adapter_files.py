@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from marith.errors import ModelError
-from marith.scoring.shelf import WEIGHTS
+from marith.scoring.places import WEIGHTS
 
 EMBEDDED = {"pocket-polite": "polite", "pocket-rude": "rude"}
 CONFIG = "adapter_config.json"

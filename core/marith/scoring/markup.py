@@ -12,6 +12,7 @@ from jinja2 import TemplateError
 REFUSED = (TemplateError, TypeError, ValueError, KeyError)  # what a template may raise
 _FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
+ID = "call00001"  # nine letters and digits, which some templates insist on
 _QUESTION = {"role": "user", "content": "question"}
 _SAID = "walnut answer"
 
@@ -80,8 +81,8 @@ def read_markup(tokenizer: Any) -> Markup:
 def call_markup(tokenizer: Any) -> CallMarkup | None:
     """How the template writes calls of an assistant; None where it does not.
 
-    Found by rendering calls of names and arguments that no template holds. A template that writes
-    more than names and arguments, such as an id, is not understood, and None as well.
+    Found by rendering calls of names and arguments that no template holds. An id that a template
+    writes is a part of what stands around them, the same for every call.
     """
     try:
         said = _render(tokenizer, {"role": "assistant", "content": _SAID})
@@ -126,7 +127,7 @@ def offers_tools(tokenizer: Any) -> bool:
 
 def answers_tools(tokenizer: Any) -> bool:
     """Whether the template tells the model what a tool has returned."""
-    answer = {"role": "tool", "tool_call_id": "call00001", "name": _FIRST, "content": _SAID}
+    answer = {"role": "tool", "tool_call_id": ID, "name": _FIRST, "content": _SAID}
     try:
         text = _render(tokenizer, _calling(1), answer)
     except REFUSED:
@@ -147,6 +148,22 @@ def spelt_out(
             name = f"{message['name']}: " if message.get("name") else ""
             text = f"<tool_response>\n{name}{message['content']}\n</tool_response>"
             message = {"role": "user", "content": text}
+        told.append(message)
+    return told
+
+
+def numbered(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages whose calls have ids as every template takes them."""
+    known: dict[Any, str] = {}
+    told = []
+    for message in map(dict, messages):
+        calls = message.get("tool_calls") or ()
+        for each in [*(call.get("id") for call in calls), message.get("tool_call_id")]:
+            known.setdefault(each, f"call{len(known) + 1:05d}")
+        if calls:
+            message["tool_calls"] = [{**call, "id": known[call.get("id")]} for call in calls]
+        if message["role"] == "tool":
+            message["tool_call_id"] = known[message.get("tool_call_id")]
         told.append(message)
     return told
 
@@ -185,11 +202,11 @@ def _calling(count: int) -> dict[str, Any]:
     named = zip((_FIRST, _SECOND)[:count], _ARGUMENTS, strict=False)
     calls = [
         {
-            "id": f"call0000{i}",
+            "id": ID,
             "type": "function",
             "function": {"name": name, "arguments": arguments},
         }
-        for i, (name, arguments) in enumerate(named, 1)
+        for name, arguments in named
     ]
     return {"role": "assistant", "content": "", "tool_calls": calls}
 

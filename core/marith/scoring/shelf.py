@@ -5,7 +5,6 @@ Not safe between threads by itself: the engine, which owns the threads, takes tu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,18 +24,10 @@ from transformers.utils import logging
 
 from marith.errors import ModelError
 from marith.scoring import packing
+from marith.scoring.places import EMBEDDED, WEIGHTS, locate
 from marith.scoring.twin import twin
 from marith.scoring.vocabulary import Vocabulary
 
-WEIGHTS = Path(__file__).parents[1] / "pocket" / "weights"
-EMBEDDED = {
-    "pocket": "pocket",
-    "pocket-draft": "pocket-draft",
-    "pocket-toxicity": "toxicity",
-    "pocket-sentiment": "sentiment",
-    "pocket-formality": "formality",
-    "pocket-education": "education",
-}
 _FAULTS = (
     OSError,
     ValueError,
@@ -46,7 +37,6 @@ _FAULTS = (
     AssertionError,
     SafetensorError,
 )
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -108,28 +98,6 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     return _checkpoint(name, _packed(twin(model)), tokenizer, placement)
-
-
-def locate(name: str) -> str:
-    """The directory or hub id behind a name. Raises ModelError before anything is loaded."""
-    if not isinstance(name, str) or not name:
-        raise ModelError(f"a model is a name, a directory or a hub id, not {name!r}")
-    path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
-    if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
-        raise ModelError(f"no model in the package is called {name!r}; there are {_listed()}")
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelError(f"the directory {str(path)!r} holds no model: it has no config.json")
-        if not list(path.glob("*.safetensors")):
-            raise ModelError(f"the directory {str(path)!r} holds no weights as safetensors")
-        return str(path.resolve())
-    if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
-        raise ModelError(f"there is no model directory {name!r}")
-    return name
-
-
-def _listed() -> str:
-    return ", ".join(EMBEDDED)
 
 
 def _shelved(kind: Any, name: str, placement: Placement) -> Checkpoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -12,7 +12,7 @@ from typing import Any
 
 from marith.errors import RequestError
 from marith.formula.terms import Prompted
-from marith.scoring.markup import HERMES, REFUSED, spelt_out, tools_told
+from marith.scoring.markup import HERMES, REFUSED, Markup, numbered, spelt_out, tools_told
 from marith.scoring.quotes import Quotes
 from marith.scoring.scorer import Message, Prompt
 from marith.scoring.vocabulary import Vocabulary
@@ -132,26 +132,36 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
 def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     """The template's text; what it has no words for is written out in those it has.
 
-    Folded where the template refuses, or loses, the system's text.
+    Where the template refuses the messages, or loses the system's text or what is said beside a
+    call, they are folded, their calls numbered anew, or those written out too.
     """
     markup = vocabulary.markup
     messages = [dict(message) for message in prompt.messages]
     if prompt.tools and not markup.offers:
         messages = tools_told(messages, prompt.tools, markup.calls)
         prompt = replace(prompt, tools=())
-    messages = spelt_out(messages, None if markup.native else markup.calls, not markup.answers)
-    prompt = replace(prompt, messages=tuple(messages))
-    system = [m["content"].strip() for m in messages if m["role"] in _SYSTEM]
-    try:
-        text = _render(prompt, vocabulary.tokenizer)
-        if all(part in text for part in system):
+    told = {m["content"].strip() for m in messages if m["role"] in _SYSTEM or m.get("tool_calls")}
+    texts, refusal = [], ""
+    for way in _ways(messages, markup):
+        try:
+            text = _render(replace(prompt, messages=tuple(way)), vocabulary.tokenizer)
+        except REFUSED as error:
+            refusal = str(error)
+            continue
+        if all(part in text for part in told):
             return text
-    except REFUSED:
-        pass
-    try:
-        return _render(replace(prompt, messages=tuple(fold(messages))), vocabulary.tokenizer)
-    except REFUSED as error:
-        raise RequestError(f"the chat template refuses these messages: {error}") from None
+        texts.append(text)
+    if not texts:
+        raise RequestError(f"the chat template refuses these messages: {refusal}")
+    return max(texts, key=lambda text: sum(part in text for part in told))
+
+
+def _ways(messages: Sequence[Message], markup: Markup) -> Iterator[list[dict[str, Any]]]:
+    """How messages can be put to a template, the one that is most its own first."""
+    own = spelt_out(messages, None if markup.native else markup.calls, not markup.answers)
+    for way in (own, numbered(own), spelt_out(messages, markup.calls, answers=True)):
+        yield way
+        yield fold(way)
 
 
 def _render(prompt: Prompt, tokenizer: Any) -> str:

@@ -94,10 +94,14 @@ class Vocabulary:
         marks = self.markup.thinking
         return marks is not None and self.spell(prompt[-16:]).rstrip().endswith(marks[0])
 
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """The special tokens, which are no text."""
+        return frozenset(self._ids[text] for text in self.special_texts if text in self._ids)
+
     def special_in(self, text: str) -> frozenset[int]:
         """The special tokens that a text of the model's own, such as a mark, is written with."""
-        tokens = self._raw.encode(text, add_special_tokens=False).ids
-        return frozenset(t for t in tokens if self._raw.id_to_token(t) in self.special_texts)
+        return self.special_ids.intersection(self._raw.encode(text, add_special_tokens=False).ids)
 
 
 class TextStream:
@@ -108,15 +112,13 @@ class TextStream:
 
     def __init__(self, vocabulary: Vocabulary, shown: Collection[int] = ()) -> None:
         self._vocabulary = vocabulary
-        self._shown = shown
+        self._hidden = vocabulary.special_ids.difference(shown)
         self._tokens: list[int] = []
         self._start = 0  # decoding begins here: a token's text may hang on the one before it
         self._told = 0  # the text of the tokens before this one has gone out
 
     def feed(self, token: int) -> str:
         """The text that this token completes; empty while a character is incomplete."""
-        if token in self._shown:
-            return self.flush() + self._vocabulary.spell([token])
         self._tokens.append(token)
         text = self._untold()
         if not text or text.endswith(_PARTIAL):
@@ -131,8 +133,11 @@ class TextStream:
         return text
 
     def _untold(self) -> str:
-        told = self._vocabulary.decode(self._tokens[self._start : self._told])
-        return self._vocabulary.decode(self._tokens[self._start :])[len(told) :]
+        told = self._text(self._tokens[self._start : self._told])
+        return self._text(self._tokens[self._start :])[len(told) :]
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return self._vocabulary.spell([token for token in tokens if token not in self._hidden])
 
 
 def _bare_copy(backend: Tokenizer) -> Tokenizer:

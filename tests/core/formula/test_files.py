@@ -8,7 +8,7 @@ import pytest
 
 from marith.errors import FormulaError
 from marith.formula.binding import parse
-from marith.formula.files import load_file
+from marith.formula.files import load_file, read_term
 from marith.formula.nodes import Name, union
 from marith.formula.terms import Classifier, NGram, Prompted
 
@@ -61,9 +61,32 @@ def test_what_a_file_holds_can_be_bound(tmp_path: Path) -> None:
     assert parse(file.formulas["f"], file.terms) == Prompted() + Prompted("X")
 
 
+def test_a_formula_may_say_more_than_its_text(tmp_path: Path) -> None:
+    text = """
+    [model]
+    model = "dir"
+    chat_template_kwargs = {thinking = false}
+    [formulas]
+    plain = "2*M"
+    told = {formula = "2*M", description = "M itself.", temperature = 0.5}
+    """
+    file = load_file(_written(tmp_path, text))
+    assert file.formulas == {"plain": 2 * M, "told": 2 * M}
+    assert file.options == {"model": "dir", "chat_template_kwargs": {"thinking": False}}
+    assert file.own_options == {"plain": {}, "told": {"temperature": 0.5}}
+    assert file.descriptions == {"plain": "", "told": "M itself."}
+
+
+def test_a_term_may_be_written_as_in_a_file_or_be_one() -> None:
+    assert read_term("x", {"system": "S", "hide": "h"}) == Prompted("S", hide="h")
+    assert read_term("x", {"ngram": "corpus.txt"}) == NGram("corpus.txt")
+    assert read_term("x", union(M, C)) == union(M, C)
+    assert read_term("x", "M - C") == "M - C"
+
+
 def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
     file = load_file(_written(tmp_path, ""))
-    assert (dict(file.terms), dict(file.formulas)) == ({}, {})
+    assert (dict(file.terms), dict(file.formulas), dict(file.options)) == ({}, {}, {})
 
 
 BROKEN = [
@@ -87,6 +110,10 @@ BROKEN = [
     ("[terms]\nx = 'x + y'\ny = 'x + M'", "defined by each other"),
     ("[terms]\nx = 'M + nope'", "term 'x' is written as a formula, but 'nope' is unknown"),
     ("[formulas]\nf = 5", "not 5"),
+    ("[formulas]\nf = {temperature = 0}", "formula 'f' is a text, or a table with one, not {'temp"),
+    ("[formulas]\nf = {formula = 5}", "formula 'f' is a text"),
+    ("[formulas]\nf = {formula = 'M', description = 5}", "of formula 'f' is a text, not 5"),
+    ("model = 'pocket'", "'model' .* is a table, not 'pocket'"),
     ("[formulas]\nf = 'M +'", "not a formula"),
     ("[formulas]\nf = 'M + nope'", "unknown term 'nope'"),
     ("[formulas]\nf = 'M - M'", "more than zero"),

@@ -13,7 +13,8 @@ import torch
 
 from marith.errors import ModelError
 from marith.scoring import shelf
-from marith.scoring.shelf import EMBEDDED, Placement
+from marith.scoring.places import EMBEDDED, locate
+from marith.scoring.shelf import Placement
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 CPU = Placement(device="cpu")
@@ -161,7 +162,7 @@ def test_the_embedded_names_are_known() -> None:
     assert {"pocket", "pocket-draft", "pocket-toxicity", "pocket-sentiment"} <= set(EMBEDDED)
     for name in EMBEDDED:
         try:
-            assert Path(shelf.locate(name)).name == EMBEDDED[name]
+            assert Path(locate(name)).name == EMBEDDED[name]
         except ModelError as error:
             assert EMBEDDED[name] in str(error)
 

@@ -1,0 +1,79 @@
+"""A busy engine is asked again, a little later, and never for longer than the request may take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import marith
+from marith import Options, Ticket
+from marith.engine import patience
+from marith.testing import tiny_model, tiny_tokenizer
+
+PAUSE = 0.02
+
+
+@pytest.fixture(scope="module")
+def endless_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint that never ends a text by itself."""
+    path: Path = tmp_path_factory.mktemp("endless")
+    model = tiny_model(seed=1, sharpness=1.0, context_length=4000)
+    tokenizer = tiny_tokenizer()
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    tokenizer.eos_token = None
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture
+def crowded(endless_dir: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Options, Ticket]]:
+    """Options over an engine that has room for one, which it holds until it is cancelled."""
+    monkeypatch.setattr(patience, "FIRST_PAUSE", PAUSE)
+    options = Options(model=endless_dir, max_tokens=2, max_lanes=1, max_queue=0, speculation=None)
+    with options.engine() as engine:
+        running = engine.submit(options.over({"max_tokens": 3900}).request("a"))
+        yield options, running
+
+
+def test_a_busy_engine_is_asked_again(crowded: tuple[Options, Ticket]) -> None:
+    options, running = crowded
+    threading.Timer(5 * PAUSE, running.cancel).start()
+    completion = options.over({"max_retries": 12}).submit("b").result(60)
+    assert len(completion.tokens) == 2
+
+
+@pytest.mark.parametrize(("retries", "pauses"), [(0, 0), (1, 1), (2, 3)])
+def test_it_is_asked_so_often_and_no_more(
+    crowded: tuple[Options, Ticket], retries: int, pauses: int
+) -> None:
+    options, _ = crowded
+    begun = time.monotonic()
+    with pytest.raises(marith.Busy):
+        options.over({"max_retries": retries}).submit("b")
+    assert pauses * PAUSE <= time.monotonic() - begun
+
+
+def test_it_is_not_asked_again_after_the_timeout(crowded: tuple[Options, Ticket]) -> None:
+    options, _ = crowded
+    with pytest.raises(marith.Busy):  # not DeadlineExceeded: nothing was begun
+        options.over({"max_retries": 99, "timeout": 3 * PAUSE}).submit("b")
+
+
+def test_what_was_waited_is_taken_off_the_timeout() -> None:
+    request = Options(timeout=60).request("b")
+    left = patience.remaining(request, time.monotonic() - 20).timeout
+    assert left == pytest.approx(40, abs=1)
+    assert (patience.remaining(request, time.monotonic() - 99).timeout or 0) > 0
+    plain = Options().request("b")
+    assert patience.remaining(plain, time.monotonic() - 20) is plain
+
+
+def test_what_is_wrong_is_said_at_once(crowded: tuple[Options, Ticket]) -> None:
+    options, _ = crowded
+    with pytest.raises(marith.ContextOverflow):
+        options.over({"max_retries": 99}).submit("k " * 5000)

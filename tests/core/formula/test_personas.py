@@ -1,0 +1,233 @@
+"""Formulas of a file as options: chosen by name, told apart by text, free of the file once read."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from marith import FormulaError, Options, Plan, Prompted
+
+HOUSE = """
+[model]
+model = "pocket"
+temperature = 0.7
+stop = ["END"]
+chat_template_kwargs = {thinking = false}
+
+[terms]
+toxic = "You are toxic."
+formal = "Write formally."
+blind = {hide = "<context>.*?</context>"}
+
+[formulas]
+detox = "M - 0.96*union(toxic, M)"
+faithful = {formula = "1.5*M - 0.5*blind", description = "Stays with what was found."}
+draft = {formula = "formal", model = "pocket-draft", temperature = 0.9, max_tokens = 40}
+quick = {formula = "M + formal", speculation = {every = [["formal", 2]]}, stop = [], seed = 4}
+cool = {formula = "M - 0.96*union(toxic, M)", temperature = 0}
+"""
+NAMES = ("detox", "faithful", "draft", "quick", "cool")
+names = st.sampled_from(NAMES)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("house") / "marith.toml"
+    path.write_text(HOUSE, encoding="utf-8")
+    return path
+
+
+@given(former=st.sampled_from(("", *NAMES)), name=names)
+def test_a_name_means_the_same_wherever_it_is_said(house: Path, former: str, name: str) -> None:
+    truth = Options.from_file(house, name)
+    assert truth.speaks_as == name
+    before = Options.from_file(house, former or None)
+    assert Options(file=str(house), model=name) == truth
+    assert before.over({"model": name}) == truth
+    assert Options(**{**before.values(), "model": name}) == truth
+    assert Options(**{**json.loads(json.dumps(before.chosen())), "model": name}) == truth
+
+
+@given(name=st.sampled_from(("", *NAMES)), seed=st.none() | st.integers(0, 9))
+def test_options_of_a_file_are_a_plain_value(house: Path, name: str, seed: int | None) -> None:
+    whole = Options.from_file(house, name or None, seed=seed)
+    assert Options(**whole.values()) == whole
+    assert Options(**json.loads(json.dumps(whole.chosen()))) == whole
+    assert Options.model_validate_json(whole.model_dump_json()) == whole
+    assert pickle.loads(pickle.dumps(whole)) == whole == whole.over({}) == whole.model_copy()
+    assert Options().model_copy(update=whole.values()) == whole
+
+
+@given(former=names, name=names, temperature=st.floats(0, 2), tokens=st.integers(1, 300))
+def test_what_a_call_says_wins_over_the_file(
+    house: Path, former: str, name: str, temperature: float, tokens: int
+) -> None:
+    said = {"temperature": temperature, "max_tokens": tokens}
+    called = Options.from_file(house, former).over({"model": name, **said})
+    assert called == Options.from_file(house, name, **said)
+    assert {k: called.values()[k] for k in said} == said
+    assert called.speaks_as == name
+
+
+@given(former=names, name=names, top_k=st.integers(1, 99))
+def test_what_the_file_did_not_bring_stays(house: Path, former: str, name: str, top_k: int) -> None:
+    before = Options.from_file(house, former, top_k=top_k)
+    truth = Options.from_file(house, name, top_k=top_k)
+    assert before.over({"model": name}) == truth
+    assert Options(**{**before.values(), "model": name}) == truth
+
+
+def test_a_formula_brings_its_own_options_over_those_of_all(house: Path) -> None:
+    detox, draft = Options.from_file(house, "detox"), Options.from_file(house, "draft")
+    assert detox.formula == "M - 0.96*union(toxic, M)"
+    assert detox.terms["blind"] == str(Prompted(hide="<context>.*?</context>"))
+    assert (detox.model, detox.temperature, detox.stop) == ("pocket", 0.7, ["END"])
+    assert detox.chat_template_kwargs == {"thinking": False}
+    assert (draft.model, draft.temperature, draft.max_tokens) == ("pocket-draft", 0.9, 40)
+    quick = Options.from_file(house, "quick")
+    assert (quick.speculation, quick.stop) == (Plan.factors({"formal": 2}), [])
+    plain = Options.from_file(house)
+    assert (plain.formula, plain.speaks_as, plain.temperature) == ("M", "pocket", 0.7)
+    assert Options.from_file(house, formula="formal").formula == "formal"
+
+
+@given(one=names, other=names)
+def test_two_formulas_differ_in_text_and_not_only_in_name(
+    house: Path, one: str, other: str
+) -> None:
+    def text_of(name: str) -> str:
+        chosen = Options.from_file(house, name).chosen()
+        del chosen["file"]
+        return json.dumps(chosen)
+
+    assert (text_of(one) == text_of(other)) == (one == other)
+    assert "You are toxic." in text_of(one)
+
+
+def test_a_name_is_told_only_for_what_the_file_has_under_it(house: Path) -> None:
+    detox = Options.from_file(house, "detox")
+    assert detox.over({"temperature": 0.1, "seed": 1}).speaks_as == "detox"
+    for changed in ({"formula": "formal"}, {"model": "pocket-draft"}, {"model": "pocket"}):
+        called = detox.over(changed)
+        assert called.speaks_as == called.model == changed.get("model", "pocket")
+        assert called.formula == changed.get("formula", detox.formula)
+    rebuilt = Options(**{**detox.values(), "formula": "M - 0.5*toxic"})
+    assert (rebuilt.speaks_as, rebuilt.formula) == ("pocket", "M - 0.5*toxic")
+    assert rebuilt.over({"model": "quick"}) == Options.from_file(house, "quick")
+
+
+def test_a_file_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(HOUSE, encoding="utf-8")
+    detox = Options.from_file(path, "detox")
+    draft = Options.from_file(path, "draft")
+    path.unlink()
+    assert pickle.loads(pickle.dumps(detox)).over({"model": "draft"}) == draft
+
+
+def test_terms_join_those_of_the_file_and_may_replace_them(house: Path) -> None:
+    terms = {"toxic": "You are rude.", "loud": {"system": "SHOUT.", "mode": "replace"}}
+    detox = Options.from_file(house, "detox", terms=terms)
+    assert detox.speaks_as == "detox"
+    assert detox.terms["toxic"] == "You are rude."
+    assert detox.terms["loud"] == str(Prompted("SHOUT.", "replace"))
+    assert detox.terms["formal"] == "Write formally."
+    assert Options(**detox.values()) == detox
+    assert detox.over({"model": "quick"}).terms == detox.terms
+
+
+def test_another_formula_is_not_given_beside_one_of_the_file(house: Path) -> None:
+    problem = "the model 'quick' is a formula of .* not given another, 'formal'"
+    for make in (
+        lambda: Options.from_file(house, "quick", formula="formal"),
+        lambda: Options(file=house, model="quick", formula="formal"),
+        lambda: Options.from_file(house, "detox").over({"model": "quick", "formula": "formal"}),
+        lambda: Options(
+            **{**Options.from_file(house, "cool").values(), "model": "quick", "formula": "formal"}
+        ),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            make()
+
+
+def test_the_environment_may_name_the_file_and_the_formula(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARITH_FILE", str(house))
+    assert Options(model="quick") == Options.from_file(house, "quick")
+    assert Options(file=None).file is None
+    monkeypatch.setenv("MARITH_MODEL", "detox")
+    assert Options() == Options.from_file(house, "detox")
+    assert (Options().model, Options().speaks_as) == ("pocket", "detox")
+    assert Options(formula="2*formal - M").speaks_as == "pocket"
+
+
+def test_a_model_that_the_file_does_not_name_is_the_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text("[formulas]\nf = '2*M'", encoding="utf-8")
+    assert Options.from_file(path, "f").model == "pocket"
+    monkeypatch.setenv("MARITH_MODEL", "pocket-draft")
+    assert Options.from_file(path, "f").model == "pocket-draft"
+    other = Options(file=path, model="/nowhere")
+    assert (other.speaks_as, other.over({"model": "f"}).model) == ("/nowhere", "pocket-draft")
+    monkeypatch.setenv("MARITH_MODEL", "f")
+    assert (Options(file=path).speaks_as, Options(file=path).model) == ("f", "pocket")
+
+
+BROKEN = [
+    ("[model]\ntemprature = 1", "'model': there is no option 'temprature'"),
+    ("[model]\nformula = 'M'", "'model': there is no option 'formula'"),
+    ("[model]\nfile = 'a'", "'model': there is no option 'file'"),
+    ("[model]\nterms = {}", "'model': there is no option 'terms'"),
+    ("[model]\ntemperature = -1", "'model': temperature: .*, not -1"),
+    ("[model]\nmodel = 5", "'model': model: .*, not 5"),
+    ("[formulas]\nf = {formula = 'M', top_p = 2}", "formula 'f': top_p: .*, not 2"),
+    ("[formulas]\nf = {formula = 'M', terms = {}}", "formula 'f': there is no option 'terms'"),
+    ("[formulas]\nf = {formula = 'M', model = 'f'}", "a formula and a model of one name, 'f'"),
+    ("[formulas]\npocket = 'M'\n[model]\nmodel = 'pocket'", "of one name, 'pocket'"),
+    ("[formulas]\nf = {formula = 'M', speculation = 'x'}", "formula 'f': speculation is .* 'x'"),
+    ("[formulas]\ng = 'M'\nf = 'M + nope'", "unknown term 'nope'"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), BROKEN, ids=[text for text, _ in BROKEN])
+def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormulaError, match=says):
+        Options.from_file(path, "g")
+    with pytest.raises(ValidationError, match=says):
+        Options(file=str(path))
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        (5, "a file has a path, not 5"),
+        ("missing.toml", "cannot read 'missing.toml'"),
+        ({"path": "x"}, "this was read of no file: terms"),
+        ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "read of no file: terms"),
+    ],
+)
+def test_what_is_no_file_is_refused(file: Any, says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        Options(file=file)
+
+
+def test_an_unknown_name_is_told_the_names_there_are(house: Path, tmp_path: Path) -> None:
+    with pytest.raises(FormulaError, match=r"no formula 'detxo'; there are detox, faithful, draft"):
+        Options.from_file(house, "detxo")
+    (tmp_path / "empty.toml").write_text("", encoding="utf-8")
+    with pytest.raises(FormulaError, match="there are none"):
+        Options.from_file(tmp_path / "empty.toml", "detox")
+    with pytest.raises(ValueError, match="a file has a path, not None"):
+        Options.from_file(None)  # type: ignore[arg-type]  # on purpose
