@@ -13,6 +13,7 @@ from marith.testing.models import (
     tiny_model,
     tiny_tokenizer,
 )
+from marith.testing.scripted import ScriptedConfig, ScriptedModel, save_scripted, scripted_model
 
 __all__ = [
     "CHAT_TEMPLATE",
@@ -20,7 +21,11 @@ __all__ = [
     "FAMILIES",
     "LETTERS",
     "START",
+    "ScriptedConfig",
+    "ScriptedModel",
     "inflate",
+    "save_scripted",
+    "scripted_model",
     "tiny_classifier",
     "tiny_model",
     "tiny_tokenizer",

@@ -1,0 +1,248 @@
+"""A model that says what was written for it: any conversation, exactly, through the real engine.
+
+To the engine it is a checkpoint like others: weights in a file, a byte-level tokenizer with a chat
+template, logits, and keys that are cached, rolled back and read in batches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationMixin,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from marith.errors import ModelError
+from marith.scoring.places import locate
+
+# What ends a JSON text soonest, within a string and elsewhere; the first is preferred.
+CLOSERS = {True: (b'"',), False: (b"}", b"]", b"0", b'"')}
+
+
+class ScriptedConfig(PreTrainedConfig):
+    """A script, and the size of the vocabulary that it is spoken in.
+
+    `script` lists pairs of a pattern, searched for in the prompt as the template writes it, and
+    the reply of the first that is found. `opening` is what the template writes before an answer.
+    """
+
+    model_type = "marith-scripted"
+    script: list[Any] | tuple[Any, ...] = ()
+    opening: str = ""
+    vocab_size: int = 1
+    longest_token: int = 1
+    num_hidden_layers: int = 1
+    max_position_embeddings: int = 4096
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+
+
+class ScriptedModel(PreTrainedModel, GenerationMixin):
+    """Logits that are a pure function of the tokens seen: the script's next token stands out.
+
+    The token that begins most of what is left of the reply has the logit `gap`, those that begin
+    less of it half of that. Where the reply is over, or what was said is not how it begins, the
+    end stands out so. Then come the tokens that close a JSON value, for grammars that allow
+    neither, and all others below 1. Its weights are the tokens' bytes; its keys are the tokens.
+    """
+
+    config_class = ScriptedConfig
+    _supports_sdpa = True  # takes masks as booleans
+    gap: Tensor
+    data: Tensor
+    lengths: Tensor
+
+    def __init__(self, config: ScriptedConfig) -> None:
+        super().__init__(config)
+        self.gap = nn.Parameter(torch.tensor(20.0), requires_grad=False)
+        shape = config.vocab_size, config.longest_token
+        self.register_buffer("data", torch.zeros(shape, dtype=torch.uint8))
+        self.register_buffer("lengths", torch.zeros(config.vocab_size, dtype=torch.long))
+        self.post_init()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int = 0,
+        return_dict: bool | None = None,
+    ) -> CausalLMOutputWithPast:
+        """[rows, width] tokens → logits [rows, width or the last `logits_to_keep`, vocab].
+
+        `attention_mask` is [rows, seen], or [rows, 1, width, seen] for rows of unequal pasts.
+        """
+        if use_cache is False:
+            past_key_values = None
+        keys = input_ids[:, None, :, None]
+        if past_key_values is not None:
+            keys, _ = past_key_values.update(keys, keys, 0)
+        told = keys[:, 0, :, 0]
+        visible = _visible(attention_mask, input_ids.shape[1], told)[:, -logits_to_keep:]
+        logits = [
+            torch.stack([self._after(tokens[seen].tolist()) for seen in places])
+            for tokens, places in zip(told, visible, strict=True)
+        ]
+        kept: Any = past_key_values
+        return CausalLMOutputWithPast(logits=torch.stack(logits), past_key_values=kept)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Nothing is drawn at random."""
+
+    def _after(self, tokens: list[int]) -> Tensor:
+        """The logits [vocab] after these tokens."""
+        text = b"".join(self._data[token] for token in tokens)
+        before, opening, said = text.rpartition(self.config.opening.encode())
+        rest = self._rest((before + opening).decode(errors="replace"), said) if opening else b""
+        logits = self._ground.clone()
+        for place, closer in enumerate(CLOSERS[said.count(b'"') % 2 == 1]):
+            logits[self._tokens[closer]] = self.gap / 4 - place / 4
+        begins = [rest[:size] for size in range(1, min(len(rest), self.config.longest_token) + 1)]
+        found = [self._tokens[data] for data in begins if data in self._tokens]
+        logits[found] = self.gap / 2
+        logits[found[-1:] or self._ends] = self.gap
+        return logits
+
+    def _rest(self, prompt: str, said: bytes) -> bytes:
+        """What of the prompt's reply is still to be said; empty where there is none."""
+        for pattern, reply in self.config.script:
+            if re.search(pattern, prompt, re.DOTALL):
+                whole: bytes = reply.encode()
+                return whole[len(said) :] if whole.startswith(said) else b""
+        return b""
+
+    @cached_property
+    def _data(self) -> list[bytes]:
+        rows = zip(self.data.tolist(), self.lengths.tolist(), strict=True)
+        return [bytes(row[:length]) for row, length in rows]
+
+    @cached_property
+    def _tokens(self) -> dict[bytes, int]:
+        return {data: token for token, data in enumerate(self._data) if data}
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        ends = self.config.eos_token_id
+        return ends if isinstance(ends, list) else [] if ends is None else [ends]
+
+    @cached_property
+    def _ground(self) -> Tensor:
+        """The logits of tokens that the script does not ask for; in float32, no two alike."""
+        golden = torch.arange(len(self._data), dtype=torch.float64) * 0.6180339887
+        return (golden % 1).to(self.gap)
+
+
+def scripted_model(script: Sequence[tuple[str, str]], tokenizer: Any) -> ScriptedModel:
+    """A model that answers by `script`: pairs of a pattern and the reply to prompts it is found in.
+
+    Patterns are regular expressions over the whole prompt, as the template writes it with tools
+    and system text, and the first that is found counts; replies are the model's raw text, calls
+    and reasoning included. Raises ModelError for a tokenizer without bytes or template, and for
+    what is no script.
+    """
+    for line in script:
+        _check(line)
+    data = _bytes_of(tokenizer)
+    config = ScriptedConfig(
+        script=[list(line) for line in script],
+        opening=_opening(tokenizer),
+        vocab_size=len(data),
+        longest_token=max(map(len, data)),
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = ScriptedModel(config)
+    padded = [list(text.ljust(config.longest_token, b"\0")) for text in data]
+    model.data.copy_(torch.tensor(padded, dtype=torch.uint8))
+    model.lengths.copy_(torch.tensor([len(text) for text in data]))
+    return model
+
+
+def save_scripted(
+    path: str | Path, script: Sequence[tuple[str, str]], tokenizer: Any = None
+) -> str:
+    """Write a scripted model and its tokenizer, pocket's by default, as a checkpoint.
+
+    Returns the directory. Raises ModelError as `scripted_model` does.
+    """
+    if tokenizer is None:
+        tokenizer = AutoTokenizer.from_pretrained(locate("pocket"), trust_remote_code=False)
+    scripted_model(script, tokenizer).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+def _visible(mask: Tensor | None, width: int, told: Tensor) -> Tensor:
+    """Which of the tokens told [rows, seen] each of the last `width` sees: [rows, width, seen]."""
+    if mask is not None and mask.ndim == 4:
+        return mask[:, 0] if mask.dtype == torch.bool else mask[:, 0] == 0
+    rows, seen = told.shape
+    places = torch.arange(seen, device=told.device)
+    causal = (places <= places[seen - width :, None]).expand(rows, width, seen)
+    return causal if mask is None else causal & mask[:, None].bool()
+
+
+def _check(line: Any) -> None:
+    match line:
+        case (str(pattern), str()):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ModelError(f"{pattern!r} is no pattern of a script: {error}") from None
+        case _:
+            raise ModelError(f"a line of a script is a pattern and a reply, not {line!r}")
+
+
+def _opening(tokenizer: Any) -> str:
+    """What the chat template writes before an answer."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise ModelError("a script is found by the chat template, which this tokenizer has not")
+    asked = [{"role": "user", "content": "question"}]
+    closed = tokenizer.apply_chat_template(asked, tokenize=False)
+    opened = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+    opening = str(opened).removeprefix(str(closed))
+    if not opening or opening == opened:
+        raise ModelError(f"this chat template does not say where an answer begins: {opened!r}")
+    return opening
+
+
+def _bytes_of(tokenizer: Any) -> list[bytes]:
+    """Every token's bytes, by its number."""
+    known, letters = tokenizer.get_vocab(), _letters()
+    for letter in letters:
+        if letter not in known:
+            raise ModelError(f"a script is spoken in bytes, and no token here is {letter!r}")
+    data = [b""] * (max(known.values()) + 1)
+    for text, token in known.items():
+        is_spelt = token not in tokenizer.added_tokens_decoder and letters.keys() >= set(text)
+        data[token] = bytes(letters[letter] for letter in text) if is_spelt else text.encode()
+    return data
+
+
+def _letters() -> dict[str, int]:
+    """The letters that byte-level tokenizers write bytes in (GPT-2's): printable ones as they are.
+
+    The others are written, in order, in the letters from 256 on.
+    """
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    moved = {chr(256 + i): byte for i, byte in enumerate(others)}
+    return {chr(byte): byte for byte in plain} | moved
+
+
+AutoConfig.register(ScriptedConfig.model_type, ScriptedConfig)
+AutoModelForCausalLM.register(ScriptedConfig, ScriptedModel)

@@ -1,0 +1,227 @@
+"""A scripted model says its script, and is a model like others to all that runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import Reference
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+
+import marith
+from marith import Plan, Request, Sampling, Stop
+from marith.engine.request import Speculation
+from marith.errors import ModelError
+from marith.scoring.shelf import locate
+from marith.scoring.vocabulary import Vocabulary
+from marith.testing import (
+    CHAT_TEMPLATE,
+    ScriptedModel,
+    save_scripted,
+    scripted_model,
+    tiny_tokenizer,
+)
+
+TOKENIZER = AutoTokenizer.from_pretrained(locate("pocket"))
+GREEDY = Sampling(temperature=0)
+COMPOSED = "M + 0.5*(formal - M)"
+TERMS = {"formal": "You are formal."}
+REPLY = "Good day, 你好啊集团! <think>so</think> naïve 🙂"
+SCRIPT = [
+    ("Hello", REPLY),
+    (r"user\|>Hi<", "Short."),
+    ("Hi", "After more than that."),
+    ("What is .*formal", "It is."),
+]
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(
+    lambda text: not any(special in text for special in TOKENIZER.all_special_tokens)
+)
+
+
+def prompt(text: str) -> list[int]:
+    asked = [{"role": "user", "content": text}]
+    rendered = TOKENIZER.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+    return list(TOKENIZER.encode(rendered, add_special_tokens=False))
+
+
+@torch.inference_mode()
+def logits(model: Any, tokens: list[int]) -> Tensor:
+    """[length, vocab], in one pass."""
+    out: Tensor = model(torch.tensor([tokens])).logits[0]
+    return out
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Read from a directory, as any checkpoint is."""
+    where = save_scripted(tmp_path_factory.mktemp("scripted"), SCRIPT)
+    with marith.Engine.load(where, device="cpu") as engine:
+        yield engine
+
+
+@settings(max_examples=25)
+@given(reply=texts)
+def test_whatever_is_written_is_said_as_it_is_written(reply: str) -> None:
+    model = scripted_model([("Hello", reply)], TOKENIZER)
+    asked = torch.tensor([prompt("Hello")])
+    said = model.generate(  # transformers' own
+        asked, attention_mask=torch.ones_like(asked), max_new_tokens=200, do_sample=False
+    )[0, asked.shape[1] :].tolist()
+    assert said.pop() == TOKENIZER.eos_token_id
+    assert TOKENIZER.decode(said) == reply
+
+
+def test_rows_of_unequal_length_each_say_their_own() -> None:
+    model = scripted_model([(r"^<\|user\|>Hi<", "Short."), ("Hello", REPLY)], TOKENIZER)
+    short, long = prompt("Hi"), prompt("Hello, and all that one says to begin with?")
+    padding = [TOKENIZER.pad_token_id] * (len(long) - len(short))
+    rows, mask = [padding + short, long], [[0] * len(padding) + [1] * len(short), [1] * len(long)]
+    said = model.generate(
+        torch.tensor(rows), attention_mask=torch.tensor(mask), max_new_tokens=60, do_sample=False
+    )[:, len(long) :]
+    assert TOKENIZER.batch_decode(said, skip_special_tokens=True) == ["Short.", REPLY]
+
+
+@settings(max_examples=50)
+@given(reply=texts, data=st.data())
+def test_what_follows_hangs_on_the_text_and_not_on_how_it_was_cut(
+    reply: str, data: st.DataObject
+) -> None:
+    """Also inside a character, where no tokenizer would cut it."""
+    model, whole = scripted_model([("Hello", reply)], TOKENIZER), reply.encode()
+    end = data.draw(st.integers(0, len(whole)))
+    said = [model._tokens[whole[i : i + 1]] for i in range(end)]
+    after = logits(model, prompt("Hello") + said)[-1]
+    best = model._data[int(after.argmax())]
+    assert best == b"<|end|>" if end == len(whole) else whole[end:].startswith(best)
+    begins = [bool(each) and whole[end:].startswith(each) for each in model._data]
+    begins[int(after.argmax())] = True
+    wanted = torch.tensor(begins)
+    assert after[wanted].min() > after[~wanted].max()
+
+
+@settings(max_examples=25)
+@given(tokens=st.lists(st.integers(0, 4095), min_size=2, max_size=20), cut=st.integers(1, 19))
+def test_what_is_cached_changes_nothing(tokens: list[int], cut: int) -> None:
+    model = scripted_model(SCRIPT, TOKENIZER)
+    tokens = prompt("Hello") + tokens
+    cut = min(cut, len(tokens) - 1)
+    with torch.inference_mode():
+        cache = DynamicCache(config=model.config)
+        first = model(torch.tensor([tokens[:cut]]), past_key_values=cache).logits[0]
+        rest = model(torch.tensor([tokens[cut:]]), past_key_values=cache).logits[0]
+    assert torch.equal(torch.cat([first, rest]), logits(model, tokens))
+
+
+def test_it_is_loaded_and_cached_like_any_model(engine: marith.Engine) -> None:
+    assert not engine._panel.base.runner.plain
+    question = "Hello, and all that one says to begin a conversation of some length?"
+    first, second = (engine.generate(question, COMPOSED, TERMS, GREEDY) for _ in range(2))
+    assert first.text == second.text == REPLY
+    assert first.usage.cached_tokens == 0
+    assert second.usage.cached_tokens == second.usage.prompt_tokens - 1
+
+
+def test_a_saved_model_says_what_it_said(tmp_path: Path) -> None:
+    where = save_scripted(tmp_path, SCRIPT)
+    loaded, tokens = AutoModelForCausalLM.from_pretrained(where), prompt("Hello")
+    assert isinstance(loaded, ScriptedModel)
+    assert torch.equal(logits(loaded, tokens), logits(scripted_model(SCRIPT, TOKENIZER), tokens))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_engine_says_what_the_reference_says(engine: marith.Engine, seed: int) -> None:
+    """So hot that it leaves the script."""
+    model = scripted_model(SCRIPT, TOKENIZER)
+    reference = Reference({None: (model, Vocabulary(TOKENIZER, 4096, [1]))})
+    request = Request("Hello", "1.5*M - 0.5*formal", TERMS, Sampling(3, seed=seed), Stop(12))
+    text, tokens, _ = reference.decode(request)
+    said = engine.submit(request).result()
+    assert (said.text, said.tokens) == (text, tokens)
+    assert said.text != REPLY[: len(said.text)] or len(tokens) == 12
+
+
+def test_many_at_once_each_get_their_own_reply(engine: marith.Engine) -> None:
+    asked = {"Hello": REPLY, "Hi": "Short.", "Hi there": "After more than that.", "Nothing": ""}
+    tickets = [
+        (engine.submit(Request(text, COMPOSED, TERMS, GREEDY)), reply)
+        for text, reply in asked.items()
+        for _ in range(3)
+    ]
+    assert [ticket.result().text for ticket, _ in tickets] == [reply for _, reply in tickets]
+
+
+def test_in_a_later_turn_the_earlier_ones_are_prompt(engine: marith.Engine) -> None:
+    turns = [("user", "Nothing"), ("assistant", "Well."), ("user", "Hello")]
+    asked = [{"role": role, "content": content} for role, content in turns]
+    assert engine.generate(asked, COMPOSED, TERMS, GREEDY).text == REPLY
+
+
+def test_a_pattern_sees_what_the_term_sees(engine: marith.Engine) -> None:
+    """System text included, and so of two terms one may know an answer that the other has not."""
+    question = "What is this?"
+    asked = [{"role": "user", "content": question}]
+    assert engine.generate(asked, "formal", TERMS, GREEDY).text == ""
+    asked.append({"role": "user", "content": "I mean, formal?"})
+    assert engine.generate(asked, "M", None, GREEDY).text == "It is."
+
+
+@pytest.mark.parametrize(("weight", "said"), [(0.4, "Hi, you!"), (0.6, "Good day.")])
+@pytest.mark.parametrize("plan", [None, "auto", Plan.factors({"formal": 4})])
+def test_terms_that_disagree_are_weighed(weight: float, said: str, plan: Speculation) -> None:
+    """However far one of them runs ahead."""
+    model = scripted_model([("^.{0,20}formal", "Good day."), ("Hello", "Hi, you!")], TOKENIZER)
+    with marith.Engine.load(model, tokenizer=TOKENIZER) as engine:
+        formula = f"M + {weight}*(formal - M)"
+        out = engine.generate("Hello", formula, TERMS, GREEDY, speculation=plan)
+    assert out.text == said
+    assert out.stats.drafted > 0 or not isinstance(plan, Plan)
+
+
+def test_off_the_script_it_ends() -> None:
+    model = scripted_model(SCRIPT, TOKENIZER)
+    for asked, said in [("Hello", "Bad"), ("Nothing", ""), ("Hi", "Short. And more")]:
+        after = logits(model, prompt(asked) + TOKENIZER.encode(said))[-1]
+        assert int(after.argmax()) == TOKENIZER.eos_token_id
+
+
+def test_what_it_does_not_want_to_say_is_ranked_without_a_tie() -> None:
+    after = logits(scripted_model([], TOKENIZER), prompt("Hello"))[-1]
+    assert len(set(after.tolist())) == len(after)
+    best = [TOKENIZER.decode([i]) for i in after.argsort(descending=True)[:5].tolist()]
+    assert best == ["<|end|>", "}", "]", "0", '"']
+
+
+@pytest.mark.parametrize(
+    ("script", "named"),
+    [
+        ([("(", "reply")], r"'\('"),
+        ([("Hello",)], r"\('Hello',\)"),
+        ([("Hello", 3)], r"\('Hello', 3\)"),
+        (["Hello"], "'Hello'"),
+    ],
+)
+def test_what_is_no_script_is_refused(script: Any, named: str) -> None:
+    with pytest.raises(ModelError, match=named):
+        scripted_model(script, TOKENIZER)
+
+
+def test_a_tokenizer_that_cannot_speak_every_text_is_refused() -> None:
+    with pytest.raises(ModelError, match="bytes"):
+        scripted_model(SCRIPT, tiny_tokenizer(chat_template=CHAT_TEMPLATE))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [None, "{{ messages[0].content }}", "{{ 'now' if add_generation_prompt else 'then' }}"],
+)
+def test_a_template_that_does_not_open_an_answer_is_refused(template: str | None) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
+    tokenizer.chat_template = template
+    with pytest.raises(ModelError, match="template"):
+        scripted_model(SCRIPT, tokenizer)
