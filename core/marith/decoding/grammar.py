@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,8 @@ from marith.errors import RequestError
 # As `json.dumps` writes it, and so as chat templates and their models do.
 _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _HOLDS_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
-_LISTS_SCHEMAS = ("anyOf", "oneOf", "prefixItems")
+_LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_JOINS = ("anyOf", "oneOf", "allOf")
 _IS_SCHEMA = ("items", "additionalProperties", "not")
 _MAKE: dict[str, Callable[[str], str]] = {
     "json_schema": LLMatcher.grammar_from_json_schema,
@@ -40,7 +41,7 @@ class Grammar:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise RequestError(f"a {self.kind} is a text, not {self.text!r}")
-        if self.kind not in _MAKE:
+        if self.kind not in tuple(_MAKE):
             raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {self.kind!r}")
         try:
             source = _MAKE[self.kind](self.text)
@@ -90,8 +91,8 @@ def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
     """A JSON schema as text, with how its JSON is to be written. Raises RequestError."""
     if not isinstance(schema, Mapping):
         raise RequestError(f"a JSON schema is a mapping, not {schema!r}")
-    told = dict(schema) if strict is False else _closed(schema)
     try:
+        told = dict(schema) if strict is False else _closed(schema, frozenset(_joined(schema)))
         return json.dumps({**told, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(f"this JSON schema is not JSON: {error}") from None
@@ -102,21 +103,60 @@ def one_line(problem: str) -> str:
     return " ".join(problem.split())[:200]
 
 
-def _closed(schema: Any) -> Any:
-    """The schema with no room for properties that it does not name."""
+def _closed(schema: Any, left_open: frozenset[str]) -> Any:
+    """The schema with no room for properties that it does not name.
+
+    Schemas that describe one object together, those of `left_open` among them, stay as they are:
+    closed, each would shut the others' properties out.
+    """
     if not isinstance(schema, Mapping):
         return schema
-    closed = dict(schema)
+    closed, together = dict(schema), len(_describing(schema)) > 1
     for key in _HOLDS_SCHEMAS:
         if isinstance(schema.get(key), Mapping):
-            closed[key] = {name: _closed(each) for name, each in schema[key].items()}
+            closed[key] = {
+                name: each if f"#/{key}/{name}" in left_open else _closed(each, left_open)
+                for name, each in schema[key].items()
+            }
     for key in _LISTS_SCHEMAS:
-        if isinstance(schema.get(key), list):
-            closed[key] = [_closed(each) for each in schema[key]]
+        if isinstance(schema.get(key), list) and not (together and key in _JOINS):
+            closed[key] = [_closed(each, left_open) for each in schema[key]]
     for key in _IS_SCHEMA:
         if key in schema:
-            closed[key] = _closed(schema[key])
-    # Members of allOf describe one object together: closed, each would shut the others out.
-    if "properties" in schema and "allOf" not in schema:
+            closed[key] = _closed(schema[key], left_open)
+    if "properties" in schema and not together:
         closed.setdefault("additionalProperties", False)
     return closed
+
+
+def _describing(schema: Any) -> list[Any]:
+    """The parts of a schema that name properties of its object, each in its own way."""
+    if not isinstance(schema, Mapping):
+        return []
+    own = [key for key in ("properties", "$ref") if key in schema]
+    members = [[each] for each in _listed(schema, "allOf")]
+    members += [_listed(schema, key) for key in ("anyOf", "oneOf")]
+    return own + [some for some in members if any(map(_describing, some))]
+
+
+def _joined(schema: Any, together: bool = False) -> Iterator[str]:
+    """What is referred to as one of several parts of an object."""
+    if not isinstance(schema, Mapping):
+        return
+    together = together or len(_describing(schema)) > 1
+    if together and "$ref" in schema:
+        yield str(schema["$ref"])
+    for key in _JOINS:
+        for each in _listed(schema, key):
+            yield from _joined(each, together)
+    inner = [schema[key] for key in _IS_SCHEMA if key in schema] + _listed(schema, "prefixItems")
+    for key in _HOLDS_SCHEMAS:
+        held = schema.get(key)
+        inner += held.values() if isinstance(held, Mapping) else ()
+    for each in inner:
+        yield from _joined(each)
+
+
+def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
+    listed = schema.get(key)
+    return listed if isinstance(listed, list) else []

@@ -102,9 +102,14 @@ def _require_sound(reader: LLMatcher) -> None:
 
 
 def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:
-    """By the tokenizer's own definition, or else by what each of its tokens is decoded to."""
+    """By the tokenizer's own definition, or else by what each of its tokens is decoded to.
+
+    Where nothing ends a text, one more token stands for that: llguidance must have one.
+    """
+    count = max(size, raw.get_vocab_size(with_added_tokens=True))
+    if not ends:
+        ends, count, size = [count], count + 1, count + 1
     try:
-        count = max(size, raw.get_vocab_size(with_added_tokens=True))
         return LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends)
     except ValueError:  # a kind of tokenizer whose definition llguidance does not read
         return LLTokenizer(TokenizerWrapper(_Spelt(raw, size, ends)), n_vocab=size, eos_token=ends)

@@ -12,9 +12,12 @@ from marith.decoding.grammar import Grammar
 from marith.decoding.matching import Lexicon, Matcher
 from marith.engine.request import Request
 from marith.engine.tools import Tools
+from marith.errors import RequestError
 from marith.scoring.markup import CallMarkup, Markup, quoted
 from marith.scoring.vocabulary import Vocabulary
 
+# JSON in the pieces that it is read in: strings, brackets, and what stands between.
+_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)
 ANYTHING = "(?s:.*)"
 _PLAIN = " <>_\"',:;="  # what stands for itself in a regular expression, letters and digits aside
 
@@ -30,28 +33,35 @@ class Spelling:
 
         Not by its tokens: what some tokenizers decode them to has lost a space.
         """
-        longest_first = sorted(map(re.escape, self.special), key=len, reverse=True)
-        parts = re.split(f"({'|'.join(longest_first)})", text) if self.special else [text]
-        return [self._piece(part) for part in parts if part]
+        return [self._piece(part) for part in self._parts(text)]
 
     def __call__(self, text: str) -> str:
         """The text as a sequence of Lark."""
         return " ".join(self.pieces(text))
 
+    def as_json(self, text: str) -> str:
+        """The text as a sequence of Lark that goes along with JSON for as long as it is alike.
+
+        A lexer takes the longest piece that may come: one that began as a JSON text does, and
+        went on, would leave no way to what else the JSON may be.
+        """
+        parts = self._parts(text)
+        cut = [[part] if part in self.special else _JSON.findall(part) for part in parts]
+        return " ".join(self._piece(each) for part in cut for each in part)
+
     def until(self, rule: str, mark: str) -> list[str]:
         """Rules by which `rule` is any text up to a mark's first occurrence, the mark included."""
         first, *rest = self.pieces(mark)
         if first.startswith("<["):
-            return [f"{rule}: /{ANYTHING}/ {first} {' '.join(rest)}"]
+            before = f"{rule.upper()}_BEFORE"
+            return [f"{rule}: {before} {first} {' '.join(rest)}", f"{before}: {without(mark)}"]
         text = _escaped(json.loads(first))
         return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: /{ANYTHING}{text}/"]
 
-    def without(self, mark: str) -> str:
-        """A terminal for any text in which the mark does not occur."""
-        first, *_ = self.pieces(mark)
-        if first.startswith("<["):
-            return f"/{ANYTHING}/"
-        return f"/{ANYTHING}/ & ~/{ANYTHING}{_escaped(json.loads(first))}{ANYTHING}/"
+    def _parts(self, text: str) -> list[str]:
+        longest_first = sorted(map(re.escape, self.special), key=len, reverse=True)
+        parts = re.split(f"({'|'.join(longest_first)})", text) if self.special else [text]
+        return [part for part in parts if part]
 
     def _piece(self, part: str) -> str:
         number = self.special.get(part)
@@ -75,23 +85,30 @@ class Answers:
 
     @cached_property
     def _spelling(self) -> Spelling:
-        own, lexicon = self.vocabulary, self.lexicon
-        known = {text: own.raw.token_to_id(text) for text in own.special_texts}
-        return Spelling(
-            {t: i for t, i in known.items() if i in own.special_ids and lexicon.is_special(i)}
-        )
+        lexicon = self.lexicon
+        added = self.vocabulary.raw.get_added_tokens_decoder()
+        known = {token.content: i for i, token in added.items() if i < lexicon.size}
+        return Spelling({text: i for text, i in known.items() if lexicon.is_special(i)})
 
     def matcher(self, request: Request, opened: bool) -> Matcher | None:
-        """Which tokens a request's answer may have; None for any. See `answer_source`."""
+        """Which tokens a request's answer may have; None for any. See `answer_source`.
+
+        Raises RequestError for what cannot be followed.
+        """
         if request.grammar is None and request.tools is None:
             return None
+        if not self.vocabulary.eos_ids:
+            raise RequestError("no token here ends a text, which grammars and tools need")
         markup = self.vocabulary.markup
         source = answer_source(request.tools, request.grammar, markup, opened, self._spelling)
         return None if source is None else Matcher(source, self.lexicon)
 
     def outside_calls(self, tokens: Sequence[int]) -> bool:
         """Whether a text has opened no call. Where one has been opened, nothing else follows."""
-        return self.vocabulary.markup.calls.opening not in self.vocabulary.spell(tokens)
+        text, markup = self.vocabulary.spell(tokens), self.vocabulary.markup
+        if markup.thinking is not None:
+            *_, text = text.rpartition(markup.thinking[1])  # reasoning opens none
+        return markup.calls.opening not in text
 
 
 def answer_source(
@@ -106,7 +123,7 @@ def answer_source(
         return None
     parts, rules = ["@answer"], []
     if grammar is None:
-        parts, rules = ["PROSE"], [f"PROSE: {spell.without(markup.calls.opening)}"]
+        parts, rules = ["PROSE"], [f"PROSE: {without(markup.calls.opening)}"]
     if tools is not None and tools.callable:
         rules += _calls(tools, markup.calls, spell)
         if tools.choice != "auto":
@@ -129,17 +146,23 @@ def answer_source(
 
 def _calls(tools: Tools, markup: CallMarkup, spell: Spelling) -> list[str]:
     """The rule `calls`, and `called` for what follows the mark that opens them."""
-    one = " | ".join(f"one_{i}" for i in range(len(tools.callable)))
+    count = range(len(tools.callable))
+    one, first = (" | ".join(f"{rule}_{i}" for i in count) for rule in ("one", "first"))
     several = tools.parallel and markup.joint is not None
     more = f"({spell(markup.joint or '')} ({one}))*" if several else ""
-    rules = [
-        f"calls: {spell(markup.opening)} called",
-        f"called: ({one}) {more} {spell(markup.closing)}",
-    ]
+    after = f"{more} {spell(markup.closing)}"
+    rules = [f"calls: ({first}) {after}", f"called: ({one}) {after}"]
     for i, tool in enumerate(tools.callable):
-        rules.append(f"one_{i}: {spell(quoted(tool['name']) + markup.middle)} arguments_{i}")
+        begun = quoted(tool["name"]) + markup.middle
+        rules.append(f"first_{i}: {spell.as_json(markup.opening + begun)} arguments_{i}")
+        rules.append(f"one_{i}: {spell(begun)} arguments_{i}")
         rules.append(f"arguments_{i}: %json {tools.schema_of(tool)}")
     return rules
+
+
+def without(mark: str) -> str:
+    """A terminal for any text in which no letters spell the mark."""
+    return f"/{ANYTHING}/ & ~/{ANYTHING}{_escaped(mark)}{ANYTHING}/"
 
 
 def _escaped(text: str) -> str:

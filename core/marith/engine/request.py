@@ -57,7 +57,8 @@ class Request:
             if not (may_lack or isinstance(value, kind)):
                 raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
         count, options = self.logprobs, self.template_options
-        if count is not None and (not isinstance(count, int) or count < 0 or count is True):
+        whole = isinstance(count, int) and not isinstance(count, bool)
+        if count is not None and not (whole and count >= 0):
             raise RequestError(f"logprobs is a whole number from 0, not {count!r}")
         if options is not None and not isinstance(options, Mapping):
             raise RequestError(f"template_options is a mapping, not {options!r}")

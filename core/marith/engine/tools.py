@@ -59,11 +59,14 @@ class Tools:
         return [f for f in functions if f["name"] == self.choice] if named else functions
 
     def schema_of(self, tool: Mapping[str, Any]) -> str:
-        """The JSON schema of a function's arguments, as text."""
+        """The JSON schema of a function's arguments, as text. Raises RequestError."""
         strict = tool.get("strict")
         schema = tool.get("parameters") or EMPTY
         if isinstance(schema, Mapping):
-            schema = {"type": "object", **schema}  # arguments have names
+            schema = {"type": "object", **schema}
+            if schema["type"] != "object":
+                kind = schema["type"]
+                raise RequestError(f"the parameters of {tool['name']!r} have names: no {kind!r}")
         return schema_text(schema, self.strict if strict is None else strict)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-REFUSED = (TemplateError, TypeError, ValueError, KeyError)  # what a template may raise
+# What a template may raise.
+REFUSED = (TemplateError, TypeError, ValueError, LookupError, ArithmeticError)
 _FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
 ID = "call00001"  # nine letters and digits, which some templates insist on
@@ -52,13 +53,15 @@ class Markup:
     """How a model is told of tools, calls them, hears from them, and thinks aloud.
 
     `native` says that `calls` is the template's own way, `offers` that the template tells of
-    tools, `answers` that it tells what they returned. `thinking` are the marks around reasoning.
+    tools, `answers` that it tells what they returned, `says` that it keeps what is said beside a
+    call. `thinking` are the marks around reasoning.
     """
 
     calls: CallMarkup = HERMES
     native: bool = False
     offers: bool = False
     answers: bool = False
+    says: bool = False
     thinking: tuple[str, str] | None = None
 
 
@@ -74,6 +77,7 @@ def read_markup(tokenizer: Any) -> Markup:
         calls is not None,
         offers_tools(tokenizer),
         answers_tools(tokenizer),
+        _tells(tokenizer, {**_calling(1), "content": _SAID}),
         THINKING if thinks else None,
     )
 
@@ -128,11 +132,7 @@ def offers_tools(tokenizer: Any) -> bool:
 def answers_tools(tokenizer: Any) -> bool:
     """Whether the template tells the model what a tool has returned."""
     answer = {"role": "tool", "tool_call_id": ID, "name": _FIRST, "content": _SAID}
-    try:
-        text = _render(tokenizer, _calling(1), answer)
-    except REFUSED:
-        return False
-    return _SAID in text
+    return _tells(tokenizer, _calling(1), answer)
 
 
 def spelt_out(
@@ -155,15 +155,17 @@ def spelt_out(
 def numbered(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages whose calls have ids as every template takes them."""
     known: dict[Any, str] = {}
+
+    def number(old: Any) -> str:
+        return known.setdefault(old, f"call{len(known) + 1:05d}")
+
     told = []
     for message in map(dict, messages):
-        calls = message.get("tool_calls") or ()
-        for each in [*(call.get("id") for call in calls), message.get("tool_call_id")]:
-            known.setdefault(each, f"call{len(known) + 1:05d}")
-        if calls:
-            message["tool_calls"] = [{**call, "id": known[call.get("id")]} for call in calls]
-        if message["role"] == "tool":
-            message["tool_call_id"] = known[message.get("tool_call_id")]
+        if message.get("tool_calls"):
+            calls = message["tool_calls"]
+            message["tool_calls"] = [{**call, "id": number(call.get("id"))} for call in calls]
+        elif message["role"] == "tool":
+            message["tool_call_id"] = number(message.get("tool_call_id"))
         told.append(message)
     return told
 
@@ -182,6 +184,13 @@ def tools_told(
     if first["role"] in ("system", "developer"):
         return [{**first, "content": f"{first['content']}\n\n{told}"}, *rest]
     return [{"role": "system", "content": told}, first, *rest]
+
+
+def _tells(tokenizer: Any, *messages: Mapping[str, Any]) -> bool:
+    try:
+        return _SAID in _render(tokenizer, *messages)
+    except REFUSED:
+        return False
 
 
 def _two(tokenizer: Any) -> str:

@@ -132,15 +132,15 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
 def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     """The template's text; what it has no words for is written out in those it has.
 
-    Where the template refuses the messages, or loses the system's text or what is said beside a
-    call, they are folded, their calls numbered anew, or those written out too.
+    Where the template refuses the messages, or loses the system's text, they are folded, their
+    calls numbered anew, or those written out too.
     """
     markup = vocabulary.markup
     messages = [dict(message) for message in prompt.messages]
     if prompt.tools and not markup.offers:
         messages = tools_told(messages, prompt.tools, markup.calls)
         prompt = replace(prompt, tools=())
-    told = {m["content"].strip() for m in messages if m["role"] in _SYSTEM or m.get("tool_calls")}
+    system = {m["content"].strip() for m in messages if m["role"] in _SYSTEM}
     texts, refusal = [], ""
     for way in _ways(messages, markup):
         try:
@@ -148,17 +148,19 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
         except REFUSED as error:
             refusal = str(error)
             continue
-        if all(part in text for part in told):
+        if all(part in text for part in system):
             return text
         texts.append(text)
     if not texts:
         raise RequestError(f"the chat template refuses these messages: {refusal}")
-    return max(texts, key=lambda text: sum(part in text for part in told))
+    return max(texts, key=lambda text: sum(part in text for part in system))
 
 
 def _ways(messages: Sequence[Message], markup: Markup) -> Iterator[list[dict[str, Any]]]:
     """How messages can be put to a template, the one that is most its own first."""
-    own = spelt_out(messages, None if markup.native else markup.calls, not markup.answers)
+    beside = any(m["content"] for m in messages if m.get("tool_calls"))
+    native = markup.native and (markup.says or not beside)
+    own = spelt_out(messages, None if native else markup.calls, not markup.answers)
     for way in (own, numbered(own), spelt_out(messages, markup.calls, answers=True)):
         yield way
         yield fold(way)
@@ -181,8 +183,10 @@ def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise RequestError(f"a message has a role and a content, not {message!r}")
     told = {**message, "content": _text_of(message.get("content"))}
-    if message.get("tool_calls"):
-        told["tool_calls"] = [_to_call(call) for call in message["tool_calls"]]
+    if calls := message.get("tool_calls"):
+        if not isinstance(calls, (list, tuple)):
+            raise RequestError(f"tool_calls are a list of calls, not {calls!r}")
+        told["tool_calls"] = [_to_call(call) for call in calls]
         for call in told["tool_calls"]:
             named[call.get("id")] = call["function"]["name"]
     elif "tool_calls" in told:
@@ -200,7 +204,8 @@ def _to_call(call: Any) -> dict[str, Any]:
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         with suppress(ValueError):  # cut off, or never valid: told as it was said
-            arguments = json.loads(arguments)
+            read = json.loads(arguments)
+            arguments = read if isinstance(read, Mapping) else arguments
     return {**call, "function": {**function, "arguments": arguments}}
 
 

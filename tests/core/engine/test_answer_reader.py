@@ -1,0 +1,264 @@
+"""An answer taken apart: however its text is cut, whatever is in its calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from families import FAMILIES, speaker
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from marith.engine.answer_reader import AnswerReader, JsonEnd, Piece, beginning
+from marith.scoring.markup import HERMES, THINKING, CallMarkup, Markup
+
+LLAMA = CallMarkup('{"name": "', '", "parameters": ', None, "}")
+PHI = CallMarkup(
+    '<|tool_call|>[{"name": "', '", "arguments": ', '}, {"name": "', "}]<|/tool_call|>"
+)
+BARE = CallMarkup("CALL ", " ", None, "")
+MARKUPS = [HERMES, LLAMA, PHI, BARE, speaker("mistral ids").markup.calls]
+NAMES = ["f", "f2", "größe", 'q"\\x']
+Told = tuple[str, str, list[tuple[str, str]]]
+
+
+def reader(calls: CallMarkup, thinks: bool = True, opened: bool = False) -> AnswerReader:
+    return AnswerReader(Markup(calls, thinking=THINKING if thinks else None), NAMES, opened)
+
+
+def told(pieces: Sequence[Piece]) -> Told:
+    """What is said, what is thought, and the calls, put together from their pieces."""
+    said = "".join(piece.said for piece in pieces)
+    thought = "".join(piece.reasoning for piece in pieces)
+    calls: list[tuple[str, str]] = []
+    for piece in pieces:
+        if piece.call is None:
+            continue
+        if piece.call.name is not None:
+            assert piece.call.index == len(calls)
+            assert re.fullmatch(r"call_\w{24}", piece.call.id or "")
+            calls.append((piece.call.name, piece.call.arguments))
+        else:
+            assert piece.call.id is None
+            name, arguments = calls.pop(piece.call.index)
+            calls.append((name, arguments + piece.call.arguments))
+    return said, thought, calls
+
+
+def heard(one: AnswerReader, texts: Sequence[str]) -> Told:
+    pieces = [piece for text in texts for piece in one.feed(text)] + one.flush()
+    kept = [(call.name, call.arguments) for call in one.calls]
+    assert told(pieces)[2] == kept
+    return told(pieces)
+
+
+def cut(text: str, places: Sequence[int]) -> list[str]:
+    ends = sorted({min(place, len(text)) for place in places} | {0, len(text)})
+    return [text[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6)
+    | st.sampled_from(['"', "\\", "{[", "]}", '"}', "</tool_call>", '{"name": "f', "é🌊"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner,
+                                                                 max_size=2),
+    max_leaves=4,
+)  # fmt: skip
+arguments = st.dictionaries(st.text(max_size=4), values, max_size=3).map(
+    lambda value: json.dumps(value, ensure_ascii=False)
+)
+calls = st.lists(st.tuples(st.sampled_from(NAMES), arguments), min_size=1, max_size=3)
+anything = st.lists(
+    st.sampled_from(
+        [*THINKING, "<", "think>", "</thi", "\n", " ", "a", '{"name": "', "f", '", "arguments": ',
+         '", "parameters": ', "{", "}", '"', "\\", "<tool_call>\n", "\n</tool_call>", "CALL ",
+         "<|tool_call|>[", "]<|/tool_call|>", ", ", '"x": 1', "é"]
+    ),
+    max_size=14,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(
+    text=anything,
+    places=st.lists(st.integers(0, 80), max_size=12),
+    markup=st.sampled_from(MARKUPS),
+    thinks=st.booleans(),
+    opened=st.booleans(),
+)
+@example("<think>\n a \n</think>\n\n b", list(range(40)), HERMES, True, False)
+@example(" \n<think", [1, 2], HERMES, True, False)
+@example("a  </think", [1, 2, 3], HERMES, True, True)
+def test_however_a_text_is_cut_it_says_the_same(
+    text: str, places: list[int], markup: CallMarkup, thinks: bool, opened: bool
+) -> None:
+    opened = opened and thinks
+    whole = heard(reader(markup, thinks, opened), [text])
+    assert heard(reader(markup, thinks, opened), cut(text, places)) == whole
+    assert heard(reader(markup, thinks, opened), list(text)) == whole
+
+
+@settings(max_examples=150)
+@given(
+    made=calls,
+    said=st.sampled_from(["", "I look.", "a < b {", "é\n"]),
+    thought=st.sampled_from([None, "", "Hm < {", "two\n\nlines"]),
+    markup=st.sampled_from(MARKUPS),
+    places=st.lists(st.integers(0, 200), max_size=12),
+)
+def test_what_was_written_is_read_back(
+    made: list[tuple[str, str]],
+    said: str,
+    thought: str | None,
+    markup: CallMarkup,
+    places: list[int],
+) -> None:
+    """Names and arguments with quotes, braces, marks and letters of all scripts."""
+    made = made if markup.joint is not None else made[:1]
+    before = "" if thought is None else f"<think>\n{thought}\n</think>\n\n"
+    text = before + said + markup.write(made)
+    want = (said, thought or "", made)
+    assert heard(reader(markup), cut(text, places)) == want
+    assert heard(reader(markup), [text]) == want
+    assert [call.parsed for call in one_read(markup, text).calls] == [
+        json.loads(arguments) for _, arguments in made
+    ]
+
+
+def one_read(markup: CallMarkup, text: str) -> AnswerReader:
+    one = reader(markup)
+    one.feed(text)
+    one.flush()
+    return one
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_familys_calls_are_read_back(name: str) -> None:
+    markup = speaker(name).markup
+    made = [("f", '{"x": "}]"}'), ("größe", "{}")][: 1 if markup.calls.joint is None else 2]
+    one = AnswerReader(markup, NAMES, opened=False)
+    assert heard(one, [f"Well. {markup.calls.write(made)}"]) == ("Well. ", "", made)
+    assert len({call.id for call in one.calls}) == len(made)
+
+
+def test_what_may_be_a_mark_is_held_back_and_released_when_it_is_none() -> None:
+    one = reader(HERMES, thinks=False)
+    assert told(one.feed("a <tool_")) == ("a ", "", [])
+    assert one.feed("call") == []
+    assert told(one.feed(" is")) == ("<tool_call is", "", [])
+    assert told(one.feed(" <")) == (" ", "", [])
+    assert told(one.flush()) == ("<", "", [])
+
+
+def test_arguments_are_told_as_they_come() -> None:
+    one = reader(HERMES, thinks=False)
+    one.feed('<tool_call>\n{"name": "f", "arguments": ')
+    assert [told_arguments(one.feed(text)) for text in ('{"x', '": "}', '"}', "}\n</tool")] == [
+        '{"x',
+        '": "}',
+        '"}',
+        "",
+    ]
+    assert [call.arguments for call in one.calls] == ['{"x": "}"}']
+
+
+def told_arguments(pieces: list[Piece]) -> str:
+    return "".join(piece.call.arguments for piece in pieces if piece.call)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Ada", "age": 36}',
+        '{"ship": {"name": "f", "age": 3}}',
+        'so: {"name": "f"}',
+        '{"name": "f',
+        '{"name": "{"name": "{"name": ',
+    ],
+)
+def test_json_that_begins_as_a_call_does_is_text(text: str) -> None:
+    """Some models mark calls by nothing but their first key."""
+    said, _, made = heard(reader(LLAMA, thinks=False), [text])
+    assert made == []
+    assert text.startswith(said)
+    assert said == text or text.endswith(('{"name": "f', '{"name": '))
+
+
+def test_a_call_is_found_behind_what_is_none() -> None:
+    text = '{"name": "{"name": "f", "parameters": {}}'
+    assert heard(reader(LLAMA), list(text)) == ('{"name": "', "", [("f", "{}")])
+
+
+def test_a_call_cut_off_is_told_as_far_as_it_came() -> None:
+    text = HERMES.write([("f", '{"x": [1, 2]}')])
+    name = text.index("arguments") + len('arguments": ')
+    for end in range(len(text) + 1):
+        said, _, made = heard(reader(HERMES, thinks=False), [text[:end]])
+        assert said in text[: len(HERMES.opening) - 1]
+        assert made == ([("f", '{"x": [1, 2]}'[: end - name])] if end >= name else [])
+
+
+def test_nothing_follows_the_last_call() -> None:
+    for markup in (HERMES, PHI, LLAMA):
+        one = reader(markup)
+        assert heard(one, [markup.write([("f", "{}")]), "and", "more"]) == ("", "", [("f", "{}")])
+
+
+def test_without_tools_calls_are_text_and_without_reasoning_thoughts_are() -> None:
+    text = "<think>a</think>" + HERMES.write([("f", "{}")])
+    assert heard(AnswerReader(Markup(HERMES), [], False), list(text)) == (text, "", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "opened", "said", "thought"),
+    [
+        ("<think>\nwhy\n</think>\n\nso", False, "so", "why"),
+        (" \n<think>why</think>so", False, "so", "why"),
+        ("why\n</think>\n\nso", True, "so", "why"),
+        ("<think></think>so", False, "so", ""),
+        ("<think>why", False, "", "why"),
+        ("<think>a<think>b</think>c</think>d", False, "c</think>d", "a<think>b"),
+        ("so <think>why</think>", False, "so <think>why</think>", ""),
+        ("\n\n so", False, "\n\n so", ""),
+        (" ", False, " ", ""),
+        ("<thi", False, "<thi", ""),
+        ("<thinner", False, "<thinner", ""),
+    ],
+)
+def test_reasoning_stands_in_front_or_nowhere(
+    text: str, opened: bool, said: str, thought: str
+) -> None:
+    assert heard(reader(HERMES, True, opened), list(text)) == (said, thought, [])
+
+
+def test_no_call_is_made_while_thinking() -> None:
+    text = f"<think>{HERMES.write([('f', '{}')])}</think>No."
+    assert heard(reader(HERMES), list(text)) == ("No.", HERMES.write([("f", "{}")]), [])
+
+
+def test_the_state_tells_what_is_being_said() -> None:
+    one, states = reader(HERMES), []
+    for text in ("<think>", "a", "</think>", "b", HERMES.opening, 'f", "arguments": ', "{}",
+                 HERMES.joint or "", 'f", "arguments": {}', HERMES.closing, "."):  # fmt: skip
+        one.feed(text)
+        states.append(one.state)
+    assert states == ["reasoning", "reasoning", "said", "said", "name", "arguments", "after",
+                      "name", "after", "after", "over"]  # fmt: skip
+
+
+@given(value=st.dictionaries(st.text(max_size=4), values, max_size=3), tail=st.text(max_size=4))
+def test_an_object_ends_where_json_ends_it(value: Any, tail: str) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    assert JsonEnd().find(text + tail) == len(text)
+    end = JsonEnd()
+    assert [end.find(c) for c in text] == [None] * (len(text) - 1) + [1]
+
+
+@given(mark=st.text("ab<", min_size=1, max_size=5), text=st.text("ab<", max_size=8))
+def test_the_longest_beginning_of_a_mark_is_held(mark: str, text: str) -> None:
+    kept = beginning(mark, text)
+    longer = [n for n in range(1, min(len(mark), len(text) + 1)) if mark[:n] == text[-n:]]
+    assert kept == max(longer, default=0)

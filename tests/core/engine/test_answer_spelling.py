@@ -1,0 +1,107 @@
+"""How the marks of a call are spelt in a grammar, special tokens and lost spaces included."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from families import FAMILIES, answers, speaker, tool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from marith.decoding.grammar import Grammar
+from marith.decoding.matching import Matcher
+from marith.engine.answers import Answers, Spelling, without
+from marith.engine.request import Request
+from marith.engine.telling import Telling
+from marith.engine.tools import Tools
+from marith.scoring.vocabulary import Vocabulary
+
+END = 1
+
+
+def test_marks_are_spelt_by_the_numbers_of_special_tokens() -> None:
+    spell = Spelling({"<a>": 7, "<ab>": 8, "<a><ab>": 9})
+    assert spell('x <a>\n"é<ab>') == '"x " <[7]> "\\n\\"é" <[8]>'
+    assert spell.pieces("<a><ab>") == ["<[9]>"]
+    assert spell.pieces("") == []
+    assert Spelling({}).pieces("<a>") == ['"<a>"']
+
+
+@given(mark=st.text("a<[|.*(", min_size=1, max_size=3), text=st.text("a<[|.*(", max_size=6))
+@settings(max_examples=60)
+def test_a_text_without_a_mark_is_any_other(mark: str, text: str) -> None:
+    grammar = Grammar.lark(f"start: PROSE\nPROSE: {without(mark)}")
+    tokens = [*speaker("chatml").encode(text), END]
+    rows = Matcher(grammar.source, answers("chatml").lexicon).allowed(tokens, range(len(tokens)))
+    every = all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
+    assert every == (mark not in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ('{"name": "f", "x": ', ["{", '"name"', ": ", '"f"', ", ", '"x"', ": "]),
+        ('[TOOL] [{"n', ["[", "TOOL", "]", " ", "[", "{", '"', "n"]),
+        ('<call>\n{"a\\"b": ', ["<call>\n", "{", '"a\\"b"', ": "]),
+        ("", []),
+    ],
+)
+def test_marks_that_are_json_are_cut_where_json_is(text: str, pieces: list[str]) -> None:
+    cut = [json.dumps(piece, ensure_ascii=False) for piece in pieces]
+    assert Spelling({}).as_json(text) == " ".join(cut)
+    assert Spelling({"<call>": 3}).as_json(f"<call>{text}").startswith("<[3]>")
+
+
+@given(text=st.text(max_size=12) | st.text('{}[]":, \\a<c>', max_size=12))
+def test_cut_as_json_a_mark_is_still_the_same(text: str) -> None:
+    spell = Spelling({"<c>": 3})
+    for said in (spell(text), spell.as_json(text)):
+        pieces = said.replace("<[3]>", json.dumps("<c>"))
+        decoder, whole = json.JSONDecoder(), ""
+        while pieces:
+            piece, end = decoder.raw_decode(pieces)
+            whole, pieces = whole + piece, pieces[end:].lstrip(" ")
+        assert whole == text
+
+
+@cache
+def sentencepiece() -> Vocabulary:
+    """Its decoder strips a first space, as that of a mark's letters behind a special token."""
+    letters = dict.fromkeys([*FAMILIES["mistral"].special, *(f"<0x{i:02X}>" for i in range(256))])
+    ids = {text: i for i, text in enumerate(["<s>", "</s>", *letters, "▁", "▁["])}
+    bpe = models.BPE(vocab=ids | {"[": len(ids)}, merges=[("▁", "[")], byte_fallback=True)
+    raw = Tokenizer(bpe)
+    raw.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=False)
+    steps: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    raw.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)])
+    raw.add_special_tokens(
+        [AddedToken(t, special=True) for t in ("<s>", "</s>", *FAMILIES["mistral"].special)]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
+    tokenizer.chat_template = speaker("mistral").tokenizer.chat_template
+    return Vocabulary(tokenizer, 10**6)
+
+
+TOOLS = (tool("look", at="string"), tool("größe-1"))
+CALLS = [("look", '{"at": "a \\"}\\" é"}'), ("größe-1", "{}")]
+
+
+def test_a_space_behind_a_special_mark_is_written_and_read() -> None:
+    known, request = sentencepiece(), Request("u", tools=Tools(TOOLS, "required"))
+    tokens = [*known.encode(known.markup.calls.write(CALLS), literal=False), END]
+    matcher = Answers(known).matcher(request, opened=False)
+    assert matcher is not None
+    rows = matcher.allowed(tokens, range(len(tokens)))
+    assert all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
+    telling = Telling(request, known, 10**6, opened=False)
+    for token in tokens:
+        telling.take(token, None)
+    assert [(call.name, json.loads(call.arguments)) for call in telling.reader.calls] == [
+        ("look", {"at": 'a "}" é'}),
+        ("größe-1", {}),
+    ]

@@ -1,0 +1,263 @@
+"""What an answer may be: thoughts, then prose, or what a grammar says, or calls of tools."""
+
+from __future__ import annotations
+
+import pytest
+from families import FAMILIES, answers, speaker, spelling, tool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
+
+from marith.decoding.grammar import Grammar
+from marith.decoding.matching import Matcher
+from marith.engine.answers import answer_source
+from marith.engine.request import Request
+from marith.engine.telling import Telling
+from marith.engine.tools import Tools
+
+END = 1
+LOOK = tool("look", "at", at="string", times="integer")
+PAIR = (LOOK, tool("größe-1"))
+SHIP = Grammar.json_schema({"type": "object", "properties": {"ship": {"type": "string"}}})
+SINGLE = [n for n in FAMILIES if speaker(n).markup.calls.joint is None]
+
+
+def may(
+    name: str,
+    text: str,
+    tools: Tools | None = None,
+    grammar: Grammar | None = None,
+    opened: bool | None = None,
+    letters: bool = False,
+) -> bool:
+    """Whether an answer may be written token by token and end; in `letters` by those alone."""
+    known = answers(name)
+    opened = name == "opened" if opened is None else opened
+    source = answer_source(tools, grammar, known.vocabulary.markup, opened, spelling(name))
+    assert source is not None
+    tokens = [*(spelt if letters else marked)(text, name), END]
+    rows = Matcher(source, known.lexicon).allowed(tokens, range(len(tokens)))
+    return all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
+
+
+def marked(text: str, name: str) -> list[int]:
+    """A text whose marks are the tokens that a model has for them."""
+    return speaker(name).encode(text, literal=False)
+
+
+def spelt(text: str, name: str) -> list[int]:
+    """A text in letters alone."""
+    pieces = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
+    known = speaker(name).raw
+    return [known.token_to_id(letter) for piece, _ in pieces for letter in piece]
+
+
+def calls(name: str, *pairs: tuple[str, str]) -> str:
+    """Calls as a family writes them, behind its thoughts where they have been opened."""
+    return thought(name) + speaker(name).markup.calls.write(pairs)
+
+
+def thought(name: str) -> str:
+    return "Hm.\n</think>\n\n" if name == "opened" else ""
+
+
+ONE, OTHER = ("look", '{"at": "a \\"}\\" é"}'), ("größe-1", "{}")
+EVERY = pytest.mark.parametrize("name", FAMILIES)
+
+
+@EVERY
+def test_who_may_choose_says_something_or_calls_or_both(name: str) -> None:
+    tools = Tools(PAIR)
+    for said in ("", "Hello. é🌊\n", 'a <b> [c] {d} "name": <tool', '{"name"', "[TOOL", "<|"):
+        assert may(name, thought(name) + said, tools)
+        assert may(name, thought(name) + said + speaker(name).markup.calls.write([ONE]), tools)
+
+
+@EVERY
+def test_after_a_call_comes_another_or_the_end(name: str) -> None:
+    tools = Tools(PAIR)
+    assert may(name, calls(name, ONE, OTHER), tools) == (name not in SINGLE)
+    assert may(name, calls(name, OTHER, ONE, ONE), tools) == (name not in SINGLE)
+    assert not may(name, calls(name, ONE) + "and", tools)
+    assert not may(name, calls(name, ONE) + "\n", tools)
+
+
+@EVERY
+def test_one_call_is_all_where_they_may_not_be_parallel(name: str) -> None:
+    tools = Tools(PAIR, "required", parallel=False)
+    assert may(name, calls(name, ONE), tools)
+    assert not may(name, calls(name, ONE, OTHER), tools)
+
+
+@EVERY
+def test_who_has_to_call_says_nothing_else(name: str) -> None:
+    tools = Tools(PAIR, "required")
+    assert may(name, calls(name, ONE), tools)
+    assert may(name, calls(name, OTHER), tools)
+    assert not may(name, thought(name) + "Hello.", tools)
+    assert not may(name, thought(name), tools)
+    assert not may(name, thought(name) + "So: " + calls("stern", ONE), tools)
+
+
+@EVERY
+def test_the_named_tool_is_the_one_that_is_called(name: str) -> None:
+    tools = Tools(PAIR, "größe-1")
+    assert may(name, calls(name, OTHER), tools)
+    assert not may(name, calls(name, ONE), tools)
+    assert not may(name, thought(name) + "Hello.", tools)
+
+
+@EVERY
+def test_who_may_not_call_only_speaks(name: str) -> None:
+    tools = Tools(PAIR, "none")
+    assert may(name, thought(name) + "Hello {", tools)
+    assert not may(name, calls(name, ONE), tools)
+    assert may(name, thought(name) + '{"ship": "Argo"}', tools, SHIP)
+    assert not may(name, calls(name, ONE), tools, SHIP)
+
+
+@EVERY
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("look", "{}"),
+        ("look", '{"at": 7}'),
+        ("look", '{"at": "a", "more": 1}'),
+        ("look", '{"times": 1}'),
+        ("look", '{"at":"a"}'),
+        ("look", '["a"]'),
+        ("look", '{"at": "a"'),
+        ("hear", "{}"),
+        ("größe-1", '{"at": "a"}'),
+        ("", "{}"),
+    ],
+)
+def test_no_other_tool_is_called_and_none_with_wrong_arguments(
+    name: str, wrong: tuple[str, str]
+) -> None:
+    for choice in ("auto", "required"):
+        assert not may(name, calls(name, wrong), Tools(PAIR, choice))
+
+
+@EVERY
+def test_with_tools_and_a_grammar_the_answer_is_calls_or_follows_it(name: str) -> None:
+    assert may(name, thought(name) + '{"ship": "Argo"}', Tools(PAIR), SHIP)
+    assert may(name, calls(name, ONE), Tools(PAIR), SHIP)
+    assert not may(name, thought(name) + "Argo", Tools(PAIR), SHIP)
+    assert not may(name, thought(name) + "x" + calls("stern", ONE), Tools(PAIR), SHIP)
+    assert not may(name, thought(name) + '{"ship": "Argo"}', Tools(PAIR, "required"), SHIP)
+
+
+@EVERY
+@pytest.mark.parametrize("key", ["name", "na", "names", "arguments", "parameters"])
+def test_json_that_begins_as_a_call_does_may_go_on_as_json(name: str, key: str) -> None:
+    """Some models mark calls by nothing but their first key."""
+    told = Grammar.json_schema({"properties": {key: {"type": "string"}, "z": {"type": "null"}}})
+    for value in ("look", "loo", "looks", "Ada"):
+        for text in (f'{{"{key}": "{value}"}}', f'{{"{key}": "{value}", "z": null}}'):
+            assert may(name, thought(name) + text, Tools(PAIR), told)
+            assert heard(name, thought(name) + text, Tools(PAIR)) == (text, [])
+    assert may(name, calls(name, ONE), Tools(PAIR), told)
+    assert may(name, calls(name, OTHER), Tools(PAIR), Grammar.json_object())
+
+
+def heard(name: str, text: str, tools: Tools) -> tuple[str, list[tuple[str, str]]]:
+    """What is said in a text, and what it calls."""
+    telling = Telling(Request("u", tools=tools), speaker(name), 10**6, name == "opened")
+    for token in [*marked(text, name), END]:
+        telling.take(token, None)
+    return "".join(telling.said), [(call.name, call.arguments) for call in telling.reader.calls]
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("grammar", "right", "wrong"),
+    [
+        (SHIP, '{"ship": "Ärgo"}', '{"ship": 1}'),
+        (Grammar.regex("[ab]+|é"), "abba", "abc"),
+        (Grammar.lark('start: "(" start ")" | "x"'), "((x))", "((x)"),
+    ],
+)
+def test_a_grammar_alone_is_what_the_answer_follows(
+    name: str, grammar: Grammar, right: str, wrong: str
+) -> None:
+    assert may(name, thought(name) + right, None, grammar)
+    assert not may(name, thought(name) + wrong, None, grammar)
+    assert not may(name, thought(name) + "Here: " + right, None, grammar)
+
+
+@pytest.mark.parametrize("name", ["thinking", "thinking special"])
+def test_reasoning_is_free_and_comes_first(name: str) -> None:
+    mind = "<think>\nIs it {? " + '{"ship": 1}' + "\n</think>\n\n"
+    for tools, grammar, right in (
+        (None, SHIP, '{"ship": "Argo"}'),
+        (Tools(PAIR, "required"), None, calls(name, ONE)),
+        (Tools(PAIR), None, "Well. " + calls(name, ONE)),
+    ):
+        assert may(name, right, tools, grammar)
+        assert may(name, mind + right, tools, grammar)
+        assert not may(name, "<think>Hm" + right, tools, grammar) or grammar is None
+        assert not may(name, calls(name, ONE) + mind + right, tools, grammar)
+
+
+def test_reasoning_that_the_prompt_has_begun_has_to_end() -> None:
+    for tools, grammar, right in (
+        (None, SHIP, '{"ship": "Argo"}'),
+        (Tools(PAIR, "required"), None, speaker("opened").markup.calls.write([ONE])),
+    ):
+        assert may("opened", "Hm.</think>" + right, tools, grammar)
+        assert may("opened", "</think>" + right, tools, grammar)
+        assert not may("opened", right, tools, grammar)
+
+
+@EVERY
+def test_letters_that_spell_a_mark_open_no_call_that_is_not_held_to_its_schema(name: str) -> None:
+    """Where a mark is a token of its own, its letters may be copied, but not to the end."""
+    call = speaker(name).markup.calls.write([("look", '{"at": 7}')])
+    assert not may(name, thought(name) + call, Tools(PAIR), letters=name != "opened")
+    assert may("hermes", "The mark <tool_call> is", Tools(PAIR), letters=True)
+
+
+said = st.lists(
+    st.sampled_from(["<tool_call>", "\n", '{"name": "', "look", '", "arguments": ', "{", "}",
+                     '"at": "a"', "</tool_call>", "[TOOL_CALLS] [", "<|tool_call|>[", "]", "a",
+                     '", "parameters": ', "{}", "größe-1", "<think>", "</think>"]),
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+@EVERY
+@settings(max_examples=25)
+@given(text=said, choice=st.sampled_from(["auto", "required", "none"]), letters=st.booleans())
+def test_whatever_is_let_through_calls_only_tools_with_right_arguments(
+    name: str, text: str, choice: str, letters: bool
+) -> None:
+    """What the grammar lets be written and what is read in it agree."""
+    tools = Tools(PAIR, choice)
+    if not may(name, text, tools, letters=letters):
+        return
+    known = speaker(name)
+    telling = Telling(Request("u", tools=tools), known, 10**6, name == "opened")
+    for token in (spelt if letters else marked)(text, name):
+        telling.take(token, None)
+    last = telling.take(END, None)
+    assert last is not None
+    called = [(call.name, call.arguments) for call in telling.reader.calls]
+    assert last.finish_reason == ("tool_calls" if called else "stop")
+    assert bool(called) >= (choice == "required")
+    assert not (called and choice == "none")
+    for each in called:
+        assert may(name, calls(name, each), Tools(PAIR, "required"))
+
+
+def test_nothing_is_asked_of_an_answer_without_tools_and_grammar() -> None:
+    known = answers("hermes")
+    assert answer_source(None, None, known.vocabulary.markup, False, spelling("hermes")) is None
+    assert known.matcher(Request("u"), opened=False) is None
+    assert known.matcher(Request("u", grammar=SHIP), opened=False) is not None
+
+
+def test_a_call_has_been_opened_where_its_mark_stands() -> None:
+    known, markup = answers("hermes special"), speaker("hermes special").markup.calls
+    for text, outside in (("Hm <tool_call>", True), (f"Hm {markup.opening}", False)):
+        assert known.outside_calls(speaker("hermes special").encode(text, literal=False)) == outside

@@ -1,0 +1,175 @@
+"""A script under tools and grammars: what the model wants, and what it is held to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+import marith
+from marith import Grammar, Sampling, Tools
+from marith.scoring.shelf import locate
+from marith.testing import scripted_model
+
+GREEDY = Sampling(temperature=0)
+COMPOSED = "M + 0.5*(formal - M)"
+TERMS = {"formal": "You are formal."}
+
+
+def tool(name: str, /, **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+def call(name: str, /, **arguments: Any) -> str:
+    written = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>{written}</tool_call>"
+
+
+WEATHER = tool("weather", city={"type": "string"})
+ADD = tool("add", a={"type": "integer"}, b={"type": "integer"})
+PING = tool("ping")
+ALL = [WEATHER, ADD, PING]
+SCRIPT = [
+    ("Rome and Oslo", call("weather", city="Rome") + call("weather", city="Oslo")),
+    ("Look and tell", "Let me look." + call("weather", city="Zürich")),
+    ("formal.*Where", call("weather", city="London")),
+    ("Where", call("weather", city="Leeds")),
+    ("Tokyo", call("weather", city="東京")),
+    ("Anyone", call("ping")),
+    ("A person", json.dumps({"name": "Ada", "age": 36})),
+    ("Hello", "Good day."),
+]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[marith.Engine]:
+    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
+    with marith.Engine.load(scripted_model(SCRIPT, tokenizer), tokenizer=tokenizer) as engine:
+        yield engine
+
+
+def ask(engine: marith.Engine, prompt: str, **options: Any) -> marith.Completion:
+    return engine.generate(prompt, COMPOSED, TERMS, GREEDY, **options)
+
+
+def calls(completion: marith.Completion) -> list[tuple[str, dict[str, Any]]]:
+    return [(each.name, each.parsed) for each in completion.calls]
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", "weather"])
+def test_a_call_that_is_wanted_is_made_as_written(engine: marith.Engine, choice: str) -> None:
+    said = ask(engine, "And in Tokyo?", tools=Tools(ALL, choice))
+    assert calls(said) == [("weather", {"city": "東京"})]
+    assert said.calls[0].arguments == '{"city": "東京"}'
+    assert (said.text, said.finish_reason) == ("", "tool_calls")
+
+
+def test_without_arguments_there_is_nothing_to_fill(engine: marith.Engine) -> None:
+    assert calls(ask(engine, "Anyone there?", tools=Tools(ALL))) == [("ping", {})]
+
+
+def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
+    said = ask(engine, "Look and tell", tools=Tools(ALL))
+    assert said.text == "Let me look."
+    assert calls(said) == [("weather", {"city": "Zürich"})]
+
+
+def test_who_wants_no_call_makes_none(engine: marith.Engine) -> None:
+    said = ask(engine, "Hello", tools=Tools(ALL))
+    assert (said.text, said.calls, said.finish_reason) == ("Good day.", (), "stop")
+
+
+def test_who_may_not_call_does_not(engine: marith.Engine) -> None:
+    said = ask(engine, "And in Tokyo?", tools=Tools(ALL, "none"))
+    assert (said.calls, said.finish_reason) == ((), "stop")
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_letters_that_spell_a_call_are_no_call(choice: str) -> None:
+    """As when a text is copied that holds one: only the model's own mark opens a call."""
+    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
+    model = scripted_model([("Hello", call("erase", everything=True))], tokenizer)
+    del model._tokens[b"<tool_call>"]
+    with marith.Engine.load(model, tokenizer=tokenizer) as engine:
+        said = ask(engine, "Hello", tools=Tools(ALL, choice))
+    assert (said.calls, said.finish_reason) == ((), "stop")
+
+
+@pytest.mark.parametrize(
+    ("choice", "arguments"),
+    [
+        ("weather", {"city": ""}),
+        ("add", {"a": 0, "b": 0}),
+        ("ping", {}),
+    ],
+)
+def test_who_has_to_call_a_tool_calls_it(
+    engine: marith.Engine, choice: str, arguments: dict[str, Any]
+) -> None:
+    """And fills it with as little as the schema lets it."""
+    said = ask(engine, "Hello", tools=Tools(ALL, choice))
+    assert calls(said) == [(choice, arguments)]
+    assert (said.text, said.finish_reason) == ("", "tool_calls")
+
+
+def test_who_has_to_call_some_tool_calls_one_of_them(engine: marith.Engine) -> None:
+    said = ask(engine, "Hello", tools=Tools(ALL, "required"))
+    assert said.calls[0].name in {"weather", "add", "ping"}
+
+
+@pytest.mark.parametrize(("parallel", "cities"), [(True, ["Rome", "Oslo"]), (False, ["Rome"])])
+def test_several_calls_are_made_where_they_may_be(
+    engine: marith.Engine, parallel: bool, cities: list[str]
+) -> None:
+    said = ask(engine, "Rome and Oslo", tools=Tools(ALL, parallel=parallel))
+    assert [each.parsed["city"] for each in said.calls] == cities
+    assert len({each.id for each in said.calls}) == len(cities)
+
+
+@pytest.mark.parametrize(("steer", "city"), [(True, "London"), (False, "Leeds")])
+def test_the_formula_fills_a_call_unless_the_bare_model_is_to(
+    engine: marith.Engine, steer: bool, city: str
+) -> None:
+    tools = Tools(ALL, "weather", steer=steer)
+    said = engine.generate("Where?", "0.2*M + 0.8*formal", TERMS, GREEDY, tools=tools)
+    assert calls(said) == [("weather", {"city": city})]
+
+
+@pytest.mark.parametrize("prompt", ["Rome and Oslo", "Look and tell", "Hello", "Anyone there?"])
+def test_what_streams_adds_up_to_what_is_returned(engine: marith.Engine, prompt: str) -> None:
+    tools = Tools(ALL)
+    whole = ask(engine, prompt, tools=tools)
+    chunks = list(engine.stream(prompt, COMPOSED, TERMS, GREEDY, tools=tools))
+    assert "".join(chunk.text for chunk in chunks) == whole.text
+    told: dict[int, list[str]] = {}
+    for piece in (piece for chunk in chunks for piece in chunk.calls):
+        told.setdefault(piece.index, []).append((piece.name or "") + piece.arguments)
+    assert ["".join(each) for each in told.values()] == [c.name + c.arguments for c in whole.calls]
+
+
+SCHEMA = tool("person", name={"type": "string"}, age={"type": "integer"})["function"]["parameters"]
+
+
+def test_a_script_that_obeys_its_grammar_is_said(engine: marith.Engine) -> None:
+    said = ask(engine, "A person, please", grammar=Grammar.json_schema(SCHEMA))
+    assert json.loads(said.text) == {"name": "Ada", "age": 36}
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        (Grammar.json_schema(SCHEMA), '{"name": "", "age": 0}'),
+        (Grammar.json_object(), "{}"),
+        (Grammar.json_schema({"enum": ["maybe"]}), '"maybe"'),
+        (Grammar.regex("Good day|Good night"), "Good day"),
+    ],
+)
+def test_a_script_that_does_not_obey_gives_way(
+    engine: marith.Engine, grammar: Grammar, text: str
+) -> None:
+    said = ask(engine, "Hello", grammar=grammar)
+    assert (said.text, said.finish_reason) == (text, "stop")
