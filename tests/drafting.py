@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 VOCAB, END = 8, 1
 AT_ONCE = 1000  # requests
 FEW = 5  # a chi-square leaves out what is expected more seldom
+
+Allowed: TypeAlias = "Callable[[Sequence[int]], Tensor]"  # after a text: [vocab], True where it may
 
 
 @dataclass(frozen=True)
@@ -95,32 +98,47 @@ def answers(small: Small, requests: Sequence[Request]) -> list[Completion]:
     return done
 
 
-def draws(small: Small, requests: Sequence[Request], completions: Sequence[Completion]) -> Draws:
+def draws(
+    small: Small,
+    requests: Sequence[Request],
+    completions: Sequence[Completion],
+    allowed: Allowed | None = None,
+) -> Draws:
     """Every token with its truth; requests that share a prompt are alike but for their seeds."""
     texts: dict[str, list[list[int]]] = {}
     for request, done in zip(requests, completions, strict=True):
         ended = done.finish_reason == "stop"
         texts.setdefault(str(request.prompt), []).append([*done.tokens, *[END] * ended])
     alike = {str(request.prompt): request for request in requests}
-    truths = torch.cat([truths_of(small, alike[prompt], texts[prompt]) for prompt in alike])
+    truths = [truths_of(small, alike[prompt], texts[prompt], allowed) for prompt in alike]
     drawn = [text for prompt in alike for text in texts[prompt]]
     return Draws(
         torch.tensor([token for text in drawn for token in text]),
-        truths,
+        torch.cat(truths),
         [place for text in drawn for place in range(len(text))],
         [before for text in drawn for before in (-1, *text[:-1])],
     )
 
 
-def truths_of(small: Small, request: Request, texts: Sequence[list[int]]) -> Tensor:
+def truths_of(
+    small: Small, request: Request, texts: Sequence[list[int]], allowed: Allowed | None = None
+) -> Tensor:
     """What each token of each text should be drawn from, [tokens, vocab], by uncached passes."""
+    rows = _composed(small, request, texts)
+    if allowed is not None:
+        may = torch.stack([allowed(text[:at]) for text in texts for at in range(len(text))])
+        rows = torch.log_softmax(rows.masked_fill(~may, -math.inf), dim=-1)
+    return warp(rows, request.sampling).exp()
+
+
+def _composed(small: Small, request: Request, texts: Sequence[list[int]]) -> Tensor:
     formula = bind(parse(request.formula), resolve(request.terms))
     if any(isinstance(term, Classifier) for term in leaves(formula)):
         distribution = cache(lambda before: small.reference.distribution(request, list(before)))
         rows = [distribution(tuple(t[:at])) for t in texts for at in range(len(t))]
-        return warp(torch.cat(rows), request.sampling).exp()
+        return torch.cat(rows)
     spoken = {term: _rows(small, term, request, texts) for term in leaves(formula)}
-    return warp(evaluate(formula, spoken), request.sampling).exp()
+    return evaluate(formula, spoken)
 
 
 @torch.no_grad()

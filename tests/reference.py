@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,10 +30,12 @@ class Reference:
     def distribution(self, request: Request, tokens: list[int]) -> Tensor:
         """The composed log-probabilities [1, vocab] after `tokens`."""
         formula = bind(parse(request.formula), resolve(request.terms))
+        told = request.tools.definitions if request.tools else ()
+        asked = to_prompt(request.prompt, told, request.template_options)
         spoken: dict[Any, Tensor] = {}
         for term in leaves(formula):
             if isinstance(term, Prompted):
-                prompt = to_tokens(term, to_prompt(request.prompt), self.vocabulary)
+                prompt = to_tokens(term, asked, self.vocabulary)
                 model = self.models[term.model][0]
                 logits = model(torch.tensor([prompt + tokens])).logits[0, -1:]
                 spoken[term] = torch.log_softmax(logits[:, : self.vocabulary.size].float(), -1)
@@ -44,7 +47,7 @@ class Reference:
             elif isinstance(term, Classifier):
                 guide = term.guide or without_classifiers(formula)
                 [candidates] = likeliest(guide, spoken, term.candidates, term.coverage)
-                reading = to_plain_text(to_prompt(request.prompt).messages) if term.read_prompt else ""
+                reading = to_plain_text(asked.messages) if term.read_prompt else ""
                 spoken[term] = self._ratios(term, candidates, tokens, reading)
             else:
                 spoken[term] = torch.full(
@@ -52,13 +55,22 @@ class Reference:
                 )
         return evaluate(formula, spoken)
 
-    def decode(self, request: Request, context_length: int = 1 << 20) -> tuple[str, list[int], str]:
-        """Text, tokens and finish reason of a request."""
+    def decode(
+        self,
+        request: Request,
+        context_length: int = 1 << 20,
+        allowed: Callable[[list[int]], Tensor] | None = None,
+    ) -> tuple[str, list[int], str]:
+        """Text, tokens and finish reason of a request; `allowed` are those that may follow."""
         tokens: list[int] = []
         source, text = generator(request.sampling), ""
         prompt = len(to_tokens(Prompted(), to_prompt(request.prompt), self.vocabulary))
         while True:
-            logprobs = warp(self.distribution(request, tokens), request.sampling, tokens)
+            logprobs = self.distribution(request, tokens)
+            if allowed is not None:
+                masked = logprobs.masked_fill(~allowed(tokens), -math.inf)
+                logprobs = torch.log_softmax(masked, dim=-1)
+            logprobs = warp(logprobs, request.sampling, tokens)
             token = draw(logprobs[0], source)
             if token in self.vocabulary.eos_ids:
                 return text, tokens, "stop"

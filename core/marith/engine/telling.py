@@ -33,6 +33,7 @@ class Telling:
         self.logprobs: list[TokenLogprob] | None = None if request.logprobs is None else []
         self._stream = TextStream(vocabulary, vocabulary.special_in("".join(marks)))
         self._ends, self._most = vocabulary.eos_ids, most
+        self._talks = request.tools is None or request.tools.choice in ("auto", "none")
         self._untold: list[int] = []
         self._unheard: list[TokenLogprob] = []
 
@@ -51,6 +52,8 @@ class Telling:
         if len(self.tokens) < self._most:
             return self._told(pieces, None)
         pieces += [*self.reader.feed(self._stream.flush()), *self.reader.flush()]
+        if not self._talks:  # half a mark is no answer
+            pieces = [piece for piece in pieces if not piece.said]
         return self._told(pieces, "length")
 
     def _told(self, pieces: Sequence[Piece], reason: FinishReason | None) -> Chunk | None:

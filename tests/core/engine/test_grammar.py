@@ -1,0 +1,243 @@
+"""What a grammar says is what comes out: whole, in all scripts, from any formula, or an error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+from families import speaker, tool
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from schemas import random_schema
+
+import marith
+from marith import Engine, Grammar, Request, Sampling, Stop, Tools
+from marith.testing import tiny_model, tiny_tokenizer
+
+FORMULA, TERMS = "2*formal - M", {"formal": "You are a formal butler."}
+KINDS = 20  # of schemas
+EACH = 10  # texts of every schema
+
+
+@pytest.fixture(scope="module")
+def pocket() -> Iterator[Engine]:
+    with Engine.load("pocket", max_lanes=96) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def letters() -> Iterator[Engine]:
+    """A model with random weights that speaks byte by byte."""
+    known = speaker("none")
+    model = tiny_model(vocab=known.size, seed=6, sharpness=3.0, context_length=512)
+    with Engine.load(model, tokenizer=known.tokenizer) as engine:
+        yield engine
+
+
+def test_two_hundred_texts_of_twenty_schemas_are_valid(pocket: Engine) -> None:
+    """From a persona that is stronger than the model was; the same under "auto" as without."""
+    schemas = [random_schema(seed) for seed in range(KINDS)]
+    grammars = [Grammar.json_schema(schema) for schema in schemas]
+    requests = [
+        Request(
+            "Describe a thing.",
+            FORMULA,
+            TERMS,
+            Sampling(1.0, seed=i),
+            Stop(900),
+            grammar=grammars[i % KINDS],
+        )
+        for i in range(KINDS * EACH)
+    ]
+    done = [ticket.result(250) for ticket in [pocket.submit(one) for one in requests]]
+    plain = [replace(one, speculation=None) for one in requests[:KINDS]]
+    again = [ticket.result(250) for ticket in [pocket.submit(one) for one in plain]]
+    for i, out in enumerate(done):
+        assert out.finish_reason == "stop"
+        jsonschema.Draft202012Validator(schemas[i % KINDS]).validate(json.loads(out.text))
+        assert "\ufffd" not in out.text
+    assert len({out.text for out in done}) >= KINDS * EACH * 3 // 4
+    assert [out.tokens for out in again] == [out.tokens for out in done[:KINDS]]
+
+
+def test_the_checker_of_schemas_can_fail() -> None:
+    schema = random_schema(0)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema).validate({})
+
+
+words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_size=1, max_size=9)
+
+
+def spoken(engine: Engine, grammar: Grammar, seed: int, how: Any) -> marith.Completion:
+    """A text that came in whole characters, piece by piece."""
+    request = Request("q", "M", None, Sampling(1.0, seed=seed), Stop(300), how, grammar=grammar)
+    chunks = list(engine.submit(request))
+    out = engine.submit(request).result(60)
+    assert "".join(chunk.text for chunk in chunks) == out.text
+    assert not any("\ufffd" in chunk.text for chunk in chunks)
+    assert [token for chunk in chunks for token in chunk.tokens] == out.tokens
+    return out
+
+
+@settings(max_examples=30)
+@given(word=words, seed=st.integers(0, 99), how=st.sampled_from([None, "auto"]))
+@example(word="東京 Zürich", seed=0, how="auto")
+@example(word="🌍👩‍🚀", seed=0, how=None)
+@example(word='a"b\\c/', seed=0, how="auto")
+def test_a_word_that_is_asked_for_is_said_to_the_byte(
+    letters: Engine, word: str, seed: int, how: Any
+) -> None:
+    out = spoken(letters, Grammar.json_schema({"enum": [word]}), seed, how)
+    assert json.loads(out.text) == word
+    assert out.finish_reason == "stop"
+    assert len(out.tokens) == len(out.text.encode())
+
+
+@pytest.mark.parametrize("how", [None, "auto"])
+def test_words_of_any_script_are_said_by_a_model_of_many_letters_a_token(
+    pocket: Engine, how: Any
+) -> None:
+    for seed, word in enumerate(("東京", "Ελλάδα", "🌍🌎", "мир и 世界", "naïve café")):
+        out = spoken(pocket, Grammar.regex(f"{word}|{word}!+é"), seed, how)
+        assert out.text.startswith(word)
+        assert len(pocket.encode(out.text)) <= len(out.tokens) <= len(out.text.encode())
+        assert any("\ufffd" in pocket.decode([token]) for token in out.tokens)
+    classed = spoken(pocket, Grammar.regex("[ä-ü東-枠🌍]{12}"), 3, how)
+    assert len(classed.text) == 12
+    assert all("ä" <= c <= "ü" or "東" <= c <= "枠" or c == "🌍" for c in classed.text)
+
+
+def test_a_json_object_is_one(pocket: Engine) -> None:
+    asked = Request("Say a thing.", stop=Stop(60), grammar=Grammar.json_object())
+    requests = [replace(asked, sampling=Sampling(0.5, seed=seed)) for seed in range(12)]
+    done = [ticket.result(60) for ticket in [pocket.submit(one) for one in requests]]
+    ended = [json.loads(out.text) for out in done if out.finish_reason == "stop"]
+    assert ended
+    assert all(isinstance(one, dict) for one in ended)
+    assert all(out.text.startswith("{") for out in done)
+
+
+def test_a_text_that_is_too_long_is_cut(letters: Engine) -> None:
+    out = letters.generate("q", grammar=Grammar.regex("(ab){40}"), stop=Stop(13))
+    assert (out.text, out.finish_reason) == ("ab" * 6 + "a", "length")
+
+
+def test_a_stop_string_ends_a_text_before_its_grammar_does(letters: Engine) -> None:
+    grammar, stop = Grammar.regex("(ab){9}c"), Stop(99, ("ba", "c"))
+    out = letters.generate("q", grammar=grammar, stop=stop)
+    assert (out.text, out.finish_reason, out.stop_string) == ("a", "stop", "ba")
+    out = letters.generate("q", grammar=grammar, stop=Stop(99, ("c",)))
+    assert (out.text, out.stop_string) == ("ab" * 9, "c")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Grammar.regex("(ab"),
+        lambda: Grammar.regex(3),  # type: ignore[arg-type]
+        lambda: Grammar.lark("start: other"),
+        lambda: Grammar.lark("nothing of the kind"),
+        lambda: Grammar.json_schema({"type": "fish"}),
+        lambda: Grammar.json_schema({"$ref": "#/$defs/Missing"}),
+        lambda: Grammar.json_schema([1]),  # type: ignore[arg-type]
+        lambda: Grammar.json_schema({"enum": [{1, 2}]}),
+        lambda: Grammar("xml", "<a/>"),  # type: ignore[arg-type]
+        lambda: Request("q", grammar="[ab]"),  # type: ignore[arg-type]
+        lambda: Request("q", grammar={"type": "object"}),  # type: ignore[arg-type]
+        lambda: Request("q", template_options=["a"]),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_grammar_is_said_before_anything_runs(make: Callable[[], object]) -> None:
+    with pytest.raises(marith.RequestError) as told:
+        make()
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 400
+
+
+def test_a_grammar_that_leaves_no_probability_fails_its_own_request(letters: Engine) -> None:
+    likeliest = letters.next_logprobs("q", "M").topk(3).indices.tolist()
+    others = [c for c in "abcdefgh" if letters.encode(c)[0] not in likeliest]
+    asked = [Request("q", sampling=Sampling(seed=i), stop=Stop(30)) for i in range(6)]
+    want = [letters.submit(one).result(60).tokens for one in asked]
+    bad = Request("q", "M.top_k(3)", grammar=Grammar.regex(f"[{''.join(others)}]+"))
+    tickets = []
+    for one in asked:
+        tickets += [letters.submit(one), letters.submit(bad)]
+    assert [ticket.result(60).tokens for ticket in tickets[::2]] == want
+    for ticket in tickets[1::2]:
+        with pytest.raises(marith.FormulaError, match="no probability"):
+            ticket.result(60)
+
+
+ENDLESS = {
+    "grammar": {"grammar": Grammar.regex("[a-c]{2000}")},
+    "tools": {"tools": Tools((tool("a", x={"type": "string", "pattern": "^[ab]{900}$"}),), "a")},
+    "steered aside": {
+        "tools": Tools((tool("a", x={"type": "string", "minLength": 900}),), "a", steer=False)
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+async def test_whoever_leaves_frees_the_lanes_within_a_step(kind: str) -> None:
+    """A generator that is dropped, a task that is cancelled, and a request that takes too long."""
+    model = tiny_model(vocab=speaker("hermes").size, seed=6, context_length=4000)
+    with Engine.load(model, tokenizer=speaker("hermes").tokenizer) as engine:
+        other = engine.submit(Request("q", stop=Stop(3900), grammar=Grammar.regex("[a-c]{3900}")))
+        reader = iter(other)
+        next(reader)
+        terms = {"x": "q"}
+        request = Request("q", "2*x - M", terms, stop=Stop(1500), logprobs=1, **ENDLESS[kind])
+
+        stream = iter(engine.submit(request))
+        next(stream)
+        assert engine._scheduler.lanes == 3
+        del stream
+        freed(engine)
+
+        task = asyncio.create_task(finished(engine, request))
+        while engine._scheduler.lanes < 3:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        freed(engine)
+
+        with pytest.raises(marith.DeadlineExceeded):
+            engine.submit(replace(request, timeout=0.05)).result(60)
+        freed(engine)
+        assert other._end is None
+        reader.close()  # type: ignore[attr-defined]  # a generator, typed as an iterator
+
+
+async def finished(engine: Engine, request: Request) -> marith.Completion:
+    return await engine.submit(request)
+
+
+def freed(engine: Engine) -> None:
+    """After the step that runs and one more, only the other request's lane is held."""
+    steps, end = engine._scheduler.steps, time.monotonic() + 20
+    while engine._scheduler.steps < steps + 2 and time.monotonic() < end:
+        time.sleep(0.0005)
+    assert engine._scheduler.lanes == 1
+    assert engine._panel.base.runner.lanes.busy == 1
+
+
+def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> None:
+    model, tokenizer = tiny_model(seed=1), tiny_tokenizer()
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    tokenizer.eos_token = None
+    with Engine.load(model, tokenizer=tokenizer) as engine:
+        for held in ({"grammar": Grammar.regex("[ab]{8}")}, {"tools": Tools((tool("a"),))}):
+            with pytest.raises(marith.RequestError, match="no token here ends a text"):
+                engine.submit(Request("a", **held))  # type: ignore[arg-type]
+        out = engine.generate("a", stop=Stop(5), logprobs=2)
+        assert out.logprobs is not None
+        assert "".join(one.text for one in out.logprobs) == out.text

@@ -1,0 +1,248 @@
+"""Under a grammar every token is drawn from what the formula says of the tokens that may follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import pytest
+import torch
+from drafting import END, Small, answers, build, draws, refused
+from languages import NESTED, REGULAR, Language
+from torch import Tensor
+
+from marith import Plan, Request, Sampling, Stop, parse
+from marith.decoding import speculation
+from marith.decoding.cuts import keep
+from marith.decoding.matching import Matcher
+from marith.decoding.sampling import warp
+from marith.decoding.speculation import Trial
+from marith.engine import chances
+from marith.engine.pace import PassTimes
+from marith.engine.pilot import Pilot
+
+ENOUGH = 20_000  # draws of each case
+PROMPTS = ("a b", "c", "e f a d a b c a", "b b")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A formula, what its texts may be, how they are drafted, and enough of them."""
+
+    formula: str
+    language: Language
+    speculation: object
+    sampling: Sampling
+    texts: int
+    tokens: int = 16
+
+    def requests(self, small: Small, texts: int | None = None) -> list[Request]:
+        """Prompts and lengths of all sizes at once, one seed each."""
+        formula = parse(self.formula)
+        named = re.findall(r"\w+", f"{self.formula} {self.speculation}")
+        terms = {name: term for name, term in small.terms.items() if name in named}
+        return [
+            Request(
+                PROMPTS[i % len(PROMPTS)],
+                formula,
+                terms,
+                replace(self.sampling, seed=i),
+                Stop(max(1, self.tokens - i % 4)),
+                self.speculation,  # type: ignore[arg-type]  # as a table holds it
+                grammar=self.language.grammar,
+            )
+            for i in range(texts or self.texts)
+        ]
+
+
+CASES = {
+    "nothing drafted, a regular expression": Case(
+        "x - 0.7*union(x, y) + 0.8*z", REGULAR, None, Sampling(0.8, top_p=0.9), 1900
+    ),
+    "factors 1 3 4, a nested grammar": Case(
+        "x - 0.8*y + 1.5*M",
+        NESTED,
+        Plan.factors({"x": 1, "y": 3, "M": 4}),
+        Sampling(1.5, top_p=0.95),
+        2000,
+    ),
+    "a small model, a regular expression": Case(
+        "x - 0.6*y + M", REGULAR, Plan.drafts("small", length=4), Sampling(1.0), 1750
+    ),
+    "an online n-gram, a nested grammar": Case(
+        "x - 0.6*y + M", NESTED, Plan.drafts("own", length=4), Sampling(1.0, top_p=0.9), 2050
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+    yield from build(tmp_path_factory.mktemp("eight"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_token_is_drawn_from_what_may_follow(small: Small, name: str) -> None:
+    case = CASES[name]
+    requests = case.requests(small)
+    done = answers(small, requests)
+    drawn = draws(small, requests, done, case.language.allowed)
+    assert len(drawn.tokens) >= ENOUGH
+    if case.speculation is not None:
+        assert sum(one.stats.accepted for one in done) >= 1000
+        assert refused(done) >= 0.1
+    assert (drawn.truths == 0).sum(dim=-1).double().mean() >= 3  # of eight: the mask does cut
+    assert float((drawn.tokens == END).double().mean()) > 0.01
+    assert drawn.of_marginals() > 1e-3
+    assert drawn.of_pairs() > 1e-3
+    others = [replace(request, formula="x") for request in requests]
+    assert draws(small, others, done, case.language.allowed).of_pairs() < 1e-6
+
+
+class Flat(PassTimes):
+    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
+
+    least = 1  # type: ignore[assignment]  # known from the start
+
+    def cost(self, tokens: int) -> float:
+        return 1.0
+
+
+def test_what_adapts_draws_every_token_from_what_may_follow(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
+    seeds = count()
+
+    def numbered(_: Sampling) -> torch.Generator:
+        return torch.Generator().manual_seed(next(seeds))
+
+    monkeypatch.setattr(chances, "generator", numbered)
+    monkeypatch.setattr(small.engine._scheduler, "_pilot", Pilot(Flat))
+    sampling = Sampling(0.9, top_p=0.95)
+    case = Case("x - 0.6*y + M", NESTED, "auto", sampling, 2100)
+    requests = [replace(request, sampling=sampling) for request in case.requests(small)]
+    done = answers(small, requests)
+    drawn = draws(small, requests, done, case.language.allowed)
+    assert len(drawn.tokens) >= ENOUGH
+    assert sum(one.stats.accepted for one in done) >= 1000
+    # lengths hang on what came first, so that each run draws anew: a bar that luck does not fail
+    assert min(drawn.of_marginals(), drawn.of_pairs()) > 1e-5
+
+
+def shifted(self: Matcher, text: Sequence[int], places: Sequence[int]) -> Tensor:
+    """What may stand one token earlier."""
+    return right(self, text, [max(0, place - 1) for place in places])
+
+
+def first_alone(self: Matcher, text: Sequence[int], places: Sequence[int]) -> Tensor:
+    """The mask at the first of the drafted positions, and none at the others."""
+    rows = right(self, text, places)
+    rows[1:] = True
+    return rows
+
+
+def too_late(trials: Sequence[Trial]) -> list[Tensor]:
+    """The mask after the nucleus has been cut, which then holds less than its share."""
+    truths = []
+    for trial in trials:
+        assert trial.allowed is not None
+        rows = warp(trial.logprobs, trial.sampling).masked_fill(~trial.allowed, -torch.inf)
+        left = (rows > -torch.inf).any(dim=-1, keepdim=True)
+        truths.append(torch.where(left, torch.log_softmax(rows, -1), lawful(trial)))
+    return truths
+
+
+def lawful(trial: Trial) -> Tensor:
+    assert trial.allowed is not None
+    return keep(trial.logprobs, trial.allowed)
+
+
+right = Matcher.allowed
+
+
+@pytest.mark.parametrize("broken", [shifted, first_alone, too_late])
+def test_a_broken_mask_fails_the_same_test(
+    small: Small, broken: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if broken is too_late:
+        monkeypatch.setattr(speculation, "_warped", too_late)
+    else:
+        monkeypatch.setattr(Matcher, "allowed", broken)
+    case = CASES["an online n-gram, a nested grammar"]
+    requests = case.requests(small, texts=400)
+    drawn = draws(small, requests, answers(small, requests), case.language.allowed)
+    assert min(drawn.of_marginals(), drawn.of_pairs()) < 1e-6
+
+
+def seeded(small: Small, number: int, **options: object) -> tuple[Request, Language | None]:
+    """A request of a seed's own kind: either grammar, or none."""
+    language = (REGULAR, NESTED, None)[number % 3]
+    request = Request(
+        PROMPTS[number % len(PROMPTS)],
+        ("x - 0.6*y + M", "supersede(small, x) - 0.7*union(x, y) + z", "M + x")[number // 2 % 3],
+        {name: small.terms[name] for name in ("x", "y", "z", "small")},
+        Sampling(0.9, top_p=(1.0, 0.9)[number % 2], seed=number, repetition_penalty=1.1),
+        Stop(4 + number % 17, ("fe", "cc") if number % 5 == 0 else ()),
+        grammar=language.grammar if language else None,
+    )
+    return replace(request, **options), language  # type: ignore[arg-type]  # fields of a request
+
+
+def expected(small: Small, request: Request, language: Language | None) -> tuple[object, ...]:
+    allowed = language.allowed if language else None
+    return small.reference.decode(request, allowed=allowed)
+
+
+@pytest.mark.parametrize("number", range(18))
+def test_with_a_seed_what_adapts_says_what_the_reference_says(small: Small, number: int) -> None:
+    request, language = seeded(small, number)
+    want = expected(small, request, language)
+    for how in ("auto", None):
+        out = small.engine.submit(replace(request, speculation=how)).result(60)  # type: ignore[arg-type]
+        assert (out.text, out.tokens, out.finish_reason) == want
+
+
+PLANS = (
+    None,
+    "auto",
+    Plan.factors({"x": 1, "y": 3, "M": 4}),
+    Plan.drafts("small", length=3),
+    Plan.drafts("ngram(order=3, online=True)", length=5),
+)
+
+
+@pytest.mark.parametrize("language", [REGULAR, NESTED])
+def test_at_temperature_zero_no_plan_changes_the_text(small: Small, language: Language) -> None:
+    terms = {name: small.terms[name] for name in ("x", "y", "small")}
+    for prompt in PROMPTS:
+        asked = Request(
+            prompt, "x - 0.6*y + M", terms, Sampling(0.0), Stop(16), grammar=language.grammar
+        )
+        want = expected(small, asked, language)
+        for plan in PLANS:
+            out = small.engine.submit(replace(asked, speculation=plan)).result(60)  # type: ignore[arg-type]
+            assert (out.text, out.tokens, out.finish_reason) == want, plan
+
+
+def test_with_grammars_and_without_each_text_is_as_alone(small: Small) -> None:
+    """Some join late, some are given up half way; those with a seed and a plan too."""
+    asked = [seeded(small, number) for number in range(60)]
+    asked += [
+        (replace(one, formula="x - 0.6*y + M", speculation=PLANS[2 + i % 3]), None)  # type: ignore[arg-type]
+        for i, (one, _) in enumerate(asked[:18])
+    ]
+    alone = [small.engine.submit(one).result(60).tokens for one, _ in asked]
+    tickets = []
+    for i, (one, _) in enumerate(asked):
+        given_up = small.engine.submit(replace(one, stop=Stop(500)))
+        tickets.append(small.engine.submit(one))
+        if i % 3:
+            next(iter(given_up))
+        given_up.cancel()
+    for (one, language), ticket, tokens in zip(asked, tickets, alone, strict=True):
+        out = ticket.result(60)
+        assert out.tokens == tokens
+        if one.speculation == "auto":
+            assert (out.text, out.tokens, out.finish_reason) == expected(small, one, language)

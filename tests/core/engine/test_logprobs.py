@@ -1,0 +1,156 @@
+"""The log-probabilities that are told beside a text are those that the engine scores it with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from families import speaker
+from house import FORMULAS, House, request
+from languages import REGULAR
+
+import marith
+from marith import Completion, Engine, Plan, Request, Sampling, Stop
+from marith.testing import tiny_model
+
+OWN = "ngram(order=3, online=True)"
+CLOSE = 3e-5  # of models whose logits are scaled up, in formulas that scale them once more
+HOWS = (None, "auto", Plan.drafts("big", length=3), Plan.drafts(OWN, length=5))
+
+
+def told(house: House, asked: Request, top: int = 0) -> Completion:
+    return house.engine.submit(replace(asked, logprobs=top)).result(60)
+
+
+def scores(house: House, asked: Request, tokens: list[int], formula: str) -> list[float]:
+    return house.engine.score(asked.prompt, tokens, formula, house.terms)
+
+
+def check(house: House, asked: Request, out: Completion) -> None:
+    """Each token's log-probability is the score of the text, by the formula and by each term."""
+    assert out.logprobs is not None
+    assert [one.token for one in out.logprobs] == out.tokens
+    want = scores(house, asked, out.tokens, str(asked.formula))
+    assert [one.logprob for one in out.logprobs] == pytest.approx(want, abs=CLOSE, rel=CLOSE)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_each_is_the_score_of_its_token(house: House, formula: str, how: object) -> None:
+    for i in range(3):
+        drawn = Sampling((0.7, 1.0, 1.4)[i], top_p=0.95, seed=i, repetition_penalty=1.1)
+        asked = replace(request(house, formula, 40 + i, drawn), speculation=how)  # type: ignore[arg-type]
+        check(house, asked, told(house, asked))
+
+
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_a_grammar_does_not_change_them(house: House, how: object) -> None:
+    formula = "M - 0.5*x + 0.4*y"
+    asked = replace(
+        request(house, formula, 7, Sampling(1.0, seed=3)),
+        stop=Stop(20),
+        speculation=how,  # type: ignore[arg-type]
+        grammar=REGULAR.grammar,
+    )
+    out = told(house, asked, 3)
+    check(house, asked, out)
+    assert out.logprobs is not None
+    likeliest = {each.token for one in out.logprobs for each in one.top}
+    assert not likeliest <= {1, *range(2, 8)}  # what the grammar forbids is told all the same
+
+
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_the_terms_are_each_ones_own_scores(house: House, how: object) -> None:
+    formula = "x - 0.6*y + 2*union(x, y) + 0.3*A + intersection(M, big)"
+    asked = replace(request(house, formula, 11, Sampling(1.0, seed=1)), speculation=how)  # type: ignore[arg-type]
+    out = told(house, asked)
+    assert out.logprobs
+    names = set(out.logprobs[0].terms)
+    assert len(names) == 5
+    for name in names:
+        want = scores(house, asked, out.tokens, name)
+        got = [one.terms[name] for one in out.logprobs]
+        assert got == pytest.approx(want, abs=CLOSE, rel=CLOSE)
+
+
+@pytest.mark.parametrize("how", HOWS, ids=str)
+@pytest.mark.parametrize("top", [1, 5, 100])
+def test_the_alternatives_are_the_likeliest(house: House, how: object, top: int) -> None:
+    formula = "M - 0.9*union(x, M) + 0.5*y"
+    asked = replace(request(house, formula, 5, Sampling(1.0, seed=9)), speculation=how)  # type: ignore[arg-type]
+    out = told(house, asked, top)
+    assert out.logprobs
+    for place, one in enumerate(out.logprobs):
+        row = house.engine.next_logprobs(asked.prompt, formula, house.terms, out.tokens[:place])
+        want = row.sort(descending=True)
+        assert [each.logprob for each in one.top] == pytest.approx(
+            want.values[:top].tolist(), abs=1e-4
+        )
+        assert [each.logprob for each in one.top] == pytest.approx(
+            row[[each.token for each in one.top]].tolist(), abs=1e-4
+        )
+        assert len({each.token for each in one.top}) == min(top, 28)
+
+
+def test_asking_for_them_changes_no_text(house: House) -> None:
+    for i, formula in enumerate(FORMULAS[:8]):
+        asked = request(house, formula, 60 + i)
+        plain = house.engine.submit(asked).result(60)
+        out = told(house, asked, 2)
+        assert (out.text, out.tokens, out.finish_reason) == (
+            plain.text,
+            plain.tokens,
+            plain.finish_reason,
+        )
+        assert plain.logprobs is None
+
+
+def test_they_stream_with_their_tokens(house: House) -> None:
+    for i in range(6):
+        asked = replace(request(house, "2*x - M", i), logprobs=1)
+        whole = house.engine.submit(asked).result(60)
+        chunks = list(house.engine.submit(asked))
+        for chunk in chunks:
+            assert [one.token for one in chunk.logprobs] == list(chunk.tokens)
+        streamed = [one.logprob for chunk in chunks for one in chunk.logprobs]
+        assert whole.logprobs is not None
+        assert streamed == pytest.approx([one.logprob for one in whole.logprobs], abs=CLOSE)
+
+
+def test_a_stop_string_keeps_those_of_its_own_tokens(house: House) -> None:
+    """As it keeps the tokens themselves."""
+    free = house.engine.generate("a b", "2*x - M", house.terms, Sampling(seed=4), Stop(12))
+    stop = Stop(12, (free.text[5:7],))
+    asked = Request("a b", "2*x - M", house.terms, Sampling(seed=4), stop)
+    out = told(house, asked)
+    assert out.finish_reason == "stop"
+    assert out.stop_string == free.text[5:7]
+    check(house, asked, out)
+
+
+@pytest.mark.parametrize("how", [None, "auto"])
+def test_the_bytes_of_all_tokens_are_the_text(how: object) -> None:
+    known = speaker("none")
+    model = tiny_model(vocab=known.size, seed=2, sharpness=3.0, context_length=256)
+    with Engine.load(model, tokenizer=known.tokenizer) as engine:
+        for seed in range(8):
+            out = engine.generate(
+                "Grüße",
+                sampling=Sampling(seed=seed),
+                stop=Stop(48),
+                speculation=how,  # type: ignore[arg-type]
+                grammar=marith.Grammar.regex("[a-céü東🌍]{40}"),
+                logprobs=1,
+            )
+            assert out.logprobs is not None
+            data = b"".join(one.data for one in out.logprobs)
+            assert data.decode(errors="replace") == out.text
+            assert all(one.data.decode(errors="replace") == one.text for one in out.logprobs)
+            assert max(len(one.data) for one in out.logprobs) == 1
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, "3", True, False])
+def test_how_many_is_a_whole_number(count: object) -> None:
+    with pytest.raises(marith.RequestError, match="logprobs") as told:
+        Request("a", logprobs=count)  # type: ignore[arg-type]  # wrong on purpose
+    assert repr(count) in str(told.value)

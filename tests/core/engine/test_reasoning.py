@@ -1,0 +1,184 @@
+"""What a model thinks aloud is told apart from what it says, whoever opened it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from families import speaker, tool
+
+import marith
+from marith import Engine, Grammar, Request, Sampling, Stop, Tools
+from marith.testing import scripted_model, tiny_model
+
+COLD = Sampling(0.0)
+THOUGHT = "Let me see.\nIs it day?"
+CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "été"}}\n</tool_call>'
+SCRIPT = [
+    ("Begin", f"<think>\n{THOUGHT}\n</think>\n\nGood day."),
+    ("Go on", f"{THOUGHT}\n</think>\n\nGood day."),
+    ("Think only", f"<think>{THOUGHT}"),
+    ("Say only", "Good <b>day</b>, think."),
+    ("Look", f"<think>\n{THOUGHT}\n</think>\n\nI look.\n{CALL}"),
+    ("See", f"{THOUGHT}\n</think>\n\nI look.\n{CALL}"),
+    ("Fetch", f"<think>\n{THOUGHT}\n</think>\n\n{CALL}"),
+    ("Take", f"{THOUGHT}\n</think>\n\n{CALL}"),
+]
+PROMPT_OF = {"thinking": "Begin", "thinking special": "Begin", "opened": "Go on"}
+CALLING_OF = {"thinking": "Look", "thinking special": "Look", "opened": "See"}
+AT_ONCE_OF = {"thinking": "Fetch", "thinking special": "Fetch", "opened": "Take"}
+LOOK = tool("look", at="string")
+each_kind = pytest.mark.parametrize("kind", PROMPT_OF)
+
+
+@pytest.fixture(scope="module")
+def thinkers() -> Iterator[dict[str, Engine]]:
+    """Engines whose models open their reasoning by text or special tokens, or find it opened."""
+    with ExitStack() as stack:
+        engines = {}
+        for kind in PROMPT_OF:
+            tokenizer = speaker(kind).tokenizer
+            model = scripted_model(SCRIPT, tokenizer)
+            engines[kind] = stack.enter_context(Engine.load(model, tokenizer=tokenizer))
+        yield engines
+
+
+def ask(engine: Engine, prompt: str, **options: Any) -> marith.Completion:
+    return engine.generate(prompt, sampling=COLD, **options)
+
+
+@each_kind
+def test_it_is_kept_apart_from_what_is_said(thinkers: dict[str, Engine], kind: str) -> None:
+    out = ask(thinkers[kind], PROMPT_OF[kind])
+    assert (out.reasoning, out.text, out.finish_reason) == (THOUGHT, "Good day.", "stop")
+
+
+@each_kind
+def test_its_tokens_are_counted_and_are_of_the_completion(
+    thinkers: dict[str, Engine], kind: str
+) -> None:
+    engine = thinkers[kind]
+    out = ask(engine, PROMPT_OF[kind])
+    said = len(engine.encode("\n\nGood day."))
+    thought = len(engine.encode(THOUGHT))
+    assert thought <= out.usage.reasoning_tokens <= len(out.tokens) - said
+    assert out.usage.completion_tokens == len(out.tokens)
+    assert ask(thinkers["thinking"], "Say only").usage.reasoning_tokens == 0
+
+
+@each_kind
+def test_what_streams_adds_up_to_what_is_returned(thinkers: dict[str, Engine], kind: str) -> None:
+    engine = thinkers[kind]
+    for prompt in (PROMPT_OF[kind], CALLING_OF[kind], "Think only", "Say only"):
+        out = ask(engine, prompt, tools=Tools((LOOK,)))
+        chunks = list(engine.stream(prompt, sampling=COLD, tools=Tools((LOOK,))))
+        assert "".join(chunk.reasoning for chunk in chunks) == out.reasoning
+        assert "".join(chunk.text for chunk in chunks) == out.text
+        assert [token for chunk in chunks for token in chunk.tokens] == out.tokens
+        assert not any(chunk.reasoning and chunk.text for chunk in chunks)
+
+
+def test_reasoning_that_never_ends_is_all_there_is(thinkers: dict[str, Engine]) -> None:
+    out = ask(thinkers["thinking"], "Think only")
+    assert (out.reasoning, out.text, out.finish_reason) == (THOUGHT, "", "stop")
+    cut = ask(thinkers["thinking"], "Begin", stop=Stop(12))
+    assert (cut.text, cut.finish_reason) == ("", "length")
+    assert THOUGHT.startswith(cut.reasoning)
+    assert cut.reasoning
+
+
+def test_whoever_does_not_think_says_it_all(thinkers: dict[str, Engine]) -> None:
+    out = ask(thinkers["thinking"], "Say only")
+    assert (out.reasoning, out.text) == ("", "Good <b>day</b>, think.")
+
+
+def test_without_a_template_that_thinks_the_marks_are_text() -> None:
+    tokenizer = speaker("chatml").tokenizer
+    with Engine.load(scripted_model(SCRIPT, tokenizer), tokenizer=tokenizer) as engine:
+        out = ask(engine, "Begin")
+    assert (out.reasoning, out.text) == ("", f"<think>\n{THOUGHT}\n</think>\n\nGood day.")
+
+
+@each_kind
+def test_stop_strings_are_looked_for_in_what_is_said(
+    thinkers: dict[str, Engine], kind: str
+) -> None:
+    out = ask(thinkers[kind], PROMPT_OF[kind], stop=Stop(200, ("see", "day", "think")))
+    assert (out.reasoning, out.text, out.stop_string) == (THOUGHT, "Good ", "day")
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        (Grammar.regex("Good (night|day)!"), "Good day!"),
+        (Grammar.lark('start: "Good " ("morning" | "evening")'), "Good "),
+        (Grammar.json_schema({"enum": ["Good day.", "Go"]}), '"'),
+    ],
+)
+def test_a_grammar_is_of_what_follows_it(
+    thinkers: dict[str, Engine], kind: str, grammar: Grammar, text: str
+) -> None:
+    out = ask(thinkers[kind], PROMPT_OF[kind], grammar=grammar)
+    assert out.reasoning == THOUGHT  # which the grammar would not let through
+    assert out.text.startswith(text)
+    assert out.finish_reason == "stop"
+
+
+@each_kind
+def test_calls_may_follow_it(thinkers: dict[str, Engine], kind: str) -> None:
+    out = ask(thinkers[kind], CALLING_OF[kind], tools=Tools((LOOK,)))
+    assert (out.reasoning, out.text.strip()) == (THOUGHT, "I look.")
+    assert [(call.name, call.parsed) for call in out.calls] == [("look", {"at": "été"})]
+    for choice in ("required", "look"):
+        must = ask(thinkers[kind], AT_ONCE_OF[kind], tools=Tools((LOOK,), choice))
+        assert (must.reasoning, must.text) == (THOUGHT, "")
+        assert [call.parsed for call in must.calls] == [{"at": "été"}]
+
+
+def test_a_mark_within_reasoning_is_no_call(thinkers: dict[str, Engine]) -> None:
+    tokenizer = speaker("thinking").tokenizer
+    script = [("", f"<think>I could {CALL} or not.</think>No.")]
+    with Engine.load(scripted_model(script, tokenizer), tokenizer=tokenizer) as engine:
+        out = ask(engine, "Begin", tools=Tools((LOOK,)))
+    assert (out.reasoning, out.text, out.calls) == (f"I could {CALL} or not.", "No.", ())
+
+
+@pytest.fixture(scope="module")
+def wild() -> Iterator[Engine]:
+    """A model with random weights, which opens its reasoning or finds it opened."""
+    known = speaker("opened")
+    model = tiny_model(vocab=known.size, seed=5, sharpness=2.0, context_length=512)
+    with Engine.load(model, tokenizer=known.tokenizer) as engine:
+        yield engine
+
+
+def test_a_random_model_obeys_its_grammar_whatever_it_thinks(wild: Engine) -> None:
+    """The n-gram ends the reasoning sooner than the model would."""
+    asked = Request(
+        "q",
+        "M + ngram(texts=['</think>'], order=1)",
+        stop=Stop(60),
+        grammar=Grammar.json_schema({"enum": ["été", "мир", 7]}),
+    )
+    requests = [
+        replace(asked, sampling=Sampling(1.0, seed=seed), speculation=how)
+        for seed in range(40)
+        for how in ("auto", None)
+    ]
+    done = [ticket.result(60) for ticket in [wild.submit(one) for one in requests]]
+    ended = [out for out in done if out.finish_reason == "stop"]
+    assert len(ended) >= 25
+    assert all(json.loads(out.text) in ["été", "мир", 7] for out in ended)
+    assert len({out.text for out in ended}) >= 2
+    assert len({out.reasoning for out in ended}) >= 10
+    for auto, plain in zip(done[::2], done[1::2], strict=True):
+        assert (auto.tokens, auto.text, auto.reasoning) == (
+            plain.tokens,
+            plain.text,
+            plain.reasoning,
+        )

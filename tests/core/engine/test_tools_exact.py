@@ -1,0 +1,185 @@
+"""Where tools are not steered the bare model fills the calls, exactly, and the formula the rest."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import pytest
+import torch
+from families import speaker, tool
+from reference import Reference
+from scipy.stats import chisquare
+from torch import Tensor
+
+import marith
+from marith import Engine, Plan, Request, Sampling, Stop, Tools
+from marith.engine import chances
+from marith.engine.pace import PassTimes
+from marith.engine.pilot import Pilot
+from marith.testing import tiny_model
+
+OPENING = '<tool_call>\n{"name": "'
+FORMULA = "2.5*x - 1.5*M + 0.6*opens"
+TERMS = {"x": "b c", "opens": 'ngram(texts=["<tool_call>"], order=1)'}
+PICK = tool("p", v={"enum": ["a", "b", "d", "e", "g"]}, n={"type": "integer", "minimum": 0})
+FORCED = OPENING + 'p", "arguments": {"v": "'
+
+
+class Aside(Reference):
+    """The specification: M speaks once the text has begun a call."""
+
+    def distribution(self, request: Request, tokens: list[int]) -> Tensor:
+        assert request.tools is not None
+        if not request.tools.steer and OPENING in self.vocabulary.spell(tokens):
+            request = replace(request, formula="M")
+        return super().distribution(request, tokens)
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """An engine and what specifies it."""
+
+    engine: Engine
+    reference: Aside
+
+    def allowed(self, request: Request, tokens: list[int]) -> Tensor:
+        """What the grammar allows after a text that it reads from its beginning."""
+        matcher = self.engine._answers.matcher(request, False)
+        assert matcher is not None
+        return matcher.allowed(tokens, [len(tokens)])[0]
+
+
+def speakers(kind: str) -> Iterator[Speaker]:
+    """A model with random weights."""
+    known = speaker(kind)
+    model = tiny_model(vocab=known.size, seed=8, sharpness=3.0, context_length=1024)
+    with Engine.load(model, tokenizer=known.tokenizer, max_lanes=128) as engine:
+        yield Speaker(engine, Aside({None: (model, engine._panel.vocabulary)}))
+
+
+@pytest.fixture(scope="module")
+def wild() -> Iterator[Speaker]:
+    """One to whom the mark of a call is text, which the n-gram makes it say soon."""
+    yield from speakers("hermes")
+
+
+@pytest.fixture(scope="module")
+def marked() -> Iterator[Speaker]:
+    """One to whom the mark of a call is a special token, and so written in one way only."""
+    yield from speakers("hermes special")
+
+
+def asked(seed: int, steer: bool = False, choice: str = "auto", **options: Any) -> Request:
+    tools = Tools((PICK,), choice, steer=steer)
+    given: dict[str, Any] = {"formula": FORMULA, "stop": Stop(90)}
+    given |= {"sampling": Sampling(1.0, top_p=0.98, seed=seed), **options}
+    return Request("q", terms=TERMS, tools=tools, **given)
+
+
+@pytest.mark.parametrize(("choice", "steer"), [("auto", False), ("auto", True), ("p", False)])
+def test_with_a_seed_the_text_is_the_references(wild: Speaker, choice: str, steer: bool) -> None:
+    called = 0
+    for seed in range(3):
+        request = asked(seed, steer, choice)
+        _, tokens, _ = wild.reference.decode(
+            request, allowed=lambda text, request=request: wild.allowed(request, text)
+        )
+        for how in ("auto", None):
+            out = wild.engine.submit(replace(request, speculation=how)).result(60)  # type: ignore[arg-type]
+            assert out.tokens == tokens
+        called += bool(out.calls)
+    assert called
+
+
+@pytest.mark.parametrize("how", [None, "auto"])
+def test_log_probabilities_within_a_call_are_the_bare_models(wild: Speaker, how: object) -> None:
+    within = outside = 0
+    for seed in range(4):
+        request = asked(seed, logprobs=2, speculation=how)
+        out = wild.engine.submit(request).result(60)
+        assert out.logprobs is not None
+        for place, one in enumerate(out.logprobs):
+            row = wild.reference.distribution(request, out.tokens[:place])[0]
+            assert one.logprob == pytest.approx(float(row[one.token]), abs=1e-4)
+            assert one.top[0].logprob == pytest.approx(float(row.max()), abs=1e-4)
+            bare = OPENING in wild.reference.vocabulary.spell(out.tokens[:place])
+            if bare:
+                assert one.logprob == pytest.approx(one.terms["prompted()"], abs=1e-6)
+            within, outside = within + bare, outside + (not bare)
+    assert min(within, outside) >= 30
+
+
+def test_at_temperature_zero_it_is_the_bare_models_choice(wild: Speaker) -> None:
+    cold = Sampling(0.0)
+    bare = wild.engine.submit(replace(asked(0, True, "p", sampling=cold), formula="M")).result(60)
+    aside = wild.engine.submit(asked(0, False, "p", sampling=cold)).result(60)
+    steered = wild.engine.submit(asked(0, True, "p", sampling=cold)).result(60)
+    assert aside.calls[0].arguments == bare.calls[0].arguments != steered.calls[0].arguments
+
+
+class Flat(PassTimes):
+    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
+
+    least = 1  # type: ignore[assignment]  # known from the start
+
+    def cost(self, tokens: int) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("how", [None, "auto"])
+def test_arguments_are_drawn_as_the_bare_model_says(
+    marked: Speaker, how: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under "auto" the persona drafts, inside the call too, where it has no say in the end."""
+    seeds = count()
+    monkeypatch.setattr(chances, "generator", lambda _: torch.Generator().manual_seed(next(seeds)))
+    monkeypatch.setattr(marked.engine._scheduler, "_pilot", Pilot(Flat))
+    forced = marked.engine._panel.vocabulary.encode(FORCED, literal=False)
+    request = asked(
+        0,
+        choice="p",
+        sampling=Sampling(1.0),
+        stop=Stop(len(forced) + 2),
+        formula="supersede(x, 2.5*x - 1.5*M)",
+        speculation=how,
+    )
+    tickets = [marked.engine.submit(request) for _ in range(200)]
+    done = [ticket.result(120) for ticket in tickets]
+    assert all(out.tokens[: len(forced)] == forced for out in done)
+    if how == "auto":
+        assert sum(out.stats.drafted for out in done) >= 200
+    seen = Counter(out.tokens[len(forced)] for out in done)
+    assert p_value(marked, request, forced, seen) > 1e-4
+    steered = replace(request, tools=replace(request.tools, steer=True))  # type: ignore[type-var]
+    assert p_value(marked, steered, forced, seen) < 1e-6
+
+
+def p_value(marked: Speaker, request: Request, forced: list[int], seen: Counter[int]) -> float:
+    """Chi-square of what followed, against what should be drawn of what may follow."""
+    row = marked.reference.distribution(request, forced)[0]
+    letters = marked.engine._panel.vocabulary.encode("abdeg")
+    assert set(seen) <= set(letters)
+    masses = row[letters].double().softmax(-1)
+    large = [i for i, mass in enumerate(masses) if mass * seen.total() >= 3]
+    observed = [seen[letters[i]] for i in large]
+    expected = masses[large] / masses[large].sum() * sum(observed)
+    return float(chisquare(observed, expected.tolist()).pvalue)
+
+
+def test_a_plan_is_for_one_formula(wild: Speaker) -> None:
+    with pytest.raises(marith.RequestError, match="steer"):
+        asked(0, speculation=Plan.factors({"x": 1}))
+    assert wild.engine.submit(asked(0, True, "p", speculation=Plan())).result(60).calls
+
+
+def test_steered_or_not_it_is_a_call(wild: Speaker) -> None:
+    for seed in range(8):
+        out = wild.engine.submit(asked(seed, seed % 2 == 0, "p")).result(60)
+        parsed = json.loads(out.calls[0].arguments)
+        assert parsed["v"] in "abdeg"
+        assert parsed["n"] >= 0
