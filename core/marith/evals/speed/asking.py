@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
+from marith.engine.completion import Stats
 from marith.engine.engine import Engine
 from marith.engine.plan import Plan
 from marith.engine.request import Request, Speculation
-from marith.engine.completion import Stats
 from marith.evals.bench.timing import Contestant, Sample, Stopwatch
 from marith.formula.binding import parse, resolve
 from marith.formula.nodes import Formula
