@@ -137,7 +137,7 @@ def answer_source(
     if markup.thinking is not None:
         begin, end = markup.thinking
         rules += spell.until("thinking", end)
-        rules.append(f"thought: {'' if opened else spell(begin)} thinking /\\s{0,4}/")
+        rules.append(f"thought: {'' if opened else spell(begin)} thinking /\\s{{0,4}}/")
         thought = "thought" if opened else "thought?"
     top = "\n".join([f"%llguidance {{}}\nstart: {thought} ({' | '.join(parts)})", *rules])
     others = [grammar.part("answer")] if grammar is not None and "@answer" in parts else []
