@@ -1,21 +1,35 @@
-"""Tickets on an engine for LangChain: together in flight."""
+"""Tickets on an engine for LangChain: a call's options, and all that is asked in flight at once."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from langchain_core.exceptions import ContextOverflowError
-from langchain_core.runnables.config import run_in_executor
+from pydantic import model_validator
 
 import marith
+from langchain_marith.errors import translated
+from langchain_marith.tools import to_grammar, to_logprobs, to_tools
 
 PROVIDER = "marith"
+_TOOLING = ("tools", "tool_choice", "strict", "parallel_tool_calls")
+ANSWERING = ("grammar", "response_format", "logprobs", "top_logprobs")
+# LangChain's own: which of two ways to ask, and what its tracers are told of a format.
+_NOTES = ("stream", "ls_structured_output_format", "structured_output_format")
+
+Prompt = str | list[dict[str, Any]]
 
 
 class Asking(marith.Options):
     """A model's options, and what both kinds of LangChain model make of them."""
+
+    @model_validator(mode="after")
+    def _set_marith_version(self) -> Self:
+        """Traces say which version answered, where LangChain collects them."""
+        if note := getattr(self, "_add_version", None):  # not before langchain-core 1.6
+            note("marith", marith.__version__)
+        return self
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
@@ -30,47 +44,60 @@ class Asking(marith.Options):
         """How many tokens the text has in the model's own vocabulary. Loads the model."""
         return len(self.get_token_ids(text))
 
-    def _for_call(self, stop: Sequence[str] | None, options: dict[str, Any]) -> Asked:
-        """These options with those of one call over them."""
-        return Asked(self.over(options, stop))
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options of one call."""
+    """The options of one call, and what its answer has to be."""
 
     options: marith.Options
+    grammar: marith.Grammar | None = None
+    tools: marith.Tools | None = None
+    logprobs: int | None = None
 
-    def submit(self, prompts: Sequence[str | list[dict[str, Any]]]) -> list[marith.Ticket]:
+    @classmethod
+    def of(
+        cls,
+        asking: Asking,
+        stop: Sequence[str] | None,
+        options: Mapping[str, Any],
+        calls_tools: bool,
+    ) -> Asked:
+        """A model's options with those of one call over them.
+
+        Raises ValueError for an option that does not exist, before anything loads.
+        """
+        own = (*ANSWERING, *(_TOOLING if calls_tools else ()))
+        said = {name: options[name] for name in own if name in options}
+        rest = {k: v for k, v in options.items() if k not in said and k not in _NOTES}
+        chosen = asking.over(rest, stop)
+        with translated():
+            tooling = {name: said.get(name) for name in _TOOLING}
+            return cls(
+                chosen,
+                to_grammar(said.get("grammar"), said.get("response_format")),
+                to_tools(**tooling),
+                to_logprobs(said.get("logprobs"), said.get("top_logprobs")),
+            )
+
+    def submit(self, prompts: Sequence[Prompt]) -> list[marith.Ticket]:
         """One ticket for each prompt, all in flight together."""
-        engine = self.options.engine()
+        tickets: list[marith.Ticket] = []
         try:
-            return [engine.submit(self.options.request(prompt)) for prompt in prompts]
-        except marith.ContextOverflow as error:
-            raise ContextOverflowError(str(error)) from error
-
-    async def asubmit(self, prompts: Sequence[str | list[dict[str, Any]]]) -> list[marith.Ticket]:
-        """The same off the event loop: weights may have to load."""
-        return await run_in_executor(None, self.submit, prompts)
-
-    def metadata(self, completion: marith.Completion) -> dict[str, Any]:
-        """How a text came about, as plain data."""
-        return {
-            "model_name": self.options.model,
-            "model_provider": PROVIDER,
-            "finish_reason": completion.finish_reason,
-            "composition": {
-                "formula": self.options.formula,
-                "passes": completion.stats.passes,
-                "calls": completion.stats.calls,
-            },
-        }
+            with translated():
+                for prompt in prompts:
+                    ticket = self.options.submit(prompt, self.grammar, self.tools, self.logprobs)
+                    tickets.append(ticket)
+        except BaseException:
+            _leave(tickets)
+            raise
+        return tickets
 
 
 def collect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:
     """All completions. What still runs when one fails is given up."""
     try:
-        return [ticket.result() for ticket in tickets]
+        with translated():
+            return [ticket.result() for ticket in tickets]
     finally:
         _leave(tickets)
 
@@ -78,27 +105,31 @@ def collect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:
 async def acollect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:
     """The same, without holding up the event loop."""
     try:
-        return [await ticket for ticket in tickets]
+        with translated():
+            return [await ticket for ticket in tickets]
     finally:
         _leave(tickets)
 
 
-def pieces(ticket: marith.Ticket) -> Iterator[tuple[str, marith.Completion | None]]:
-    """Text as it comes, the last piece with the completion. To stop reading is to cancel."""
+Piece = tuple[marith.Chunk, marith.Completion | None]
+
+
+def pieces(ticket: marith.Ticket) -> Generator[Piece, None, None]:
+    """Chunks as they come, the last with the completion. To stop reading is to cancel."""
     try:
-        for chunk in ticket:
-            yield chunk.text, ticket.result() if chunk.finish_reason else None
+        with translated():
+            for chunk in ticket:
+                yield chunk, ticket.result() if chunk.finish_reason else None
     finally:
         _leave([ticket])
 
 
-async def apieces(
-    ticket: marith.Ticket,
-) -> AsyncGenerator[tuple[str, marith.Completion | None], None]:
+async def apieces(ticket: marith.Ticket) -> AsyncGenerator[Piece, None]:
     """The same, without holding up the event loop."""
     try:
-        async for chunk in ticket:
-            yield chunk.text, await ticket if chunk.finish_reason else None
+        with translated():
+            async for chunk in ticket:
+                yield chunk, await ticket if chunk.finish_reason else None
     finally:
         _leave([ticket])
 

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, closing
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LangSmithParams
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    convert_to_openai_messages,
+from langchain_core.language_models import (
+    BaseChatModel,
+    LangSmithParams,
+    LanguageModelInput,
+    ModelProfile,
 )
-from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import get_config_list, patch_config, run_in_executor
+from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
 
 import marith
-from langchain_marith.asking import (
-    PROVIDER,
-    Asked,
-    Asking,
-    acollect,
-    apieces,
-    collect,
-    pieces,
-)
+from langchain_marith.answers import Telling, to_message
+from langchain_marith.asking import PROVIDER, Asked, Asking, acollect, apieces, collect, pieces
+from langchain_marith.errors import translated
+from langchain_marith.messages import to_dicts
+from langchain_marith.structured import Method, Schema, parsed, structured
+from langchain_marith.tools import to_definitions, to_tools
 
 
 class ChatMarith(Asking, BaseChatModel):
     """A chat model that samples from a formula over language models.
 
-    A cheap value: engines are shared by all models of one process. An unknown option
-    raises; a prompt longer than the context raises LangChain's ContextOverflowError.
+    A cheap value: engines are shared by all models of one process. Every option may be given
+    again for a call, and so may `tools`, `tool_choice`, `strict`, `parallel_tool_calls`,
+    `response_format`, `grammar`, `logprobs` and `top_logprobs`. An unknown option raises
+    ValueError; errors are marith's and LangChain's at once.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -45,17 +46,109 @@ class ChatMarith(Asking, BaseChatModel):
     def _llm_type(self) -> str:
         return "marith-chat"
 
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | bool | dict[str, Any] | None = None,
+        strict: bool | None = None,
+        parallel_tool_calls: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """A model that may call tools, its calls held to their schemas.
+
+        `tool_choice` is "auto", "none", "any" or "required" (as True), or the name of the tool
+        that has to be called. With `parallel_tool_calls` False an answer holds one call at most.
+        `strict` False leaves objects open for properties that their schemas do not name. Raises
+        RequestError for what is no tool, and for a choice that is none of them.
+        """
+        with translated():
+            definitions = to_definitions(tools)
+            # What is wrong is said here, rather than at each call.
+            to_tools(definitions, tool_choice, strict, parallel_tool_calls)
+        options = {
+            "tool_choice": tool_choice,
+            "strict": strict,
+            "parallel_tool_calls": parallel_tool_calls,
+        }
+        said = {name: value for name, value in options.items() if value is not None}
+        return self.bind(tools=definitions, **said, **kwargs)
+
+    def with_structured_output(
+        self,
+        schema: Schema | None = None,
+        *,
+        method: Method = "json_schema",
+        include_raw: bool = False,
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, Any]:
+        """A model whose answers are objects of a schema, which decoding itself enforces.
+
+        The schema is a class of pydantic's (answers are instances), a TypedDict, a JSON schema or
+        a tool (answers are dicts). "json_schema" holds the answer to it; "function_calling" makes
+        the answer a call of a tool, which shows the model the schema too; "json_mode" allows any
+        object, or holds the answer to the schema where one is given. A stream gives what is there
+        so far. Raises OutputParserException for an answer cut off at `max_tokens`, which
+        `include_raw` puts under "parsing_error", beside "raw" and "parsed".
+        """
+        if kwargs:
+            raise ValueError(f"with_structured_output takes no option {next(iter(kwargs))!r}")
+        model, parser = structured(self, schema, method, strict)
+        return parsed(model, parser, include_raw)
+
     def get_num_tokens_from_messages(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
     ) -> int:
-        """How many tokens the messages have under the model's chat template. Loads the model."""
-        if tools:
-            raise ValueError(f"ChatMarith calls no tools yet, so {len(tools)} cannot be counted")
-        return self.engine().count_tokens(_to_dicts(messages))
+        """How many tokens the messages have under the model's chat template, `tools` included.
+
+        Loads the model.
+        """
+        with translated():
+            return self.engine().count_tokens(
+                to_dicts(messages), to_definitions(tools or ()), self.chat_template_kwargs
+            )
+
+    def batch(
+        self,
+        inputs: list[LanguageModelInput],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[AIMessage]:
+        """All inputs in flight together, up to `max_concurrency` where the config names one."""
+        at_once = min(len(inputs), self.max_lanes)
+        configs = [
+            patch_config(each, max_concurrency=each.get("max_concurrency") or at_once)
+            for each in get_config_list(config, len(inputs))
+        ]
+        return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
+
+    def _resolve_model_profile(self) -> ModelProfile:
+        """What applications may ask of it; how much it reads, where no weights tell."""
+        told = ModelProfile(
+            text_inputs=True,
+            image_inputs=False,
+            audio_inputs=False,
+            video_inputs=False,
+            text_outputs=True,
+            tool_calling=True,
+            tool_choice=True,
+            tool_call_streaming=True,
+            structured_output=True,
+            temperature=True,
+        )
+        if known := self.known_context():
+            told["max_input_tokens"] = known
+        for key in told.keys() - ModelProfile.__annotations__.keys():
+            del told[key]  # type: ignore[misc]  # earlier releases warn of what they do not know
+        return told
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=[*self.stop, *(stop or ())], **kwargs)
-        return {**params, "ls_provider": PROVIDER}
+        named = kwargs.get("model", self.speaks_as)
+        return {**params, "ls_provider": PROVIDER, "ls_model_name": named}
 
     def _generate(
         self,
@@ -64,9 +157,8 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asked = self._asked(stop, kwargs)
-        tickets = asked.submit([_to_dicts(messages)])
-        return _result(asked, collect(tickets))
+        asked, ticket = self._ask(messages, stop, kwargs)
+        return _result(asked, collect([ticket]))
 
     async def _agenerate(
         self,
@@ -75,9 +167,8 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asked = self._asked(stop, kwargs)
-        tickets = await asked.asubmit([_to_dicts(messages)])
-        return _result(asked, await acollect(tickets))
+        asked, ticket = await run_in_executor(None, self._ask, messages, stop, kwargs)
+        return _result(asked, await acollect([ticket]))
 
     def _stream(
         self,
@@ -86,13 +177,15 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        asked = self._asked(stop, kwargs)
-        (ticket,) = asked.submit([_to_dicts(messages)])
-        for text, completion in pieces(ticket):
-            chunk = _chunk(asked, text, completion)
-            if run_manager:
-                run_manager.on_llm_new_token(text, chunk=chunk)
-            yield chunk
+        asked, ticket = self._ask(messages, stop, kwargs)
+        # LangChain hands over a run manager for its event streams alone; it tells others itself.
+        telling = Telling(asked, self.output_version, gathers=run_manager is not None)
+        with closing(pieces(ticket)) as told:
+            for piece, completion in told:
+                for chunk in telling.chunks(piece, completion):
+                    if run_manager:
+                        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
 
     async def _astream(
         self,
@@ -101,54 +194,26 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        asked = self._asked(stop, kwargs)
-        (ticket,) = await asked.asubmit([_to_dicts(messages)])
+        asked, ticket = await run_in_executor(None, self._ask, messages, stop, kwargs)
+        telling = Telling(asked, self.output_version, gathers=run_manager is not None)
         async with aclosing(apieces(ticket)) as told:
-            async for text, completion in told:
-                chunk = _chunk(asked, text, completion)
-                if run_manager:
-                    await run_manager.on_llm_new_token(text, chunk=chunk)
-                yield chunk
+            async for piece, completion in told:
+                for chunk in telling.chunks(piece, completion):
+                    if run_manager:
+                        await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
 
-    def _asked(self, stop: list[str] | None, options: dict[str, Any]) -> Asked:
-        """`stream` is LangChain's own switch between the two ways to ask."""
-        return self._for_call(stop, {k: v for k, v in options.items() if k != "stream"})
-
-
-def _to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Role and content; an assistant's calls and a tool's answer as OpenAI writes them."""
-    dicts: list[dict[str, Any]] = convert_to_openai_messages(messages)
-    return dicts
+    def _ask(
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
+    ) -> tuple[Asked, marith.Ticket]:
+        """Put a conversation to the engine. No event loop waits for this: weights may load."""
+        asked = Asked.of(self, stop, options, calls_tools=True)
+        with translated():
+            prompt = to_dicts(messages)
+        (ticket,) = asked.submit([prompt])
+        return asked, ticket
 
 
 def _result(asked: Asked, completions: list[marith.Completion]) -> ChatResult:
     (completion,) = completions
-    message = AIMessage(
-        content=completion.text,
-        usage_metadata=_usage(completion),
-        response_metadata=asked.metadata(completion),
-    )
-    return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-def _chunk(asked: Asked, text: str, completion: marith.Completion | None) -> ChatGenerationChunk:
-    """A piece of text. What is said once is on the last one: LangChain adds chunks up."""
-    if completion is None:
-        return ChatGenerationChunk(message=AIMessageChunk(content=text))
-    message = AIMessageChunk(
-        content=text,
-        usage_metadata=_usage(completion),
-        response_metadata=asked.metadata(completion),
-        chunk_position="last",
-    )
-    return ChatGenerationChunk(message=message)
-
-
-def _usage(completion: marith.Completion) -> UsageMetadata:
-    usage = completion.usage
-    return UsageMetadata(
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        total_tokens=usage.total_tokens,
-        input_token_details=InputTokenDetails(cache_read=usage.cached_tokens),
-    )
+    return ChatResult(generations=[ChatGeneration(message=to_message(asked, completion))])

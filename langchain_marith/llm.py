@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import LangSmithParams
 from langchain_core.language_models.llms import BaseLLM
 from langchain_core.outputs import Generation, GenerationChunk, LLMResult
-from pydantic import ConfigDict
+from langchain_core.runnables.config import run_in_executor
+from pydantic import ConfigDict, PrivateAttr
 
 import marith
+from langchain_marith.answers import logprobs, metadata, token_usage
 from langchain_marith.asking import (
+    ANSWERING,
     PROVIDER,
     Asked,
     Asking,
@@ -27,26 +30,36 @@ from langchain_marith.asking import (
 class MarithLLM(Asking, BaseLLM):
     """A text model that samples from a formula; a prompt is read as a user's message.
 
-    A batch of prompts is in flight together. An unknown option raises.
+    A batch of prompts is in flight together. Every option may be given again for a call, and so
+    may `grammar`, `response_format`, `logprobs` and `top_logprobs`. An unknown option raises
+    ValueError; errors are marith's and LangChain's at once.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    _told: dict[str, Any] = PrivateAttr(default_factory=dict)  # a call's, which is no field
 
     @property
     def _llm_type(self) -> str:
         return "marith"
 
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        """Everything that a text hangs on: the key of cached answers."""
+        return {**self.chosen(), **self._told}
+
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=[*self.stop, *(stop or ())], **kwargs)
-        return {**params, "ls_provider": PROVIDER}
+        named = kwargs.get("model", self.speaks_as)
+        return {**params, "ls_provider": PROVIDER, "ls_model_name": named}
 
     def generate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
         """As LangChain's own, but a call's options are part of the key of cached answers."""
-        return super(MarithLLM, self._told(kwargs)).generate(prompts, *args, **kwargs)
+        return super(MarithLLM, self._for_call(kwargs)).generate(prompts, *args, **kwargs)
 
     async def agenerate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
         """As LangChain's own, but a call's options are part of the key of cached answers."""
-        return await super(MarithLLM, self._told(kwargs)).agenerate(prompts, *args, **kwargs)
+        return await super(MarithLLM, self._for_call(kwargs)).agenerate(prompts, *args, **kwargs)
 
     def _generate(
         self,
@@ -55,8 +68,8 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        asked = self._for_call(stop, kwargs)
-        return _result(asked, collect(asked.submit(prompts)))
+        asked, tickets = self._ask(prompts, stop, kwargs)
+        return _result(asked, collect(tickets))
 
     async def _agenerate(
         self,
@@ -65,8 +78,7 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        asked = self._for_call(stop, kwargs)
-        tickets = await asked.asubmit(prompts)
+        asked, tickets = await run_in_executor(None, self._ask, prompts, stop, kwargs)
         return _result(asked, await acollect(tickets))
 
     def _stream(
@@ -76,13 +88,13 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[GenerationChunk]:
-        asked = self._for_call(stop, kwargs)
-        (ticket,) = asked.submit([prompt])
-        for text, completion in pieces(ticket):
-            chunk = GenerationChunk(text=text, generation_info=_info(asked, completion))
-            if run_manager:
-                run_manager.on_llm_new_token(text, chunk=chunk)
-            yield chunk
+        asked, (ticket,) = self._ask([prompt], stop, kwargs)
+        with closing(pieces(ticket)) as told:
+            for piece, completion in told:
+                chunk = _chunk(asked, piece, completion)
+                if run_manager:
+                    run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
 
     async def _astream(
         self,
@@ -91,41 +103,47 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        asked = self._for_call(stop, kwargs)
-        (ticket,) = await asked.asubmit([prompt])
+        asked, (ticket,) = await run_in_executor(None, self._ask, [prompt], stop, kwargs)
         async with aclosing(apieces(ticket)) as told:
-            async for text, completion in told:
-                chunk = GenerationChunk(text=text, generation_info=_info(asked, completion))
+            async for piece, completion in told:
+                chunk = _chunk(asked, piece, completion)
                 if run_manager:
-                    await run_manager.on_llm_new_token(text, chunk=chunk)
+                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
 
-    def _told(self, kwargs: dict[str, Any]) -> Self:
-        """This model with a call's own options, which are taken out of `kwargs`."""
-        own = {name: kwargs.pop(name) for name in [*kwargs] if name in self._identifying_params}
-        return self.model_copy(update=self.over(own).chosen())
+    def _ask(
+        self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
+    ) -> tuple[Asked, list[marith.Ticket]]:
+        """Put prompts to the engine. No event loop waits for this: weights may load."""
+        asked = Asked.of(self, stop, options, calls_tools=False)
+        return asked, asked.submit(prompts)
+
+    def _for_call(self, kwargs: dict[str, Any]) -> Self:
+        """This model with a call's own options: fields are taken out of `kwargs`, others noted."""
+        own = {name: kwargs.pop(name) for name in [*kwargs] if name in self.option_names()}
+        model = self.model_copy(update=self.over(own).values())
+        model._told = {name: kwargs[name] for name in ANSWERING if name in kwargs}
+        return model
 
 
 def _result(asked: Asked, completions: list[marith.Completion]) -> LLMResult:
-    return LLMResult(
-        generations=[
-            [Generation(text=completion.text, generation_info=_info(asked, completion))]
-            for completion in completions
-        ],
-        llm_output={"token_usage": _usage(*completions), "model_name": asked.options.model},
-    )
+    generations = [
+        [Generation(text=c.text, generation_info=_info(asked, c) | logprobs(c.logprobs))]
+        for c in completions
+    ]
+    usage = {"token_usage": token_usage(*completions), "model_name": asked.options.speaks_as}
+    return LLMResult(generations=generations, llm_output=usage)
 
 
-def _info(asked: Asked, completion: marith.Completion | None) -> dict[str, Any] | None:
-    if completion is None:
-        return None
-    return {**asked.metadata(completion), "token_usage": _usage(completion)}
+def _chunk(
+    asked: Asked, piece: marith.Chunk, completion: marith.Completion | None
+) -> GenerationChunk:
+    """A piece of text. What is said once is on the last one: LangChain adds chunks up."""
+    info = logprobs(piece.logprobs) | ({} if completion is None else _info(asked, completion))
+    return GenerationChunk(text=piece.text, generation_info=info or None)
 
 
-def _usage(*completions: marith.Completion) -> dict[str, int]:
-    usages = [completion.usage for completion in completions]
-    return {
-        "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
-        "completion_tokens": sum(usage.completion_tokens for usage in usages),
-        "total_tokens": sum(usage.total_tokens for usage in usages),
-    }
+def _info(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
+    """How a text came about, and what was thought before it."""
+    thought = {"reasoning_content": completion.reasoning} if completion.reasoning else {}
+    return {**metadata(asked, completion), **thought, "token_usage": token_usage(completion)}

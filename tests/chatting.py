@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast
 
 from marith.formula.terms import Prompted
-from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.templates import to_prompt, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
 SPECIAL = ("<s>", "</s>", "<|turn|>")
@@ -68,4 +68,4 @@ def shown(tokens: list[int], known: Vocabulary) -> str:
 
 def read(term: Prompted, messages: list[dict[str, Any]], template: str | None = PLAIN_CHAT) -> str:
     known = vocabulary(template)
-    return shown(to_tokens(term, to_messages(messages), known), known)
+    return shown(to_tokens(term, to_prompt(messages), known), known)

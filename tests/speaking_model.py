@@ -1,9 +1,13 @@
-"""A chat model over a tiny checkpoint, and what the engine itself says in its place."""
+"""Chat models over small checkpoints, and what the engine itself says in their place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
 from typing import Any
+
+from langchain_core.messages import AIMessageChunk
 
 import marith
 from langchain_marith import ChatMarith
@@ -14,10 +18,77 @@ SAMPLING = {"temperature": 0.9, "seed": 5, "max_tokens": 24}
 
 Make = Callable[..., ChatMarith]
 
+STYLE = {"formula": "1.5*M - 0.5*plain", "terms": {"plain": "Be plain."}, "temperature": 0}
+NOON = '<tool_call>{"name": "clock", "arguments": {"place": "Málaga"}}</tool_call>'
+RIVER = '<tool_call>{"name": "map", "arguments": {"river": "Ebro", "scale": 2}}</tool_call>'
+ADA = '{"name": "Ada", "age": 36}'
+SHIP = '{"name": "Argo", "tows": {"name": "Dory", "tows": null}}'
+BERTH = f'{{"kind": "quay", "ship": {SHIP}, "depth": 3.5, "flags": ["red"]}}'
+SCRIPT = [
+    (r"<\|tool\|>Error: .*", "The clock stands still."),
+    (r"<\|tool\|>.*<\|end\|><\|assistant\|>$", "It is noon there."),
+    ("clock and map", f"Both, then.{NOON}{RIVER}"),
+    ("the north.*What time", f"I look.{NOON.replace('Málaga', 'Tromsø')}"),
+    ("What time", f"I look.{NOON}"),
+    *(
+        (f'"name": "{tool}".*Who sails', f'<tool_call>{{"name": "{tool}", "arguments": {ADA}}}')
+        for tool in ("Sailor", "OldSailor", "DictSailor", "answer")
+    ),
+    *(
+        (f'"name": "{tool}".*{asked}', f'<tool_call>{{"name": "{tool}", "arguments": {said}}}')
+        for tool, asked, said in (("Berth", "Where", BERTH), ("Ship", "Which ship", SHIP))
+    ),
+    ("Who sails", ADA),
+    ("Where", BERTH),
+    ("Which ship", SHIP),
+    ("Count", "one two three four five six seven eight nine ten"),
+    ("Write", "Grüße, 世界! 🌍 Good morning."),
+    ("", "Good day."),
+]
+THINKING = [
+    ("clock and map", f"<think>Two of them.</think>Both, then.{NOON}{RIVER}"),
+    ("", "<think>A greeting.</think>Good day."),
+]
+
 
 def by_engine(model: str, prompt: Any, **options: Any) -> marith.Completion:
+    """What the engine says of a prompt under the options of the model that `make` makes."""
     asked = {"formula": FORMULA, "terms": TERMS, **options}
     sampling = marith.Sampling(temperature=0.9, seed=5)
     return marith.Engine.shared(model).generate(
         prompt, **asked, sampling=sampling, stop=marith.Stop(24)
     )
+
+
+def sum_of(chunks: Iterable[AIMessageChunk]) -> AIMessageChunk:
+    """The message that a stream adds up to."""
+    return reduce(add, chunks)
+
+
+def knots(speed: int) -> str:
+    """Set the speed."""
+    return f"{speed} knots"
+
+
+def ring() -> str:
+    """Ring the bell."""
+    return "dong"
+
+
+def clock(place: str) -> str:
+    """Tell the time at a place."""
+    return f"12:00 in {place}"
+
+
+MAP = {
+    "type": "function",
+    "function": {
+        "name": "map",
+        "description": "Show a river.",
+        "parameters": {
+            "type": "object",
+            "properties": {"river": {"type": "string"}, "scale": {"type": "integer"}},
+            "required": ["river", "scale"],
+        },
+    },
+}

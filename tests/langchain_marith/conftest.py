@@ -1,19 +1,53 @@
-"""How a test makes its chat model."""
+"""How a test makes its chat model: over a tiny checkpoint, or over what is written for it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from speaking_model import FORMULA, SAMPLING, TERMS, Make
+from speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, THINKING, Make
 
 from langchain_marith import ChatMarith
 
 
 @pytest.fixture
 def make(tiny_dir: str) -> Make:
+    """A model over random weights: two formulas, two texts."""
+
     def made(**options: Any) -> ChatMarith:
         known = {"model": tiny_dir, "formula": FORMULA, "terms": TERMS, **SAMPLING}
+        return ChatMarith(**{**known, **options})
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def scripted_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint that says what `SCRIPT` has."""
+    from marith.testing import save_scripted
+
+    return save_scripted(tmp_path_factory.mktemp("scripted"), SCRIPT)
+
+
+@pytest.fixture(scope="session")
+def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint that says what `THINKING` has, by a template that knows of reasoning."""
+    from transformers import AutoTokenizer
+
+    from marith.scoring.shelf import locate
+    from marith.testing import save_scripted
+
+    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
+    tokenizer.chat_template += "{#- <think></think> -#}"
+    return save_scripted(tmp_path_factory.mktemp("thinking"), THINKING, tokenizer)
+
+
+@pytest.fixture
+def scripted(scripted_dir: str) -> Make:
+    """A model of two terms that says what is written for it."""
+
+    def made(**options: Any) -> ChatMarith:
+        known = {"model": scripted_dir, "max_tokens": 200, **STYLE}
         return ChatMarith(**{**known, **options})
 
     return made

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from speaking_model import FORMULA, Make, by_engine
+from langchain_core.rate_limiters import InMemoryRateLimiter
+from speaking_model import Make, by_engine
 
 import marith
 
@@ -38,12 +31,37 @@ async def test_every_way_to_ask_gives_the_engines_text(make: Make, tiny_dir: str
     assert make(streaming=True).invoke("k l").text == truth
 
 
-async def test_sixteen_at_once_speak_as_one_by_one(make: Make, tiny_dir: str) -> None:
+async def test_a_batch_speaks_as_one_by_one(make: Make, tiny_dir: str) -> None:
+    prompts = [" ".join("abcdefghijklmnopq"[i : i + 3]) for i in range(12)]
+    truths = [by_engine(tiny_dir, prompt).text for prompt in prompts]
     model = make()
-    prompts = [" ".join("abcdefghijklmnopq"[i : i + 3]) for i in range(16)]
-    together = await asyncio.gather(*(model.ainvoke(prompt) for prompt in prompts))
-    assert [m.text for m in together] == [by_engine(tiny_dir, p).text for p in prompts]
-    assert len({m.text for m in together}) > 4
+    assert [m.text for m in model.batch(prompts)] == truths
+    assert [m.text for m in await model.abatch(prompts)] == truths
+    assert (model | StrOutputParser()).batch(prompts) == truths
+    by_two = model.batch(prompts, {"max_concurrency": 2})
+    assert [m.text for m in by_two] == truths
+    assert len(set(truths)) > 4
+
+
+def test_a_batch_is_in_flight_together(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, everyone = make(), threading.Barrier(9, timeout=30)
+    submit = marith.Options.submit
+
+    def waiting(*args: Any) -> marith.Ticket:
+        everyone.wait()  # breaks unless all nine are asked at once
+        return submit(*args)
+
+    monkeypatch.setattr(marith.Options, "submit", waiting)
+    assert len(model.batch(["k l"] * 9)) == 9
+    assert model.batch([]) == []
+
+
+def test_one_bad_prompt_of_a_batch_harms_no_other(make: Make) -> None:
+    good, bad = make().batch(["k l", "k " * 1200], return_exceptions=True)
+    assert good.text == make().invoke("k l").text
+    assert isinstance(bad, marith.ContextOverflow)
+    with pytest.raises(marith.ContextOverflow):
+        make().batch(["k l", "k " * 1200])
 
 
 def test_a_chain_needs_to_know_no_formula(make: Make, tiny_dir: str) -> None:
@@ -55,6 +73,7 @@ def test_a_chain_needs_to_know_no_formula(make: Make, tiny_dir: str) -> None:
 
 def test_a_conversation_reaches_the_template_whole(make: Make, tiny_dir: str) -> None:
     call = {"name": "f", "args": {"x": 1}, "id": "c1", "type": "tool_call"}
+    function = {"name": "f", "arguments": '{"x": 1}'}
     told = [
         SystemMessage("s"),
         HumanMessage([{"type": "text", "text": "k l"}]),
@@ -65,8 +84,8 @@ def test_a_conversation_reaches_the_template_whole(make: Make, tiny_dir: str) ->
     written = [
         {"role": "system", "content": "s"},
         {"role": "user", "content": "k l"},
-        {"role": "assistant", "content": "m"},
-        {"role": "tool", "content": "n o"},
+        {"role": "assistant", "content": "m", "tool_calls": [{"id": "c1", "function": function}]},
+        {"role": "tool", "content": "n o", "tool_call_id": "c1"},
         {"role": "user", "content": "p"},
     ]
     truth = by_engine(tiny_dir, written)
@@ -76,13 +95,13 @@ def test_a_conversation_reaches_the_template_whole(make: Make, tiny_dir: str) ->
     assert answer.usage_metadata["input_tokens"] == truth.usage.prompt_tokens
 
 
-def test_a_picture_is_refused_rather_than_lost(make: Make) -> None:
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
-    with pytest.raises(marith.RequestError, match="only text can be read"):
-        make().invoke([HumanMessage([{"type": "text", "text": "k"}, picture])])
+def test_several_messages_of_one_role_are_read(make: Make) -> None:
+    told = [("system", "s"), ("system", "t"), ("human", "k"), ("human", "l"), ("ai", "m")]
+    answer = make().invoke([*told, ("ai", "n"), ("human", "o")])
+    assert answer.text != make().invoke("o").text
 
 
-def test_strings_that_stop_are_never_told(make: Make) -> None:
+def test_strings_that_stop_are_joined_and_never_told(make: Make) -> None:
     whole = make().invoke("k l").text
     by_model, by_call = whole[4:6], whole[9:11]
     model = make(stop=[by_model])
@@ -90,115 +109,34 @@ def test_strings_that_stop_are_never_told(make: Make) -> None:
     cut = min(whole.index(by_model), whole.index(by_call))
     assert answer.text == whole[:cut]
     assert answer.response_metadata["finish_reason"] == "stop"
+    assert answer.response_metadata["stop_reason"] in (by_model, by_call)
     assert "".join(c.text for c in model.stream("k l", stop=[by_call])) == whole[:cut]
     only_call = make(stop=["§"]).invoke("k l", stop=[by_call])
     assert only_call.text == whole[: whole.index(by_call)]
 
 
-def test_what_an_answer_says_of_itself_is_exact(make: Make, tiny_dir: str) -> None:
-    truth = by_engine(tiny_dir, "k l")
-    answer = make().invoke("k l")
-    usage = answer.usage_metadata
-    assert usage is not None
-    assert usage["input_tokens"] == truth.usage.prompt_tokens
-    assert usage["output_tokens"] == len(truth.tokens)
-    assert usage["total_tokens"] == truth.usage.total_tokens
-    assert 0 <= usage["input_token_details"]["cache_read"] <= usage["input_tokens"]
-    told = answer.response_metadata
-    assert (told["model_name"], told["model_provider"]) == (tiny_dir, "marith")
-    assert told["finish_reason"] == truth.finish_reason
-    assert told["composition"]["formula"] == FORMULA
-    assert told["composition"]["calls"] >= 2 * len(truth.tokens)
+def test_a_rate_limiter_is_obeyed(make: Make) -> None:
+    asked = []
 
+    class Counting(InMemoryRateLimiter):
+        """Counts who asks."""
 
-def test_what_is_said_once_is_on_the_last_chunk(make: Make) -> None:
-    chunks = list(make().stream("k l"))
-    assert len(chunks) > 3
-    assert [c.usage_metadata is not None for c in chunks].count(True) == 1
-    assert all(not c.response_metadata.get("model_name") for c in chunks[:-1])
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole = whole + chunk
-    assert isinstance(whole, AIMessageChunk)
-    answer = make().invoke("k l")
-    assert whole.response_metadata == answer.response_metadata | {
-        "composition": whole.response_metadata["composition"]
-    }
-    assert (whole.usage_metadata or {})["output_tokens"] == (answer.usage_metadata or {})[
-        "output_tokens"
-    ]
+        def acquire(self, *, blocking: bool = True) -> bool:
+            asked.append(blocking)
+            return super().acquire(blocking=blocking)
 
-
-class Listener(BaseCallbackHandler):
-    """Writes down every new token."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def on_llm_new_token(self, token: str, **kwargs: Any) -> None:
-        self.heard.append(token)
-
-
-@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-async def test_each_token_is_announced_once(make: Make) -> None:
-    model = make()
-    truth = model.invoke("k l").text
-    for ask in ("stream", "astream", "v3"):
-        listener = Listener()
-        config = {"callbacks": [listener]}
-        if ask == "stream":
-            list(model.stream("k l", config=config))
-        elif ask == "astream":
-            [chunk async for chunk in model.astream("k l", config=config)]
-        else:
-            list(model.stream_events("k l", config=config, version="v3"))
-        assert "".join(listener.heard) == truth, ask
-
-
-def test_a_prompt_too_long_is_langchains_own_error(make: Make) -> None:
-    with pytest.raises(ContextOverflowError) as caught:
-        make().invoke("k " * 1200)
-    assert isinstance(caught.value.__cause__, marith.ContextOverflow)
-
-
-async def test_time_runs_out_as_an_error(make: Make) -> None:
-    model = make(timeout=1e-4, max_tokens=200)
-    with pytest.raises(TimeoutError, match=r"within 0\.0001 seconds"):
-        model.invoke("k l")
-    with pytest.raises(TimeoutError):
-        await model.ainvoke("k l")
-    with pytest.raises(TimeoutError):
-        list(model.stream("k l"))
-    assert make(timeout=60).invoke("k l").text == make().invoke("k l").text
-
-
-def test_tokens_are_counted_in_the_models_own_vocabulary(make: Make) -> None:
-    assert make().get_num_tokens("a b c d") == 4
-    assert make().get_num_tokens("") == 0
-
-
-async def test_the_event_loop_turns_while_a_model_speaks(make: Make) -> None:
-    model = make(max_tokens=200, temperature=0)
-    model.invoke("k l")
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.001)
-
-    ticker = asyncio.create_task(tick())
-    answer = await model.ainvoke("k l")
-    ticker.cancel()
-    assert (answer.usage_metadata or {})["output_tokens"] >= 60
-    assert ticks >= 10  # a call that blocks leaves one
+    limited = make(rate_limiter=Counting(requests_per_second=1000, check_every_n_seconds=0.001))
+    limited.invoke("k l")
+    list(limited.stream("k l"))
+    assert asked == [True, True]
 
 
 def test_making_a_model_loads_nothing() -> None:
     script = (
-        "import sys; from langchain_marith import ChatMarith, MarithLLM;"
-        "ChatMarith(formula='2*a - M', terms={'a': 'A chef.'}); MarithLLM(model='/nowhere');"
+        "import sys; from langchain_marith import ChatMarith, MarithLLM\n"
+        "model = ChatMarith(formula='2*a - M', terms={'a': 'A chef.'})\n"
+        "MarithLLM(model='/nowhere')\n"
+        "model.bind(stop=['.']).with_config(tags=['x'])\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

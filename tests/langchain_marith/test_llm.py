@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +113,72 @@ async def test_cached_answers_know_a_calls_options(make: Make) -> None:
     assert unseeded.invoke("k l") == unseeded.invoke("k l")
 
 
+async def test_cached_answers_know_grammars_too(make: Make) -> None:
+    model = make(cache=InMemoryCache())
+    first = model.invoke("k l")
+    for letter in "ab":
+        grammar = marith.Grammar.regex(letter)
+        assert model.invoke("k l", grammar=grammar) == letter
+        assert await model.ainvoke("k l", grammar=grammar) == letter
+        assert "".join(model.stream("k l", grammar=grammar)) == letter
+    assert model.invoke("k l") == first
+
+
+def test_a_batch_is_in_flight_together(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, steps = make(), []
+    model.invoke("k l")
+    scheduler = model.engine()._scheduler
+    for prompts in (PROMPTS[:1], PROMPTS * 4):
+        before = scheduler.steps
+        assert len(model.batch(prompts)) == len(prompts)
+        steps.append(scheduler.steps - before)
+    assert steps[1] < 4 * steps[0]  # sixteen prompts, but not sixteen times the steps
+
+
+def test_a_prompt_is_not_repeated(make: Make) -> None:
+    assert not any(
+        text.startswith(p) for p, text in zip(PROMPTS, make().batch(PROMPTS), strict=True)
+    )
+
+
+def test_logprobs_and_formats_are_told(make: Make, scripted: Callable[..., Any]) -> None:
+    (generation,) = make().generate(["k l"], logprobs=2).generations[0]
+    info = generation.generation_info or {}
+    listed = info["logprobs"]["content"]
+    assert "".join(each["token"] for each in listed).startswith(generation.text)
+    assert all(len(each["top_logprobs"]) == 2 for each in listed)
+    told = scripted()
+    model = MarithLLM(**told.chosen())
+    answer = model.invoke("Who sails?", response_format={"type": "json_object"})
+    assert json.loads(answer) == {"name": "Ada", "age": 36}
+
+
+def test_reasoning_is_kept_apart(scripted: Callable[..., Any], thinking_dir: str) -> None:
+    model = MarithLLM(**scripted(model=thinking_dir).chosen())
+    assert model.invoke("Hello!") == "Good day."
+    (generation,) = model.generate(["Hello!"]).generations[0]
+    assert (generation.generation_info or {})["reasoning_content"] == "A greeting."
+
+
+def test_stop_strings_are_named(make: Make) -> None:
+    whole = make().invoke("k l")
+    (generation,) = make().generate(["k l"], stop=[whole[4:6]]).generations[0]
+    assert (generation.generation_info or {})["stop_reason"] == whole[4:6]
+
+
+def test_a_model_can_be_saved(make: Make, tmp_path: Path) -> None:
+    make().save(tmp_path / "model.json")
+    told = json.loads((tmp_path / "model.json").read_text())
+    assert told.pop("_type") == "marith"
+    assert MarithLLM(**told) == make()
+
+
+def test_traces_are_told_who_is_asked(make: Make, tiny_dir: str) -> None:
+    told = make()._get_ls_params(stop=["x"])
+    assert (told["ls_provider"], told["ls_model_name"]) == ("marith", tiny_dir)
+    assert (told["ls_model_type"], told["ls_stop"]) == ("llm", ["x"])
+
+
 async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> None:
     with pytest.raises(ValidationError, match="best_of"):
         make(best_of=2)
@@ -120,6 +188,8 @@ async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> 
         await make().ainvoke("k", best_of=2)
     with pytest.raises(ValueError, match="no option 'best_of'"):
         list(make().stream("k", best_of=2))
+    with pytest.raises(ValueError, match="no option 'tools'"):
+        make().invoke("k", tools=[])
 
 
 def test_a_model_is_a_plain_value(make: Make) -> None:

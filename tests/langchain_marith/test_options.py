@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
-from langchain_core.load import dumpd
+from langchain_core.load import dumpd, load
 from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
-from speaking_model import FORMULA, TERMS, Make, by_engine
+from speaking_model import FORMULA, TERMS, Make, by_engine, clock
 
 import marith
-from langchain_marith import ChatMarith
+from langchain_marith import ChatMarith, MarithLLM
 
 
 def test_a_call_may_change_what_is_sampled(make: Make, tiny_dir: str) -> None:
@@ -37,8 +39,8 @@ async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> 
     model = make()
     with pytest.raises(ValueError, match="ChatMarith takes no option 'temprature'"):
         model.invoke("k", temprature=0)
-    with pytest.raises(ValueError, match="no option 'tools'"):
-        await model.ainvoke("k", tools=[])
+    with pytest.raises(ValueError, match="no option 'best_of'"):
+        await model.ainvoke("k", best_of=2)
     with pytest.raises(ValueError, match="no option 'n'"):
         list(model.stream("k", n=2))
     with pytest.raises(ValidationError, match="temperature"):
@@ -84,8 +86,51 @@ def test_two_formulas_never_share_an_answer(make: Make) -> None:
     assert unseeded.invoke("k l").text == unseeded.invoke("k l").text
 
 
+async def test_cached_answers_know_tools_formats_and_all_else(scripted: Make) -> None:
+    cache = InMemoryCache()
+    model, asked = scripted(cache=cache), "What time is it?"
+    said = model.invoke(asked)
+    called = model.bind_tools([clock]).invoke(asked)
+    formed = model.invoke(asked, grammar=marith.Grammar.regex("[ab]"))
+    assert (said.tool_calls, len(called.tool_calls)) == ([], 1)
+    assert formed.text in ("a", "b")
+    again = model.bind_tools([clock]).invoke(asked)
+    assert again.tool_calls == called.tool_calls  # its id too: the very answer
+    assert (await model.bind_tools([clock]).ainvoke(asked)).tool_calls == called.tool_calls
+    assert len(cache._cache) == 3
+
+
+each_option = pytest.mark.parametrize(
+    "options",
+    [
+        {"formula": "b"},
+        {"terms": {"a": "q", "b": "r"}},
+        {"temperature": 0.5},
+        {"seed": 6},
+        {"speculation": None},
+        {"speculation": marith.Plan.factors({"b": 2})},
+        {"chat_template_kwargs": {"x": 1}},
+        {"steer_tools": False},
+        {"revision": "v2"},
+    ],
+    ids=str,
+)
+
+
+@each_option
+def test_all_that_a_text_hangs_on_is_in_a_models_identity(
+    make: Make, options: dict[str, Any]
+) -> None:
+    one, other = make(), make(**options)
+    assert one._identifying_params != other._identifying_params
+    assert one._get_llm_string() != other._get_llm_string() == make(**options)._get_llm_string()
+    assert one._get_llm_string(**options) != one._get_llm_string()
+    assert " at 0x" not in other._get_llm_string() + repr(other)
+    json.dumps(other._identifying_params)
+
+
 def test_a_model_is_a_plain_value(make: Make) -> None:
-    model = make()
+    model = make(speculation=marith.Plan.factors({"b": 2}))
     truth = model.invoke("k l").text
     for twin in (
         pickle.loads(pickle.dumps(model)),
@@ -95,12 +140,111 @@ def test_a_model_is_a_plain_value(make: Make) -> None:
     ):
         assert twin == model
         assert twin.invoke("k l").text == truth
-    assert "torch" not in str(dumpd(model))
+    bound = pickle.loads(pickle.dumps(model.bind_tools([clock])))
+    assert bound.kwargs == model.bind_tools([clock]).kwargs
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+def test_langchains_own_format_neither_leaks_nor_loses(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make()
+    assert not model.is_lc_serializable()  # LangChain loads none but its own packages' classes
+    told = dumpd(model)
+    assert told["type"] == "not_implemented"
+    assert "torch" not in str(told)
+    assert " at 0x" not in str(told)
+    monkeypatch.setattr(ChatMarith, "is_lc_serializable", classmethod(lambda cls: True))
+    kept = dumpd(make())
+    back = load(kept, valid_namespaces=["langchain_marith"], allowed_objects=[ChatMarith])
+    assert back == model
+    assert back.invoke("k l").text == model.invoke("k l").text
 
 
 def test_fields_can_be_configured_without_a_second_engine(make: Make, tiny_dir: str) -> None:
     engine = marith.Engine.shared(tiny_dir)
-    model = make().configurable_fields(formula=ConfigurableField(id="formula"))
-    told = model.invoke("k l", config={"configurable": {"formula": "b"}})
-    assert told.text == make(formula="b").invoke("k l").text
+    model = make().configurable_fields(
+        formula=ConfigurableField(id="formula"), temperature=ConfigurableField(id="heat")
+    )
+    told = model.invoke("k l", config={"configurable": {"formula": "b", "heat": 0.2}})
+    assert told.text == make(formula="b", temperature=0.2).invoke("k l").text
+    assert told.response_metadata["composition"]["formula"] == "b"
+    assert model.invoke("k l").text == make().invoke("k l").text
     assert marith.Engine.shared(tiny_dir) is engine
+    other = make().configurable_alternatives(ConfigurableField(id="who"), b=make(formula="b"))
+    assert other.invoke("k l", config={"configurable": {"who": "b"}}).text == (
+        make(formula="b").invoke("k l").text
+    )
+
+
+PERSONAS = """
+[model]
+model = {model!r}
+max_tokens = 24
+seed = 5
+
+[terms]
+a = "a b c"
+b = "x y z"
+
+[formulas]
+plain = "a"
+bent = {{formula = "2*a - 0.5*b", description = "leans away from b", temperature = 0.9}}
+"""
+
+
+async def test_a_file_gives_formulas_by_name(tiny_dir: str, tmp_path: Path, make: Make) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(PERSONAS.format(model=tiny_dir))
+    bent, plain = make().invoke("k l").text, make(formula="a", temperature=1).invoke("k l").text
+    model = ChatMarith.from_file(str(path), "plain")
+    assert (model.invoke("k l").text, model.invoke("k l", model="bent").text) == (plain, bent)
+    assert (await model.ainvoke("k l", model="bent")).text == bent != plain
+    assert "".join(c.text for c in model.stream("k l", model="bent")) == bent
+    other = ChatMarith.from_file(str(path), "bent")
+    told = [other.invoke("k l"), model.invoke("k l", model="bent"), other.invoke("k l")]
+    assert {m.text for m in told} == {bent}
+    assert {m.response_metadata["model_name"] for m in told} == {"bent"}
+    assert model.invoke("k l").response_metadata["model_name"] == "plain"
+    assert model._get_ls_params()["ls_model_name"] == "plain"
+    assert model._get_ls_params(model="bent")["ls_model_name"] == "bent"
+    cache = InMemoryCache()
+    cached = ChatMarith.from_file(str(path), "plain", cache=cache)
+    answers = [cached.invoke("k l", model=name).text for name in ("plain", "bent", "plain")]
+    assert answers == [plain, bent, plain]
+    by_config = model.configurable_fields(model=ConfigurableField(id="model"))
+    assert by_config.invoke("k l", config={"configurable": {"model": "bent"}}).text == bent
+    text = MarithLLM.from_file(str(path), "plain")
+    assert (text.invoke("k l"), text.invoke("k l", model="bent")) == (plain, bent)
+
+
+def test_traces_are_told_who_is_asked(make: Make, tiny_dir: str) -> None:
+    told = make(stop=["x"])._get_ls_params(stop=["y"])
+    assert told == {
+        "ls_provider": "marith",
+        "ls_model_name": tiny_dir,
+        "ls_model_type": "chat",
+        "ls_temperature": 0.9,
+        "ls_max_tokens": 24,
+        "ls_stop": ["x", "y"],
+    }
+    over = make()._get_ls_params(model="other", temperature=0.1, max_tokens=3)
+    assert (over["ls_model_name"], over["ls_temperature"], over["ls_max_tokens"]) == (
+        "other",
+        0.1,
+        3,
+    )
+    assert (make().metadata or {})["lc_versions"]["marith"] == marith.__version__
+
+
+def test_a_profile_tells_what_applications_may_ask(make: Make) -> None:
+    profile = make().profile
+    assert profile is not None
+    for able in ("tool_calling", "tool_choice", "structured_output", "text_inputs"):
+        assert profile[able]  # type: ignore[literal-required]
+    assert not profile["image_inputs"]
+    assert profile["max_input_tokens"] == 1024
+    assert "max_input_tokens" not in (make(model="/nowhere").profile or {"max_input_tokens": 0})
+    assert (make(context_length=64).profile or {})["max_input_tokens"] == 64
+    own = {"max_input_tokens": 7}
+    assert make(profile=own).profile == own

@@ -1,0 +1,80 @@
+"""Errors that are marith's and LangChain's at once: who catches either kind catches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from langchain_core.exceptions import ContextOverflowError, LangChainException
+
+import marith
+
+try:
+    from langchain_core.exceptions import (
+        ModelConnectionError,
+        ModelInvalidRequestError,
+        ModelNotFoundError,
+        ModelRateLimitError,
+        ModelTimeoutError,
+    )
+except ImportError:  # before langchain-core 1.6 there was one class for all of them
+    ModelConnectionError = LangChainException  # type: ignore[assignment,misc]
+    ModelInvalidRequestError = LangChainException  # type: ignore[assignment,misc]
+    ModelNotFoundError = LangChainException  # type: ignore[assignment,misc]
+    ModelRateLimitError = LangChainException  # type: ignore[assignment,misc]
+    ModelTimeoutError = LangChainException  # type: ignore[assignment,misc]
+
+
+class PromptTooLong(marith.ContextOverflow, ContextOverflowError):
+    """A prompt that leaves no room in a model's context."""
+
+
+class InvalidRequest(marith.RequestError, ModelInvalidRequestError):
+    """A request that cannot be served as it was put."""
+
+
+class InvalidFormula(marith.FormulaError, ModelInvalidRequestError):
+    """A formula that means nothing."""
+
+
+class NoSuchModel(marith.ModelError, ModelNotFoundError):
+    """A checkpoint that cannot be found, read or used."""
+
+
+class TimedOut(marith.DeadlineExceeded, ModelTimeoutError):
+    """An answer that was not finished within its own timeout. May be tried again."""
+
+
+class TooBusy(marith.Busy, ModelRateLimitError):
+    """More requests wait than the engine takes on. May be tried again."""
+
+
+class EngineGone(marith.EngineClosed, ModelConnectionError):
+    """The engine was closed meanwhile. May be tried again, on a new engine."""
+
+
+_TWINS: dict[type[marith.MarithError], type[Exception]] = {
+    marith.ContextOverflow: PromptTooLong,
+    marith.RequestError: InvalidRequest,
+    marith.FormulaError: InvalidFormula,
+    marith.ModelError: NoSuchModel,
+    marith.DeadlineExceeded: TimedOut,
+    marith.Busy: TooBusy,
+    marith.EngineClosed: EngineGone,
+}
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What marith raises in here, raised as its twin, with the original as its cause."""
+    try:
+        yield
+    except LangChainException:
+        raise
+    except marith.MarithError as error:
+        twin = next((_TWINS[kind] for kind in type(error).__mro__ if kind in _TWINS), None)
+        if twin is None:
+            raise
+        told = twin(str(error))
+        told.__dict__.update(vars(error))
+        raise told from error

@@ -1,0 +1,123 @@
+"""LangChain's messages as the engine reads them: a role and a text, calls, a tool's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+import marith
+
+_TEXTS = {"text", "text-plain", "input_text", "output_text"}
+_CALLS = {"tool_use", "tool_call"}
+# What an earlier turn thought, or had done elsewhere, is not said again; calls that are still
+# pieces, or could not be read, are in the message's own lists.
+_LEFT_OUT = {
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "reasoning_content",
+    "tool_call_chunk",
+    "function_call",
+    "invalid_tool_call",
+    "server_tool_use",
+    "server_tool_call",
+    "server_tool_call_chunk",
+    "server_tool_result",
+}
+
+
+def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """Messages in OpenAI's shape; `additional_kwargs` stay behind, LangChain's notes among them.
+
+    Text is kept of the content blocks of any provider; a tool's result within a user's message
+    becomes a message of its own. Raises RequestError for pictures, sounds and what is unknown.
+    """
+    return [each for message in messages for each in _dicts(message)]
+
+
+def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
+    blocks = [message.content] if isinstance(message.content, str) else message.content
+    text = "".join(_text(block) for block in blocks)
+    said: dict[str, Any] = {"role": _role(message), "content": text}
+    if message.name:
+        said["name"] = message.name
+    match message:
+        case AIMessage():
+            calls = _calls(message, blocks)
+            yield {**said, "tool_calls": calls} if calls else said
+        case ToolMessage():
+            failed = message.status == "error" and not text.lower().startswith("error")
+            text = f"Error: {text}" if failed else text
+            yield {**said, "content": text, "tool_call_id": message.tool_call_id}
+        case _:
+            results = [_result(block) for block in blocks if _kind(block) == "tool_result"]
+            yield from results
+            if text or not results:
+                yield said
+
+
+def _role(message: BaseMessage) -> str:
+    match message:
+        case AIMessage():
+            return "assistant"
+        case HumanMessage():
+            return "user"
+        case SystemMessage():
+            return "system"
+        case ToolMessage() | FunctionMessage():
+            return "tool"
+        case ChatMessage():
+            return message.role
+    raise marith.RequestError(f"a {type(message).__name__} says nothing that a model could read")
+
+
+def _kind(block: Any) -> Any:
+    return block.get("type", "text") if isinstance(block, dict) else None
+
+
+def _text(block: Any) -> str:
+    """A block's text; none of what is told otherwise, or left out."""
+    if isinstance(block, str):
+        return block
+    kind = _kind(block)
+    if kind in _TEXTS and isinstance(block.get("text"), str):
+        return str(block["text"])
+    if kind in _CALLS or kind in _LEFT_OUT or kind == "tool_result":
+        return ""
+    raise marith.RequestError(f"only text can be read, not a content block of type {kind!r}")
+
+
+def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[dict[str, Any]]:
+    """The calls of a message. Blocks often say them a second time."""
+    calls = [_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
+    for broken in message.invalid_tool_calls:
+        calls.append(_call(broken["id"], broken["name"] or "", broken["args"] or ""))
+    known = {call["id"] for call in calls}
+    for block in blocks:
+        if _kind(block) in _CALLS and not (block.get("id") in known or message.tool_calls):
+            given = block.get("input", block.get("args", {}))
+            calls.append(_call(block.get("id"), block.get("name", ""), given))
+    return calls
+
+
+def _call(id: str | None, name: str, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _result(block: Any) -> dict[str, Any]:
+    """A tool's answer as Anthropic puts it into a user's message."""
+    content = block.get("content") or ""
+    parts = [content] if isinstance(content, str) else content
+    text = "".join(_text(part) for part in parts)
+    text = f"Error: {text}" if block.get("is_error") else text
+    return {"role": "tool", "content": text, "tool_call_id": block.get("tool_use_id")}

@@ -1,0 +1,164 @@
+"""Answers as objects: what a schema asks of a model, and its answer read back."""
+
+from __future__ import annotations
+
+import json
+from operator import itemgetter
+from typing import Annotated, Any, Literal, get_args
+
+from langchain_core.exceptions import OutputParserException
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage
+from langchain_core.output_parsers import BaseCumulativeTransformOutputParser
+from langchain_core.outputs import ChatGeneration, Generation
+from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from langchain_core.utils.json import parse_partial_json
+from langchain_core.utils.pydantic import is_basemodel_subclass
+from pydantic import SkipValidation, ValidationError
+from pydantic.v1 import ValidationError as OldValidationError
+
+from langchain_marith.errors import translated
+from langchain_marith.tools import to_grammar
+
+Method = Literal["json_schema", "function_calling", "json_mode"]
+Schema = dict[str, Any] | type
+_NAMED_BY = ("title", "name", "function", "toolSpec")
+
+
+class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
+    """Reads an answer, or the arguments of the call of `tool`, as JSON and as `kind`.
+
+    A stream gives what is there so far. A whole answer that was cut off raises
+    OutputParserException: what could be guessed of it is no answer.
+    """
+
+    kind: Annotated[Any, SkipValidation()] = None
+    tool: str | None = None
+
+    @property
+    def OutputType(self) -> Any:  # noqa: N802 (LangChain's name)
+        """A class of pydantic's, or a dict."""
+        return self.kind or dict[str, Any]
+
+    @property
+    def _type(self) -> str:
+        return "marith_structured"
+
+    def parse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
+        """The object; None where `partial` text does not make one yet."""
+        message = result[0].message if isinstance(result[0], ChatGeneration) else None
+        text = _arguments(message, self.tool) if self.tool and message else result[0].text
+        return self._object(text, partial, message)
+
+    def parse(self, text: str) -> Any:
+        """The object that a text says."""
+        return self._object(text, False, None)
+
+    def _object(self, text: str, partial: bool, message: Any) -> Any:
+        try:
+            told = parse_partial_json(text) if partial else json.loads(text)
+            if self.kind is None:
+                return told
+            read = getattr(self.kind, "model_validate", None) or self.kind.parse_obj
+            return read(told)
+        except (ValueError, ValidationError, OldValidationError) as error:
+            if partial:
+                return None
+            raise OutputParserException(
+                f"the answer is not {self._wanted()}{_why(message)}: {error}", llm_output=text
+            ) from error
+
+    def _wanted(self) -> str:
+        return "JSON" if self.kind is None else f"a {self.kind.__name__}"
+
+
+def _arguments(message: Any, tool: str) -> str:
+    """The first call's arguments as JSON text; nothing where there is no call."""
+    pieces = getattr(message, "tool_call_chunks", None)
+    if pieces:
+        return str(next((p["args"] for p in pieces if p["name"] == tool), None) or "")
+    if not isinstance(message, AIMessage):
+        return ""
+    for call in message.tool_calls:
+        if call["name"] == tool:
+            return json.dumps(call["args"])
+    return str(next((c["args"] for c in message.invalid_tool_calls if c["name"] == tool), ""))
+
+
+def _why(message: Any) -> str:
+    cut = message is not None and message.response_metadata.get("finish_reason") == "length"
+    return ", for it was cut off at max_tokens" if cut else ""
+
+
+def structured(
+    chat: BaseChatModel, schema: Schema | None, method: Method, strict: bool | None
+) -> tuple[Runnable[LanguageModelInput, AIMessage], StructuredOutputParser]:
+    """A chat model that answers by a schema, and what reads its answers.
+
+    Raises ValueError for a method that is none, RequestError for what cannot be enforced.
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"method is one of {', '.join(get_args(Method))}, not {method!r}")
+    if schema is None and method != "json_mode":
+        raise ValueError(f"method {method!r} needs a schema")
+    asked = None if schema is None else _named(schema)
+    note = {"kwargs": {"method": method}, "schema": asked and convert_to_json_schema(asked)}
+    is_model = isinstance(schema, type) and is_basemodel_subclass(schema)
+    parser = StructuredOutputParser(kind=schema if is_model else None)
+    if asked is not None and method == "function_calling":
+        parser.tool = str(convert_to_openai_tool(asked)["function"]["name"])
+        calling = chat.bind_tools(
+            [asked],
+            tool_choice=parser.tool,
+            strict=strict,
+            parallel_tool_calls=False,
+            ls_structured_output_format=note,
+        )
+        return calling, parser
+    format_ = {"type": "json_object"} if asked is None else _response_format(asked, strict)
+    with translated():
+        to_grammar(None, format_)  # refused now, not later
+    return chat.bind(response_format=format_, ls_structured_output_format=note), parser
+
+
+def _named(schema: Schema) -> Schema:
+    """The schema; one in JSON gets a name where it has none, which LangChain asks for."""
+    if isinstance(schema, dict) and not any(key in schema for key in _NAMED_BY):
+        return {"title": "answer", **schema}
+    return schema
+
+
+def _response_format(schema: Schema, strict: bool | None) -> dict[str, Any]:
+    """What `response_format` says of a schema, in OpenAI's words."""
+    name = convert_to_openai_tool(schema)["function"]["name"]
+    told = {"name": name, "schema": _json_schema(schema)}
+    return {
+        "type": "json_schema",
+        "json_schema": told if strict is None else {**told, "strict": strict},
+    }
+
+
+def _json_schema(schema: Schema) -> dict[str, Any]:
+    """The JSON schema to be followed, with all that the application's own says."""
+    if isinstance(schema, dict):
+        is_function = any(key in schema for key in _NAMED_BY[1:])
+        return convert_to_json_schema(schema) if is_function else schema
+    if is_basemodel_subclass(schema):
+        # LangChain's conversion would resolve references, and so lose recursive ones.
+        told = getattr(schema, "model_json_schema", None) or schema.schema  # type: ignore[attr-defined]
+        return dict(told())
+    return convert_to_json_schema(schema)
+
+
+def parsed(
+    model: Runnable[Any, Any], parser: StructuredOutputParser, include_raw: bool
+) -> Runnable[Any, Any]:
+    """A model whose answers are objects; with `include_raw`, a dict that never raises for them."""
+    if not include_raw:
+        return model | parser
+    read = RunnablePassthrough.assign(
+        parsed=itemgetter("raw") | parser, parsing_error=lambda _: None
+    )
+    failed = RunnablePassthrough.assign(parsed=lambda _: None)
+    return RunnableMap(raw=model) | read.with_fallbacks([failed], exception_key="parsing_error")

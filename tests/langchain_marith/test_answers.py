@@ -1,0 +1,140 @@
+"""What an answer says of itself is exact: tokens, ends, log-probabilities, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from speaking_model import FORMULA, MAP, STYLE, Make, by_engine, clock
+
+import marith
+
+
+def _logprobs(answer: Any) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = answer.response_metadata["logprobs"]["content"]
+    return listed
+
+
+def test_usage_is_what_the_tokenizer_counts(make: Make, tiny_dir: str) -> None:
+    truth = by_engine(tiny_dir, "k l")
+    answer = make().invoke("k l")
+    usage = answer.usage_metadata
+    assert usage is not None
+    assert usage["input_tokens"] == make().get_num_tokens("user : k l assistant :")
+    assert usage["input_tokens"] == truth.usage.prompt_tokens
+    assert usage["output_tokens"] == len(truth.tokens)
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+    assert usage["output_token_details"] == {"reasoning": 0}
+
+
+def test_a_second_turn_is_read_from_the_cache(scripted: Make) -> None:
+    told: list[Any] = [("human", "Count!")]
+    told += [scripted().invoke(told), ("human", "Write!")]
+    usage = scripted().invoke(told).usage_metadata or {}
+    assert 0 < usage["input_token_details"]["cache_read"] < usage["input_tokens"]
+
+
+def test_the_prompt_is_not_repeated(make: Make) -> None:
+    answer = make().invoke("k l")
+    assert answer.text == make().invoke("k l").text
+    assert "k l" not in answer.text
+    assert len(answer.text) > 3
+
+
+def test_it_says_who_spoke_and_why_it_ended(make: Make, tiny_dir: str) -> None:
+    truth = by_engine(tiny_dir, "k l")
+    told = make().invoke("k l").response_metadata
+    assert (told["model_name"], told["model_provider"]) == (tiny_dir, "marith")
+    assert told["finish_reason"] == truth.finish_reason
+    assert make(max_tokens=3).invoke("k l").response_metadata["finish_reason"] == "length"
+    assert "stop_reason" not in told
+
+
+def test_what_the_formula_cost_is_told_by_term(scripted: Make) -> None:
+    model = scripted()
+    answer = model.invoke("Count!")
+    told = answer.response_metadata["composition"]
+    tokens = (answer.usage_metadata or {})["output_tokens"]
+    assert told["formula"] == STYLE["formula"]
+    assert set(told) == {
+        "formula", "passes", "calls", "judgements", "seconds", "drafted", "accepted", "terms",
+        "stages",
+    }  # fmt: skip
+    assert 0 < told["passes"] <= told["calls"]
+    assert told["seconds"] > 0
+    assert len(told["terms"]) == 2
+    bare, plain = told["terms"].values()
+    assert bare["prompt_tokens"] == (answer.usage_metadata or {})["input_tokens"]
+    assert plain["prompt_tokens"] > bare["prompt_tokens"]
+    assert 0 <= bare["cached_tokens"] <= bare["prompt_tokens"]
+    assert bare["calls"] <= tokens + 1
+    json.dumps(answer.response_metadata)
+
+
+async def test_logprobs_are_those_of_the_composed_distribution(make: Make, tiny_dir: str) -> None:
+    engine, terms = marith.Engine.shared(tiny_dir), make().terms
+    truth = by_engine(tiny_dir, "k l")
+    scores = engine.score("k l", truth.tokens, FORMULA, terms)
+    model = make(temperature=0.9).bind(logprobs=True, top_logprobs=2)
+    answers = [model.invoke("k l"), await model.ainvoke("k l")]
+    for answer in answers:
+        listed = _logprobs(answer)
+        assert [each["logprob"] for each in listed[: len(scores)]] == pytest.approx(
+            scores, abs=1e-4
+        )
+        assert "".join(each["token"] for each in listed).startswith(answer.text)
+        assert all(bytes(each["bytes"]).decode() == each["token"] for each in listed)
+        for each in listed:
+            first, second = each["top_logprobs"]
+            assert first["logprob"] >= second["logprob"]
+            assert first["logprob"] >= each["logprob"] - 1e-6
+    by_term = answers[0].response_metadata["composition"]["logprobs"]
+    a, b = (engine.score("k l", truth.tokens, name, terms) for name in ("a", "b"))
+    first, second = by_term.values()
+    assert first[: len(a)] == pytest.approx(a, abs=1e-4)
+    assert second[: len(b)] == pytest.approx(b, abs=1e-4)
+
+
+def test_logprobs_are_told_as_they_come(make: Make) -> None:
+    chunks = list(make().stream("k l", logprobs=True))
+    with_some = [chunk for chunk in chunks if "logprobs" in chunk.response_metadata]
+    assert len(with_some) > 3
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole = whole + chunk
+    truth = _logprobs(make().invoke("k l", logprobs=True))
+    assert [each["token"] for each in _logprobs(whole)] == [each["token"] for each in truth]
+    numbers = [[each["logprob"] for each in listed] for listed in (_logprobs(whole), truth)]
+    assert numbers[0] == pytest.approx(numbers[1], abs=1e-4)
+    assert all(each["top_logprobs"] == [] for each in _logprobs(whole))
+    assert "logprobs" not in make().invoke("k l").response_metadata
+
+
+def test_tokens_of_messages_and_tools_are_counted(scripted: Make) -> None:
+    model = scripted()
+    told = [("system", "Be brief."), ("human", "What time is it?")]
+    messages = model._convert_input(told).to_messages()
+    counted = model.get_num_tokens_from_messages(messages)
+    assert counted == (model.invoke(told).usage_metadata or {})["input_tokens"]
+    with_tools = model.get_num_tokens_from_messages(messages, tools=[clock, MAP])
+    answer = model.bind_tools([clock, MAP], tool_choice="none").invoke(told)
+    assert with_tools == (answer.usage_metadata or {})["input_tokens"] > counted
+    assert model.get_num_tokens("Be brief.") == len(model.get_token_ids("Be brief.")) > 1
+    assert model.get_num_tokens("") == 0
+
+
+def test_calls_may_be_steered_or_not(scripted: Make) -> None:
+    northern: Any = {"formula": "northern", "terms": {"northern": "Think of the north."}}
+    asked = "What time is it?"
+    steered = scripted(**northern).bind_tools([clock])
+    assert steered.invoke(asked).tool_calls[0]["args"] == {"place": "Tromsø"}
+    plain = scripted(**northern, steer_tools=False).bind_tools([clock])
+    assert plain.invoke(asked).tool_calls[0]["args"] == {"place": "Málaga"}
+    assert steered.invoke(asked, steer_tools=False).tool_calls[0]["args"] == {"place": "Málaga"}
+
+
+def test_template_options_reach_the_template(scripted: Make, thinking_dir: str) -> None:
+    model = scripted(model=thinking_dir, chat_template_kwargs={"add_generation_prompt": True})
+    with pytest.raises(marith.RequestError, match="add_generation_prompt"):
+        model.invoke("Hello!")

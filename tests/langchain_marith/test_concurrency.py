@@ -1,0 +1,177 @@
+"""Many callers on one event loop: none is held up, and whoever leaves frees what it held."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from speaking_model import Make, by_engine, clock
+
+import marith
+
+LONG: dict[str, Any] = {"max_tokens": 900, "grammar": marith.Grammar.regex("[a-z]{800}")}
+_HUMAN = [HumanMessage("k l")]
+PAUSE = 0.5  # seconds that a loop may stand still, on a machine that has other things to do
+
+
+class Loop:
+    """How long the event loop stood still at most, in seconds, and how often it turned."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.turns = 0
+
+    async def __aenter__(self) -> Loop:
+        self._watch = asyncio.create_task(self._turn())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._watch.cancel()
+
+    async def _turn(self) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.001)
+            self.longest = max(self.longest, time.monotonic() - before)
+            self.turns += 1
+
+
+async def test_sixty_four_at_once_speak_as_one_by_one(make: Make, tiny_dir: str) -> None:
+    model = make()
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    prompts = [f"{letters[i % 26]} {letters[i // 8]} {letters[i % 5]}" for i in range(64)]
+    async with Loop() as loop:
+        together = await asyncio.gather(*(model.ainvoke(prompt) for prompt in prompts))
+    assert loop.longest < PAUSE
+    assert loop.turns > 10
+    assert [m.text for m in together] == [by_engine(tiny_dir, p).text for p in prompts]
+    assert len({m.text for m in together}) > 16
+
+
+@pytest.mark.parametrize("how", ["ainvoke", "astream", "with tools"])
+async def test_the_event_loop_turns_while_a_model_speaks(scripted: Make, how: str) -> None:
+    model = scripted()
+    model.invoke("Hello!")
+    async with Loop() as loop:
+        if how == "ainvoke":
+            await model.ainvoke("Count!")
+        elif how == "astream":
+            [chunk async for chunk in model.astream("Count!")]
+        else:
+            await model.bind_tools([clock]).ainvoke("What time is it?")
+    assert loop.turns >= 10  # a call that blocks leaves one
+    assert loop.longest < PAUSE
+
+
+async def test_weights_load_off_the_event_loop(tiny_dir: str, make: Make) -> None:
+    model = make(max_queue=77)  # an engine of its own
+    async with Loop() as loop:
+        await model.ainvoke("k l")
+    assert loop.turns > 1
+    assert loop.longest < 2 * PAUSE
+    model.engine().close()
+
+
+async def _frees_its_lanes(model: Any, steps: int) -> None:
+    """Whether all lanes are free within one step of the moment when `steps` were taken."""
+    scheduler = model.engine()._scheduler
+    async with asyncio.timeout(9):
+        while not scheduler.idle:
+            await asyncio.sleep(0.001)
+    assert scheduler.steps <= steps + 1
+    assert model.engine()._panel.base.runner.lanes.busy == 0
+
+
+async def _running(model: Any) -> Any:
+    """The scheduler of a model, once it speaks."""
+    scheduler = model.engine()._scheduler
+    before = scheduler.steps
+    async with asyncio.timeout(9):
+        while scheduler.steps < before + 3:
+            await asyncio.sleep(0.001)
+    return scheduler
+
+
+async def test_a_cancelled_task_frees_its_lanes(make: Make) -> None:
+    model = make()
+    model.invoke("k l")
+    for ask in (model.ainvoke, model.agenerate):
+        task = asyncio.create_task(ask([_HUMAN] if ask == model.agenerate else _HUMAN, **LONG))
+        scheduler = await _running(model)
+        task.cancel()
+        steps = scheduler.steps
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await _frees_its_lanes(model, steps)
+
+
+async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
+    model = make()
+    model.invoke("k l")
+    scheduler = model.engine()._scheduler
+    stream = model.stream("k l", **LONG)
+    next(stream)
+    stream.close()
+    await _frees_its_lanes(model, scheduler.steps)
+    astream = model.astream("k l", **LONG)
+    await anext(astream)
+    await astream.aclose()
+    await _frees_its_lanes(model, scheduler.steps)
+    for _ in model.stream("k l", **LONG):
+        break  # forgotten rather than closed
+    await _frees_its_lanes(model, scheduler.steps)
+
+
+async def test_a_timeout_frees_its_lanes(make: Make) -> None:
+    model = make(timeout=0.05)
+    make().invoke("k l")
+    with pytest.raises(TimeoutError):
+        await model.ainvoke("k l", **LONG)
+    await _frees_its_lanes(model, model.engine()._scheduler.steps)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await make().ainvoke("k l", **LONG)
+    await _frees_its_lanes(model, model.engine()._scheduler.steps)
+
+
+async def test_who_leaves_before_weights_are_there_leaves_nothing(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make()
+    model.invoke("k l")
+    submit, begun, made = marith.Options.submit, threading.Event(), threading.Event()
+
+    def slow(*args: Any) -> marith.Ticket:
+        begun.set()
+        time.sleep(0.2)
+        try:
+            return submit(*args)
+        finally:
+            made.set()
+
+    monkeypatch.setattr(marith.Options, "submit", slow)
+    task = asyncio.create_task(model.ainvoke("k l", **LONG))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    del task
+    await asyncio.to_thread(made.wait)
+    steps = model.engine()._scheduler.steps
+    async with asyncio.timeout(9):
+        while not model.engine()._scheduler.idle:
+            await asyncio.sleep(0.001)
+    assert model.engine()._scheduler.steps < steps + 100
+
+
+async def test_one_of_many_may_fail_alone(make: Make) -> None:
+    model = make()
+    told = await asyncio.gather(
+        model.ainvoke("k l"), model.ainvoke("k " * 1200), model.ainvoke("m"), return_exceptions=True
+    )
+    assert isinstance(told[1], marith.ContextOverflow)
+    assert [told[0].text, told[2].text] == [model.invoke("k l").text, model.invoke("m").text]

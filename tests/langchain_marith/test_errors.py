@@ -1,0 +1,125 @@
+"""What goes wrong is said at once, as an error of marith's and of LangChain's."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Any
+
+import pytest
+from langchain_core import exceptions
+from langchain_core.runnables import RunnableLambda
+from speaking_model import Make
+
+import marith
+from langchain_marith import MarithLLM
+from langchain_marith.errors import translated
+
+TWINS = {
+    marith.ContextOverflow: exceptions.ContextOverflowError,
+    marith.RequestError: exceptions.ModelInvalidRequestError,
+    marith.FormulaError: exceptions.ModelInvalidRequestError,
+    marith.ModelError: exceptions.ModelNotFoundError,
+    marith.DeadlineExceeded: exceptions.ModelTimeoutError,
+    marith.Busy: exceptions.ModelRateLimitError,
+    marith.EngineClosed: exceptions.ModelConnectionError,
+}
+
+
+@pytest.mark.parametrize(("own", "langchains"), TWINS.items())
+def test_either_kind_catches(own: type[Exception], langchains: type[Exception]) -> None:
+    for kind in (own, langchains, exceptions.ModelError, marith.MarithError):
+        with pytest.raises(kind, match="what is wrong") as caught, translated():
+            raise own("what is wrong")
+        assert str(caught.value.__cause__) == "what is wrong"
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), own)
+
+
+def test_a_formulas_error_keeps_where_it_is() -> None:
+    with pytest.raises(marith.FormulaError) as caught, translated():
+        marith.parse("2*a -")
+    assert caught.value.text == "2*a -"
+    assert "^" in str(caught.value)
+
+
+def test_what_may_be_tried_again_says_so() -> None:
+    again = {twin for twin in TWINS.values() if twin.is_retryable}
+    assert again == {
+        exceptions.ModelTimeoutError,
+        exceptions.ModelRateLimitError,
+        exceptions.ModelConnectionError,
+    }
+
+
+async def test_a_prompt_too_long_is_langchains_own_error(make: Make) -> None:
+    model, prompt = make(), "k " * 1200
+    with pytest.raises(exceptions.ContextOverflowError) as caught:
+        model.invoke(prompt)
+    assert isinstance(caught.value.__cause__, marith.ContextOverflow)
+    with pytest.raises(exceptions.ContextOverflowError):
+        await model.ainvoke(prompt)
+    with pytest.raises(exceptions.ContextOverflowError):
+        list(model.stream(prompt))
+    with pytest.raises(exceptions.ContextOverflowError):
+        [chunk async for chunk in model.astream(prompt)]
+    with pytest.raises(exceptions.ContextOverflowError):
+        MarithLLM(model=model.model).invoke(prompt)
+    with pytest.raises(exceptions.ContextOverflowError):
+        await MarithLLM(model=model.model).abatch([prompt, "k l"])
+
+
+def test_a_model_that_is_not_there_is_not_found(make: Make) -> None:
+    with pytest.raises(exceptions.ModelNotFoundError, match="/nowhere"):
+        make(model="/nowhere").invoke("k l")
+    with pytest.raises(marith.ModelError, match="/nowhere"):
+        make(model="/nowhere").get_num_tokens_from_messages([])
+
+
+def test_fallbacks_take_over_by_either_kind(make: Make, scripted: Make) -> None:
+    for kind in (marith.MarithError, exceptions.ModelError):
+        model = make().with_fallbacks([scripted()], exceptions_to_handle=(kind,))
+        assert model.invoke("k " * 1200).text == "Good day."
+
+
+async def test_time_runs_out_as_an_error(make: Make) -> None:
+    model = make(timeout=1e-3, max_tokens=200)
+    for kind in (TimeoutError, exceptions.ModelTimeoutError, marith.DeadlineExceeded):
+        with pytest.raises(kind, match="not finished within"):
+            model.invoke("k l")
+    with pytest.raises(TimeoutError):
+        await model.ainvoke("k l")
+    with pytest.raises(TimeoutError):
+        list(model.stream("k l"))
+    assert make(timeout=60).invoke("k l").text == make().invoke("k l").text
+
+
+def test_an_error_while_a_text_is_made_comes_at_once(make: Make) -> None:
+    model = make(max_tokens=900, max_lanes=2)
+    engine = model.engine()
+    stream = model.stream("k l", temperature=1.0)
+    next(stream)
+    engine.close()
+    began = time.monotonic()
+    with pytest.raises(exceptions.ModelConnectionError, match="closed"):
+        list(stream)
+    assert time.monotonic() - began < 5
+
+
+def test_an_engine_that_is_busy_is_asked_again(make: Make) -> None:
+    crowded: dict[str, Any] = {"max_lanes": 2, "max_queue": 1, "max_tokens": 120}
+    model = make(**crowded, max_retries=8)
+    texts = {message.text for message in model.batch(["k l"] * 6, {"max_concurrency": 6})}
+    assert texts == {make(max_tokens=120).invoke("k l").text}
+    impatient = make(**crowded, max_retries=0).with_retry(stop_after_attempt=1)
+    told = impatient.batch(["k l"] * 9, {"max_concurrency": 9}, return_exceptions=True)
+    refused = [each for each in told if isinstance(each, Exception)]
+    assert refused
+    assert all(isinstance(each, exceptions.ModelRateLimitError) for each in refused)
+
+
+def test_errors_of_others_pass_untouched(make: Make) -> None:
+    def broken(_: Any) -> str:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        (RunnableLambda(broken) | make()).invoke("k l")

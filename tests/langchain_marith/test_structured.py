@@ -1,0 +1,198 @@
+"""Answers as objects: the schema is enforced while the text is made, and read back exactly."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.exceptions import OutputParserException
+from langchain_core.messages import AIMessage
+from langchain_core.utils.function_calling import convert_to_json_schema
+from pydantic import BaseModel, Field
+from pydantic.v1 import BaseModel as OldBaseModel
+from speaking_model import BERTH, SHIP, Make, knots, ring
+
+import marith
+from langchain_marith import ChatMarith
+
+ASKED = "Who sails?"
+ADA = {"name": "Ada", "age": 36}
+
+
+class Sailor(BaseModel):
+    """Someone who sails."""
+
+    name: str
+    age: int
+
+
+class OldSailor(OldBaseModel):
+    """Someone who sails."""
+
+    name: str
+    age: int
+
+
+class DictSailor(TypedDict):
+    """Someone who sails."""
+
+    name: str
+    age: int
+
+
+SCHEMA = Sailor.model_json_schema()
+NAMELESS = {k: v for k, v in SCHEMA.items() if k != "title"}
+FUNCTION = {"name": "Sailor", "description": "x", "parameters": NAMELESS}
+SCHEMAS: dict[str, tuple[Any, Any]] = {
+    "pydantic": (Sailor, Sailor(**ADA)),
+    "pydantic.v1": (OldSailor, OldSailor(**ADA)),
+    "TypedDict": (DictSailor, ADA),
+    "JSON schema": (SCHEMA, ADA),
+    "JSON schema without a name": (NAMELESS, ADA),
+    "function": (FUNCTION, ADA),
+}
+each_schema = pytest.mark.parametrize(("schema", "truth"), SCHEMAS.values(), ids=SCHEMAS)
+Method = Literal["json_schema", "function_calling", "json_mode"]
+each_method = pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
+
+
+@each_schema
+@each_method
+async def test_every_schema_is_answered_by_every_method(
+    scripted: Make, schema: Any, truth: Any, method: Method
+) -> None:
+    model = scripted().with_structured_output(schema, method=method)
+    assert model.invoke(ASKED) == await model.ainvoke(ASKED) == truth
+    for strict in (True, False):
+        again = scripted().with_structured_output(schema, method=method, strict=strict)
+        assert again.invoke(ASKED) == truth
+
+
+@each_method
+def test_a_stream_gives_the_object_as_it_grows(scripted: Make, method: Method) -> None:
+    model = scripted().with_structured_output(SCHEMA, method=method)
+    grown = list(model.stream(ASKED))
+    assert len(grown) > 1
+    assert grown[-1] == model.invoke(ASKED)
+    assert all(set(before) <= set(after) for before, after in zip(grown, grown[1:], strict=False))
+    by_class = scripted().with_structured_output(Sailor, method=method)
+    *_, last = by_class.stream(ASKED)
+    assert last == by_class.invoke(ASKED)
+
+
+class Ship(BaseModel):
+    """A ship, which may tow another."""
+
+    name: str
+    tows: Ship | None = None
+
+
+class Berth(BaseModel):
+    """Where a ship lies, told with all that pydantic writes into schemas."""
+
+    kind: Literal["quay", "buoy"]
+    ship: Ship | None = None
+    depth: float | int | None = Field(default=None, description="in metres")
+    flags: list[Literal["red", "green"]] = Field(default_factory=list, max_length=2)
+
+
+@each_method
+@pytest.mark.parametrize("temperature", [0, 1.5])
+def test_references_unions_and_recursion_are_followed(
+    scripted: Make, method: Method, temperature: float
+) -> None:
+    model = scripted(temperature=temperature, seed=1, max_tokens=1500)
+    said: list[tuple[type[BaseModel], str, str]] = [
+        (Berth, "Where does she lie?", BERTH),
+        (Ship, "Which ship?", SHIP),
+    ]
+    for schema, asked, truth in said:
+        answer = model.with_structured_output(schema, method=method).invoke(asked)
+        assert isinstance(answer, schema)
+        assert answer == schema.model_validate_json(truth) or temperature
+
+
+@each_method
+def test_content_in_blocks_is_read_as_well(scripted: Make, method: Method) -> None:
+    model = scripted(output_version="v1").with_structured_output(Sailor, method=method)
+    assert model.invoke(ASKED) == [*model.stream(ASKED)][-1] == Sailor(**ADA)
+
+
+def test_any_object_is_json_mode_without_a_schema(scripted: Make) -> None:
+    assert scripted().with_structured_output(method="json_mode").invoke(ASKED) == ADA
+    assert isinstance(scripted().with_structured_output(method="json_mode").invoke("Hello!"), dict)
+
+
+@each_method
+def test_raw_answers_come_beside_what_was_read(scripted: Make, method: Method) -> None:
+    model = scripted().with_structured_output(Sailor, method=method, include_raw=True)
+    told = model.invoke(ASKED)
+    assert isinstance(told["raw"], AIMessage)
+    assert isinstance(told["parsed"], Sailor)
+    assert told["parsing_error"] is None
+
+
+@each_method
+async def test_an_answer_that_was_cut_off_is_none(scripted: Make, method: Method) -> None:
+    short = scripted(max_tokens=9)
+    for schema in (Sailor, OldSailor, SCHEMA):
+        model = short.with_structured_output(schema, method=method)
+        with pytest.raises(OutputParserException, match="cut off at max_tokens"):
+            model.invoke(ASKED)
+        with pytest.raises(OutputParserException, match="cut off at max_tokens"):
+            await model.ainvoke(ASKED)
+    told = short.with_structured_output(Sailor, method=method, include_raw=True).invoke(ASKED)
+    assert told["parsed"] is None
+    assert isinstance(told["parsing_error"], OutputParserException)
+    assert told["raw"].response_metadata["finish_reason"] == "length"
+
+
+class Listener(BaseCallbackHandler):
+    """Writes down what tracers are told of a format."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+        self.told.append(kwargs["options"].get("ls_structured_output_format"))
+
+
+@each_method
+def test_tracers_are_told_of_the_format(scripted: Make, method: Method) -> None:
+    for schema in (Sailor, DictSailor, SCHEMA):
+        listener = Listener()
+        model = scripted().with_structured_output(schema, method=method)
+        model.invoke(ASKED, config={"callbacks": [listener]})
+        list(model.stream(ASKED, config={"callbacks": [listener]}))
+        expected = {"kwargs": {"method": method}, "schema": convert_to_json_schema(schema)}
+        assert listener.told == [expected] * 2
+
+
+def test_a_format_beside_tools_holds_the_answer_alone(scripted: Make) -> None:
+    told = {"name": "Sailor", "schema": SCHEMA, "strict": True}
+    format_ = {"type": "json_schema", "json_schema": told}
+    model = scripted().bind_tools([knots, ring], response_format=format_)
+    assert Sailor.model_validate_json(model.invoke(ASKED).text) == Sailor(**ADA)
+    called = model.bind(tool_choice="ring", parallel_tool_calls=False).invoke(ASKED)
+    assert [call["name"] for call in called.tool_calls] == ["ring"]
+
+
+def test_a_grammar_may_be_given_for_a_call(scripted: Make) -> None:
+    answer = scripted().invoke("Hello!", grammar=marith.Grammar.regex("(yes|no)"))
+    assert answer.text in ("yes", "no")
+    assert scripted().bind(grammar=marith.Grammar.lark('start: "aye"')).invoke("Hi").text == "aye"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"method": "xml"}, "method is .*not 'xml'"),
+        ({"schema": None}, "'json_schema' needs a schema"),
+        ({"tools": []}, "takes no option 'tools'"),
+        ({"schema": {"type": "oddity"}}, "oddity"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        ChatMarith(model="/nowhere").with_structured_output(**{"schema": Sailor, **options})

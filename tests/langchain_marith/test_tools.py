@@ -1,0 +1,226 @@
+"""Tools in every form that LangChain knows, called as the application chooses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableBinding
+from langchain_core.tools import tool
+from pydantic import BaseModel, Field
+from speaking_model import MAP, Make, clock, knots, ring, sum_of
+
+import marith
+from langchain_marith.tools import to_choice, to_definitions, to_grammar, to_logprobs, to_tools
+
+
+class Weigh(BaseModel):
+    """Weigh a thing."""
+
+    thing: str
+    grams: int | None = None
+
+
+class Sail(TypedDict):
+    """Sail somewhere."""
+
+    port: str
+
+
+ANTHROPIC = {"name": "dive", "description": "Dive.", "input_schema": {"type": "object"}}
+RESPONSES = {"type": "function", "name": "rest", "parameters": {"type": "object"}}
+
+
+class Chain(BaseModel):
+    """A chain of ships."""
+
+    ship: str
+    tows: list[Chain] = Field(default_factory=list)
+
+
+@tool
+def moor(chain: Chain) -> str:
+    """Moor a chain of ships."""
+    return chain.ship
+
+
+def test_arguments_may_hold_their_own_kind() -> None:
+    for each in (Chain, moor):
+        (told,) = to_definitions([each])
+        assert to_definitions([told]) == [told]
+        text = marith.Tools((told,)).schema_of(told["function"])
+        assert text.count('"#/$defs/Chain"') >= 2
+    assert "$ref" not in str(to_definitions([Weigh, clock]))
+
+
+def test_one_tool_said_twice_is_one() -> None:
+    assert to_definitions([Weigh, Weigh.model_json_schema()]) == to_definitions([Weigh])
+
+
+def test_every_form_of_a_tool_is_defined_alike() -> None:
+    tools = [clock, tool(clock), Weigh, Sail, ANTHROPIC, RESPONSES, MAP]
+    told = to_definitions(tools)
+    names = ["clock", "clock", "Weigh", "Sail", "dive", "rest", "map"]
+    assert [each["function"]["name"] for each in told] == names[1:]
+    assert {each["type"] for each in told} == {"function"}
+    assert told[-1] == MAP
+    assert to_definitions(told) == told
+
+
+@given(st.sampled_from(["clock", "map"]))
+def test_one_choice_may_be_said_in_many_ways(name: str) -> None:
+    assert to_choice(name) == name
+    assert to_choice({"type": "function", "function": {"name": name}}) == name
+    assert to_choice({"type": "tool", "name": name}) == name
+    for anything in ("any", "required", True, {"type": "any"}):
+        assert to_choice(anything) == "required"
+    for free in (None, False, "auto", {"type": "auto"}):
+        assert to_choice(free) == "auto"
+    assert to_choice("none") == to_choice({"type": "none"}) == "none"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"tool_choice": "compass"}, "compass"),
+        ({"tool_choice": 3}, "tool_choice is .*not 3"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice is"),
+        ({"tools": [{"type": "web_search"}]}, "only functions can be called.*'web_search'"),
+        ({"tools": [7]}, "7 is no tool"),
+        ({"tools": [{"type": "object", "properties": {}}]}, "is no tool"),
+        ({"tools": [MAP, {**MAP["function"], "parameters": {}}]}, "two tools are named 'map'"),
+        ({"tools": [], "tool_choice": "any"}, "'any', but there are no tools"),
+    ],
+)
+def test_what_cannot_be_called_is_refused_when_it_is_bound(
+    scripted: Make, options: dict[str, Any], problem: str
+) -> None:
+    given = {"tools": [clock], **options}
+    with pytest.raises(marith.RequestError, match=problem):
+        scripted(model="/nowhere").bind_tools(**given)
+
+
+def test_binding_changes_nothing_but_the_calls(scripted: Make) -> None:
+    model = scripted()
+    bound = model.bind_tools([clock], tool_choice="any", strict=True, parallel_tool_calls=False)
+    assert isinstance(bound, RunnableBinding)
+    assert bound.bound is model
+    assert set(bound.kwargs) == {"tools", "tool_choice", "strict", "parallel_tool_calls"}
+    assert set(model.bind_tools([clock]).kwargs) == {"tools"}
+    assert to_tools([clock], None, None, None) == marith.Tools(to_definitions([clock]))
+
+
+async def test_an_answer_calls_what_it_was_offered(scripted: Make) -> None:
+    model = scripted().bind_tools([clock])
+    for answer in (model.invoke("What time is it?"), await model.ainvoke("What time is it?")):
+        assert answer.text == "I look."
+        (call,) = answer.tool_calls
+        assert (call["name"], call["args"], call["type"]) == (
+            "clock", {"place": "Málaga"}, "tool_call"
+        )  # fmt: skip
+        assert call["id"]
+        assert answer.invalid_tool_calls == []
+        assert answer.response_metadata["finish_reason"] == "tool_calls"
+        assert [b["type"] for b in answer.content_blocks] == ["text", "tool_call"]
+
+
+def test_several_calls_have_ids_of_their_own(scripted: Make) -> None:
+    answer = scripted().bind_tools([clock, MAP]).invoke("clock and map")
+    assert [call["name"] for call in answer.tool_calls] == ["clock", "map"]
+    assert answer.tool_calls[1]["args"] == {"river": "Ebro", "scale": 2}
+    again = scripted().bind_tools([clock, MAP]).invoke("clock and map")
+    ids = [call["id"] for call in (*answer.tool_calls, *again.tool_calls)]
+    assert len(set(ids)) == 4
+    alone = scripted().bind_tools([clock, MAP], parallel_tool_calls=False)
+    assert [call["name"] for call in alone.invoke("clock and map").tool_calls] == ["clock"]
+
+
+def test_a_tools_answer_ends_the_loop(scripted: Make) -> None:
+    model = scripted().bind_tools([clock])
+    asked = HumanMessage("What time is it?")
+    calls = model.invoke([asked])
+    (call,) = calls.tool_calls
+    said = model.invoke([asked, calls, ToolMessage(clock(**call["args"]), tool_call_id=call["id"])])
+    assert (said.text, said.tool_calls) == ("It is noon there.", [])
+    broken = ToolMessage("no hands", tool_call_id=call["id"], status="error")
+    assert model.invoke([asked, calls, broken]).text == "The clock stands still."
+
+
+NAMED = ["ring", {"type": "function", "function": {"name": "ring"}}]
+
+
+@pytest.mark.parametrize("choice", ["any", "required", True, *NAMED])
+def test_a_choice_is_obeyed_whatever_the_model_would_say(scripted: Make, choice: Any) -> None:
+    model = scripted().bind_tools([knots, ring], tool_choice=choice, parallel_tool_calls=False)
+    for answer in (model.invoke("Hello!"), sum_of(model.stream("Hello!"))):
+        (call,) = answer.tool_calls
+        assert (answer.text, answer.response_metadata["finish_reason"]) == ("", "tool_calls")
+        assert call["name"] in (("ring",) if choice in NAMED else ("knots", "ring"))
+        assert call["args"] == ({} if call["name"] == "ring" else {"speed": 0})
+
+
+def test_no_tool_is_called_where_none_may_be(scripted: Make) -> None:
+    answer = scripted().bind_tools([clock], tool_choice="none").invoke("Hello!")
+    assert (answer.text, answer.tool_calls) == ("Good day.", [])
+    assert scripted().bind_tools([]).invoke("Hello!").text == "Good day."
+
+
+def test_a_call_without_arguments_has_empty_ones(scripted: Make) -> None:
+    (call,) = scripted().bind_tools([ring], tool_choice="ring").invoke("Hello!").tool_calls
+    assert call["args"] == {}
+
+
+def test_a_call_that_was_cut_off_is_an_invalid_one(scripted: Make) -> None:
+    model = scripted(max_tokens=14).bind_tools([clock], tool_choice="clock")
+    answer = model.invoke("What time is it?")
+    assert answer.response_metadata["finish_reason"] == "length"
+    assert answer.tool_calls == []
+    (call,) = answer.invalid_tool_calls
+    assert call["name"] == "clock"
+    assert "cut off" in (call["error"] or "")
+    with pytest.raises(ValueError, match=r"."):
+        json.loads(call["args"] or "")
+
+
+def test_calls_come_in_pieces_that_add_up(scripted: Make) -> None:
+    chunks = list(scripted().bind_tools([clock, MAP]).stream("clock and map"))
+    pieces = [piece for chunk in chunks for piece in chunk.tool_call_chunks]
+    assert all(chunk.content == "" for chunk in chunks if chunk.tool_call_chunks)
+    assert len(pieces) > 4
+    for index, name in enumerate(["clock", "map"]):
+        own = [piece for piece in pieces if piece["index"] == index]
+        assert [piece["name"] for piece in own] == [name, *[None] * (len(own) - 1)]
+        assert own[0]["id"]
+        assert not any(piece["id"] for piece in own[1:])
+    whole = sum_of(chunks)
+    told = [{k: call[k] for k in ("name", "args")} for call in whole.tool_calls]
+    whole_answer = scripted().bind_tools([clock, MAP]).invoke("clock and map")
+    assert told == [{k: call[k] for k in ("name", "args")} for call in whole_answer.tool_calls]
+    assert whole.text == whole_answer.text
+
+
+def test_formats_are_what_openai_calls_them() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    told = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    assert to_grammar(None, told) == marith.Grammar.json_schema(schema)
+    told["json_schema"]["strict"] = False  # type: ignore[index]
+    assert to_grammar(None, told) == marith.Grammar.json_schema(schema, strict=False)
+    assert to_grammar(None, {"type": "json_object"}) == marith.Grammar.json_object()
+    assert to_grammar(None, {"type": "text"}) is None
+    for wrong in ("json", {"type": "xml"}, {"type": "json_schema"}):
+        with pytest.raises(marith.RequestError, match="response_format is"):
+            to_grammar(None, wrong)  # type: ignore[arg-type]
+    with pytest.raises(marith.RequestError, match="not both"):
+        to_grammar(marith.Grammar.regex("a"), {"type": "json_object"})
+    with pytest.raises(marith.RequestError, match=r"grammar is a marith\.Grammar, not 'a'"):
+        to_grammar("a", None)  # type: ignore[arg-type]
+
+
+def test_logprobs_are_asked_for_as_by_openai() -> None:
+    assert to_logprobs(None, None) is to_logprobs(False, None) is None
+    assert to_logprobs(True, None) == 0
+    assert to_logprobs(True, 4) == to_logprobs(None, 4) == to_logprobs(4, None) == 4
