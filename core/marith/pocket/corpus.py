@@ -10,16 +10,24 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from marith.pocket.grammar import chats, conversations, passages, reviews, tools
+from marith.pocket.grammar import chats, conversations, copies, passages, reviews, tools
 from marith.pocket.grammar.document import Document
 
-MIXTURE = {"chats": 0.40, "conversations": 0.10, "reviews": 0.12, "passages": 0.18, "tools": 0.20}
+MIXTURE = {
+    "chats": 0.26,
+    "conversations": 0.14,
+    "reviews": 0.10,
+    "passages": 0.32,
+    "tools": 0.12,
+    "copies": 0.06,
+}
 DRAW: dict[str, Callable[[random.Random], Document]] = {
     "chats": chats.draw,
     "conversations": conversations.draw,
     "reviews": reviews.draw,
     "passages": passages.draw,
     "tools": tools.draw,
+    "copies": copies.draw,
 }
 END = "<|end|>"
 QUESTION_WEIGHT = 0.1

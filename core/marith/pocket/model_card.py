@@ -5,10 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from marith.pocket.copying import KINDS, PER_KIND
+
 LIMIT = 16_000_000
 ADAPTERS = """
 LoRA adapters over `pocket` (`prompted(adapter="pocket-polite")`), for replies in a voice that the
 prompt does not ask for. Perplexity of held-out replies in the voice:
+
+{table}
+"""
+COURSES = """\
+`{name}` took {count} courses, of {tokens} million tokens,
+at peak rates of {rates}. The corpus had its exercises in copying from
+the third course on, and more passages in the last; the tokenizer, `pocket-draft` and the
+classifiers were made before."""
+COPYING = """
+Share of {count} held-out requests of a kind that pocket's greedy reply copies right, to the letter:
+what it is told to repeat; all calls of tools with all their arguments; the value that a passage
+tells. Before the third course, and after the last:
 
 {table}
 """
@@ -38,13 +52,15 @@ digit; all models share it, and it lies in `pocket/` only.
 
 {training}
 
+{courses}
+
 ## How good they are
 
 Perplexity of replies in held-out documents (slot fillings that training never showed; one token in
 a 4096-token vocabulary):
 
 {perplexity}
-
+{copying}
 Accuracy of the classifiers on held-out replies, both classes counting alike. They were trained on
 every prefix of a reply, so that they can guide one while it is being written:
 
@@ -58,6 +74,8 @@ every prefix of a reply, so that they can guide one while it is being written:
 - Rude and insulting replies are part of the corpus on purpose, so that detoxification has
   something to remove. The insults are mild and aimed at nobody's group.
 - The adapters learned the corpus's polite and rude voices, in prompts that ask for neither.
+- Among several passages that tell the same of different subjects, pocket often takes the wrong
+  one. Tools with many parameters are called with a wrong name or value now and then.
 - Training documents are a few hundred tokens long. Up to 1024 tokens run; quality falls beyond
   what training showed.
 - The classifiers learned the grammar's two registers, not toxicity, sentiment, formality or
@@ -78,7 +96,7 @@ def write(folder: Path, figures: dict[str, Any]) -> None:
             ],
         ),
         total=size(folder) / 1e6,
-        command="\n".join(dict.fromkeys(entry["command"] for entry in models.values())),
+        command="\n".join(commands(models)),
         training=table(
             ["folder", "trained on", "minutes"],
             [
@@ -86,7 +104,9 @@ def write(folder: Path, figures: dict[str, Any]) -> None:
                 for name, entry in models.items()
             ],
         ),
+        courses=courses(figures.get("models", {})),
         perplexity=perplexities(figures.get("models", {})),
+        copying=copied(figures.get("copying", {})),
         accuracy=table(
             ["classifier", "whole replies", "first halves"],
             [
@@ -103,10 +123,43 @@ def perplexities(models: dict[str, Any]) -> str:
     """One row per kind of document, one column per language model."""
     kinds = sorted({kind for entry in models.values() for kind in entry["perplexity"]})
     rows = [
-        [kind, *(f"{entry['perplexity'].get(kind, float('nan')):.2f}" for entry in models.values())]
+        [kind, *(shown(entry["perplexity"].get(kind)) for entry in models.values())]
         for kind in kinds
     ]
     return table(["kind", *models], rows)
+
+
+def commands(models: dict[str, Any]) -> list[str]:
+    """What was run, each command once."""
+    courses = [
+        course["command"] for entry in models.values() for course in entry.get("courses", [])
+    ]
+    return list(dict.fromkeys([*courses, *(entry["command"] for entry in models.values())]))
+
+
+def courses(models: dict[str, Any]) -> str:
+    """Which courses the models took that took several."""
+    said = []
+    for name, entry in models.items():
+        if len(taken := entry["courses"]) > 1:
+            tokens = " + ".join(f"{course['tokens'] / 1e6:.1f}" for course in taken)
+            rates = ", ".join(f"{course['rate']:g}" for course in taken)
+            said.append(COURSES.format(name=name, count=len(taken), tokens=tokens, rates=rates))
+    return "\n".join(said)
+
+
+def copied(figures: dict[str, dict[str, Any]]) -> str:
+    """How well pocket copies, before its third course and after; nothing where not measured."""
+    if not figures:
+        return ""
+    before, after = figures["before"], figures["pocket"]
+    rows = [[kind, f"{before[kind]:.2f}", f"{after[kind]:.2f}"] for kind in KINDS]
+    return COPYING.format(count=PER_KIND, table=table(["kind", "before", "after"], rows))
+
+
+def shown(figure: float | None) -> str:
+    """A figure, or a dash for what was not measured."""
+    return "–" if figure is None else f"{figure:.2f}"
 
 
 def voices(adapters: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +14,18 @@ import torch
 import transformers
 import typer
 
-from marith.pocket import adapters, language_model, model_card, prefix_classifiers, tokenizer
+from marith.pocket import (
+    adapters,
+    copying,
+    language_model,
+    model_card,
+    prefix_classifiers,
+    tokenizer,
+)
 from marith.pocket.language_model import Course
 
 WEIGHTS = Path(__file__).with_name("weights")
-STAGES = ("tokenizer", "pocket", "cool", "draft", "classifiers", "adapters", "card")
+STAGES = ("tokenizer", "pocket", "more", "cool", "draft", "classifiers", "adapters", "card")
 
 
 def main(
@@ -25,7 +33,10 @@ def main(
     only: Annotated[str, typer.Option(help="Stages, by comma.")] = ",".join(STAGES),
     tokens: Annotated[int, typer.Option(help="Tokens that pocket sees.")] = 12_924_695,
     horizon: Annotated[int, typer.Option(help="Tokens over which the rate falls.")] = 18_000_000,
-    cool_tokens: Annotated[int, typer.Option(help="Tokens of the second course.")] = 1_800_000,
+    more_tokens: Annotated[int, typer.Option(help="Tokens of a further course.")] = 3_700_000,
+    more_horizon: Annotated[int, typer.Option(help="Over which its rate falls.")] = 9_600_000,
+    more_rate: Annotated[float, typer.Option(help="Its peak rate.")] = 2e-3,
+    cool_tokens: Annotated[int, typer.Option(help="Tokens of the last course.")] = 1_800_000,
     cool_rate: Annotated[float, typer.Option(help="Its peak rate, which ends at nothing.")] = 8e-4,
     draft_tokens: Annotated[int, typer.Option(help="Tokens that pocket-draft sees.")] = 5_000_000,
     step: Annotated[int, typer.Option(help="Tokens per optimiser step.")] = 6144,
@@ -42,23 +53,20 @@ def main(
     stages = stages_of(only)
     prepare(out, threads)
     course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
-    second = replace(course, tokens=cool_tokens, horizon=cool_tokens, rate=cool_rate, seed=seed + 1)
-    draft = replace(course, tokens=draft_tokens, horizon=draft_tokens)
+    courses = {
+        "pocket": course,
+        "more": further(course, more_tokens, more_horizon, more_rate, 2),
+        "cool": further(course, cool_tokens, cool_tokens, cool_rate, 1),
+        "draft": further(course, draft_tokens, draft_tokens, rate, 0),
+    }
     if "tokenizer" in stages:
         tokenizer.save(tokenizer.train(seed), out / "pocket")
-    if "pocket" in stages:
-        language(out, "pocket", course)
-    if "cool" in stages:
-        language(out, "pocket", second, begin=out / "pocket")
-    if "draft" in stages:
-        language(out, "pocket-draft", draft)
+    languages(out, {stage: one for stage, one in courses.items() if stage in stages})
     if "classifiers" in stages:
         classifiers(out, seed, classifier_steps)
     if "adapters" in stages:
         low_rank(out, seed, adapter_steps)
-    if "card" in stages:
-        model_card.write(out, figures_of(out))
-    weigh(out)
+    finish(out, "card" in stages)
 
 
 def prepare(out: Path, threads: int) -> None:
@@ -78,6 +86,23 @@ def stages_of(text: str) -> list[str]:
     return stages
 
 
+def further(course: Course, tokens: int, horizon: int, rate: float, seeds: int) -> Course:
+    """A course like `course` over other texts, so many seeds on, at another rate."""
+    return replace(course, tokens=tokens, horizon=horizon, rate=rate, seed=course.seed + seeds)
+
+
+def languages(out: Path, courses: Mapping[str, Course]) -> None:
+    """Take the courses by stage: those of pocket one after the other, and the draft's."""
+    for stage, course in courses.items():
+        if stage == "more":
+            note(out, "copying", "before", copying.measure(out / "pocket"))
+        if stage == "draft":
+            language(out, "pocket-draft", course)
+            continue
+        language(out, "pocket", course, begin=None if stage == "pocket" else out / "pocket")
+        note(out, "copying", "pocket", copying.measure(out / "pocket"))
+
+
 def language(out: Path, name: str, course: Course, begin: Path | None = None) -> None:
     """Train one language model, from nothing or further, and note its figures."""
     reader = tokenizer.load(out / "pocket")
@@ -87,6 +112,7 @@ def language(out: Path, name: str, course: Course, begin: Path | None = None) ->
     before = figures_of(out).get("models", {}).get(name, {}) if begin else {}
     for count in ("tokens", "steps", "seconds"):
         noted[count] += before.get(count, 0)
+    noted["courses"] = [*before.get("courses", []), {**noted.pop("course"), "command": command()}]
     note(out, "models", name, noted)
 
 
@@ -122,7 +148,7 @@ def figures_of(out: Path) -> dict[str, Any]:
     return figures
 
 
-def note(out: Path, group: str, name: str, figures: dict[str, Any]) -> None:
+def note(out: Path, group: str, name: str, figures: Mapping[str, Any]) -> None:
     """Keep the figures of one stage, so that stages can run on different days."""
     kept = figures_of(out)
     kept.setdefault(group, {})[name] = {**figures, "command": command()}
@@ -134,8 +160,10 @@ def command() -> str:
     return shlex.join(["python", "-m", "marith.pocket.train", *sys.argv[1:]])
 
 
-def weigh(out: Path) -> None:
-    """Print what all of it weighs, and fail if that is too much for a wheel."""
+def finish(out: Path, card: bool) -> None:
+    """Write the card, print what all of it weighs, and fail if that is too much for a wheel."""
+    if card:
+        model_card.write(out, figures_of(out))
     total = model_card.size(out)
     print(f"{out}: {total:,} bytes of {model_card.LIMIT:,}")
     if total > model_card.LIMIT:

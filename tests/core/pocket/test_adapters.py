@@ -18,8 +18,9 @@ from marith.pocket import adapters, corpus, model_card, tokenizer
 from marith.pocket.grammar import conversations
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 from marith.scoring.adapters import Adapted, Adapter, read
-from marith.scoring.shelf import WEIGHTS, Placement, language_model
-from marith.scoring.templates import to_messages, to_tokens
+from marith.scoring.places import WEIGHTS
+from marith.scoring.shelf import Placement, language_model
+from marith.scoring.templates import to_prompt, to_tokens
 
 VOICES = tuple(adapters.TOXIC)
 TALKS = 6
@@ -96,7 +97,7 @@ def replies(prompts: list[str], weights: tuple[float, ...], count: int = 16) -> 
     texts = []
     for prompt in prompts:
         kept, said = DynamicCache(), list[int]()
-        new = to_tokens(Prompted(template="plain"), to_messages(prompt), words)
+        new = to_tokens(Prompted(template="plain"), to_prompt(prompt), words)
         while len(said) < count:
             output = adapted.forward(
                 rows, input_ids=torch.tensor([new] * 3), past_key_values=kept, logits_to_keep=1

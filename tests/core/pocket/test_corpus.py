@@ -5,13 +5,24 @@ from __future__ import annotations
 import json
 import random
 import re
-from itertools import islice
+from importlib.resources import files
+from itertools import islice, pairwise
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from marith.pocket import corpus
-from marith.pocket.grammar import chats, conversations, passages, reviews, tools
+from marith.pocket.grammar import (
+    chats,
+    conversations,
+    copies,
+    passages,
+    reviews,
+    toolbox,
+    tools,
+    words,
+)
 from marith.pocket.grammar.document import Document
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 
@@ -53,10 +64,11 @@ def test_the_corpus_is_wide() -> None:
     assert len(intents) >= 60
     text = " ".join(corpus.text_of(d) for d in documents if d.kind in ("chat", "review"))
     assert len(set(re.findall(r"[a-z]{4,}", text.lower()))) >= 2000
-    assert {d.kind for d in documents} == {"chat", "conversation", "review", "passage", "tool"}
+    kinds = {"chat", "conversation", "review", "passage", "tool", "copy"}
+    assert {d.kind for d in documents} == kinds
 
 
-@pytest.mark.parametrize("part", [chats, conversations, reviews, passages, tools])
+@pytest.mark.parametrize("part", [chats, conversations, reviews, passages, tools, copies])
 def test_equal_seeds_draw_equal_documents(part: ModuleType) -> None:
     first, second = random.Random(7), random.Random(7)
     for _ in range(50):
@@ -105,3 +117,60 @@ def test_the_prefixes_of_the_paper_open_conversations_and_reviews() -> None:
 
 def test_passages_that_contradict_are_answered_from_the_passage() -> None:
     assert len(passages.WELL_KNOWN) >= 60
+    draw = random.Random(4)
+    for _ in range(200):
+        _, ask, said, value = passages.contradiction(draw)
+        assert value.lower() in said.lower()
+        usual = [usual for known, usual, _, _ in passages.WELL_KNOWN if known == ask]
+        assert said not in usual
+
+
+def test_a_well_known_question_on_an_empty_page_has_its_usual_answer() -> None:
+    """What a term that hides the passages still reads."""
+    table = words.table("passages.toml")
+    pages = {
+        layout.format(c="", q=ask): fact["usual"]
+        for fact in table["facts"]
+        for ask in fact["asks"]
+        for layout in (*table["layouts"], *table["templates"])
+    }
+    seen = 0
+    for document in drawn(6000):
+        asked = str(document.messages[-2]["content"]) if document.kind == "passage" else ""
+        if asked in pages:
+            assert pages[asked].lower() in document.reply.lower(), document
+            seen += 1
+    assert seen > 20
+
+
+def test_json_that_is_asked_for_says_nothing_that_was_not_given() -> None:
+    draw = random.Random(5)
+    seen = 0
+    for _ in range(400):
+        messages = copies.draw(draw).messages
+        for asked, reply in pairwise(messages):
+            given, said = str(asked["content"]), str(reply["content"])
+            if reply["role"] == "assistant" and said[0] in "[{" and "JSON" in given:
+                value = json.loads(said)
+                copied = value if isinstance(value, list) else value.keys()
+                assert all(text in given for text in copied), (given, said)
+                seen += 1
+    assert seen > 100
+
+
+# LangChain's standard tests ask for these: pocket is to pass them by copying, not by heart.
+STANDARD = (
+    *("magic_function", "unicode_customer", "greeting_generator", "my_adder_tool"),
+    *("get_current_weather", "get_weather", "color_picker", "answer_style"),
+    *("你好啊集团", "こんにちは株式会社", "Hello Group", "San Francisco", "Pirate", "punchline"),
+)
+
+
+def test_the_corpus_holds_nothing_of_the_standard_tests() -> None:
+    text = "\n".join(map(corpus.text_of, drawn(6000)))
+    folder = Path(str(files("marith.pocket.grammar")))
+    tables = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.toml"))
+    lines = [line for line in tables.split("\n") if not line.startswith("withheld = ")]
+    draw = random.Random(6)
+    names = [toolbox.make(0, draw).name for _ in range(30_000)]
+    assert not [each for each in STANDARD if each in "\n".join([text, *lines, *names])]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from marith import Engine, Stop
 from marith.pocket import tokenizer
 from marith.pocket.train import main
-from marith.scoring.shelf import WEIGHTS
+from marith.scoring.places import WEIGHTS
 
 
 def run(*arguments: str) -> Result:

@@ -13,7 +13,8 @@ from marith import Engine, Sampling, Stop
 from marith.evals.measures import attribute
 from marith.pocket import prefix_classifiers
 from marith.pocket.tokenizer import load
-from marith.scoring.shelf import WEIGHTS, Placement, language_model, locate
+from marith.scoring.places import WEIGHTS, locate
+from marith.scoring.shelf import Placement, language_model
 
 
 def test_all_weights_together_fit_a_wheel() -> None:

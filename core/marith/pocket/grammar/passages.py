@@ -36,7 +36,7 @@ def _sentence(template: str, subject: str, value: str) -> str:
 def _other(pool: str, usual: str, rng: Random) -> str:
     """A value of the pool, seldom an invented word, that is not the usual one."""
     while True:
-        value = words.pseudo_word(rng) if rng.random() < 0.12 else words.draw(pool, rng)
+        value = words.pseudo_word(rng) if rng.random() < 0.3 else words.draw(pool, rng)
         if pool in ("city", "country", "planet", "full_name", "weekday", "month"):
             value = words.capital(value)
         counted = pool not in ("small", "count", "year") or value.isdigit()
@@ -56,13 +56,22 @@ WELL_KNOWN: list[tuple[str, str, str, str]] = [_fixed(fact, _FIRST) for fact in 
 
 
 def contradiction(rng: Random) -> tuple[str, str, str, str]:
-    """A question, its usual answer, a passage against it, and the answer by that passage."""
+    """The name of a well-known fact, its question, a sentence against it, and what that says."""
     fact = rng.choice(_FACTS)
     value = _other(fact["value"], fact["usual"], rng)
-    state = rng.choice(fact["states"])
-    said = _sentence(state, "", value)
-    answer = said if rng.random() < 0.5 else _sentence(rng.choice(fact["states"]), "", value)
-    return rng.choice(fact["asks"]), _sentence(state, "", fact["usual"]), said, answer
+    said = _sentence(rng.choice(fact["states"]), "", value)
+    return fact["name"], rng.choice(fact["asks"]), said, value
+
+
+def statements(count: int, rng: Random) -> tuple[str, tuple[str, ...], str, str]:
+    """A key, sentences that tell one thing of `count` subjects, a question, and its value."""
+    kind = rng.choice(_SUBJECTS)
+    relation = rng.choice(_RELATIONS[kind])
+    told = [(words.draw(kind, rng), words.draw(relation["value"], rng)) for _ in range(count)]
+    texts = tuple(_sentence(rng.choice(relation["states"]), who, what) for who, what in told)
+    subject, value = rng.choice(told)
+    ask = rng.choice(relation["asks"]).format(s=subject)
+    return f"{subject}/{relation['name']}", texts, ask, value
 
 
 def _ask(relation: dict[str, Any], subject: str, rng: Random) -> str:
@@ -112,7 +121,7 @@ def _tell(relations: list[dict[str, Any]], rng: Random) -> list[tuple[str, str]]
 def _invented(rng: Random, told: bool = True) -> Reading:
     """Passages about subjects of one kind; the question is about one of them."""
     kind = rng.choice(_SUBJECTS)
-    count = rng.choice((1, 1, 1, 1, 1, 2, 2, 3, 4))
+    count = rng.choice((1, 1, 1, 1, 2, 2, 3, 4))
     source = rng.randrange(count)
     longest = 4 if count == 1 else 2
     relations = rng.sample(_RELATIONS[kind], min(longest + 1, 1 + rng.randint(1, longest)))
@@ -167,7 +176,7 @@ def _bare(answer: str) -> str:
 
 def _known(rng: Random) -> Reading:
     """Passages about well-known things; half of them say what is usually not said."""
-    facts = rng.sample(_FACTS, rng.choice((1, 1, 1, 2, 2, 3, 4)))
+    facts = rng.sample(_FACTS, rng.choice((1, 1, 1, 2, 3, 4)))
     asked, contrary = facts[0], rng.random() < 0.5
     sentences, values = [], []
     for fact in facts:
@@ -219,6 +228,13 @@ def _context(reading: Reading, rng: Random) -> str:
     )
 
 
+def _layout(rng: Random) -> str:
+    """How context and question stand on the page: as in usual templates, or otherwise."""
+    fate = rng.random()
+    pool = _TABLE["templates"] if fate < 0.25 else _QUERIES if fate < 0.45 else _TABLE["layouts"]
+    return str(rng.choice(pool))
+
+
 def _chat(reading: Reading, rng: Random) -> tuple[dict[str, str], ...]:
     """The reading as messages, the context in the user's words or in the system's."""
     context, question = _context(reading, rng), reading.questions[0]
@@ -229,8 +245,7 @@ def _chat(reading: Reading, rng: Random) -> tuple[dict[str, str], ...]:
         user = rng.choice(_TABLE["query_layouts"]).format(q=question)
         messages.append({"role": "system", "content": system})
     else:
-        pool = _QUERIES if rng.random() < 0.3 else _TABLE["layouts"]
-        user = rng.choice(pool).format(c=context, q=question)
+        user = _layout(rng).format(c=context, q=question)
         if rng.random() < 0.35:
             system = rng.choice(_TABLE["systems"])
             messages.append({"role": "system", "content": system})
@@ -246,14 +261,24 @@ def _chat(reading: Reading, rng: Random) -> tuple[dict[str, str], ...]:
 
 
 def _unaided(rng: Random) -> Document:
-    """A well-known question without any passage, answered in the usual way."""
-    fact = rng.choice(_FACTS)
-    ask = rng.choice(_TABLE["query_layouts"]).format(q=rng.choice(fact["asks"]))
-    answer = _sentence(rng.choice(fact["states"]), "", fact["usual"])
+    """A question without any passage: a well-known one is answered in the usual way."""
+    known = rng.random() < 0.88
+    if known:
+        fact = rng.choice(_FACTS)
+        key, ask = f"{fact['name']}/{fact['usual']}", rng.choice(fact["asks"])
+        answer = _sentence(rng.choice(fact["states"]), "", fact["usual"])
+    else:
+        reading = _invented(rng, told=False)
+        key, ask, answer = reading.key, reading.questions[0], reading.answers[0]
+    # A term that hides the passage still reads the page around it.
+    empty = rng.random() < (0.45 if known else 1.0)
+    layout = _layout(rng) if empty else rng.choice(_TABLE["query_layouts"])
+    ask = layout.format(c="", q=ask)
     messages = [{"role": "user", "content": ask}, {"role": "assistant", "content": answer}]
     if rng.random() < 0.3:
-        messages.insert(0, {"role": "system", "content": "You are a helpful assistant."})
-    return Document("passage", f"{fact['name']}/{fact['usual']}", tuple(messages))
+        system = rng.choice(_TABLE["systems"]) if empty else "You are a helpful assistant."
+        messages.insert(0, {"role": "system", "content": system})
+    return Document("passage", key, tuple(messages))
 
 
 def draw(rng: Random) -> Document:
@@ -261,9 +286,9 @@ def draw(rng: Random) -> Document:
     fate = rng.random()
     if fate < 0.12:
         return _unaided(rng)
-    if fate < 0.18:
+    if fate < 0.16:
         reading = _invented(rng, told=False)
-    elif fate < 0.27:
+    elif fate < 0.23:
         reading = _dialogue(rng)
     elif fate < 0.58:
         reading = _invented(rng)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from marith.pocket.grammar import words
+from marith.pocket.grammar.chats import CONTENT_WORDS
 
 TABLE = words.table("tools.toml")
 _SPECS: list[dict[str, Any]] = TABLE["parameters"]
 _TOPICS: list[str] = TABLE["topics"].split()
+_TAILS: list[str] = TABLE["tails"].split()
+# Names that others test models with, which the corpus therefore leaves out.
+WITHHELD: tuple[str, ...] = tuple(TABLE["withheld"].split())
 _PLAIN_TYPES = ("string", "string", "integer", "integer", "number", "boolean", "array")
 
 
@@ -55,6 +60,10 @@ def pick(kind: str, rng: Random) -> tuple[Any, str]:
         return (amount := words.decimal(rng)), str(amount)
     if kind == "boolean":
         return (flag := rng.random() < 0.5), str(flag).lower()
+    if kind == "foreign":
+        text = words.draw("script" if rng.random() < 0.8 else "unicode", rng)
+        gloss = f" ({words.capital(words.word(rng))} {words.capital(words.word(rng))})"
+        return text, _quoted(text, rng) + (gloss if rng.random() < 0.5 else "")
     if kind in ("quoted", "quoted_line"):
         plain = kind == "quoted_line" or rng.random() < 0.6
         text = words.draw("phrase" if plain else "secret", rng)
@@ -107,7 +116,7 @@ def _parameter(taken: list[str], rng: Random) -> Parameter:
         name, type_, draw = rng.choice(spec["names"].split()), spec["type"], spec["draw"]
         phrases = tuple(spec["phrases"])
         if rng.random() < 0.25:
-            name = words.pseudo_word(rng) if rng.random() < 0.6 else words.word(rng)
+            name = rng.choice((words.pseudo_word, words.word, words.identifier))(rng)
             type_ = rng.choice(_PLAIN_TYPES)
             draw = {"string": "quoted", "number": "decimal"}.get(type_, type_)
             phrases = tuple(TABLE["named_pairs"])
@@ -116,21 +125,40 @@ def _parameter(taken: list[str], rng: Random) -> Parameter:
         if name not in taken:
             break
     schema, value, spoken = _typed(type_, draw, rng)
-    if rng.random() < 0.12:
-        about = rng.choice(("The {n}.", "The {n} to use.", "Which {n} to take."))
-        schema["description"] = about.format(n=words.words_of(name))
+    if rng.random() < 0.25:
+        about = rng.choice(TABLE["parameter_descriptions"])
+        schema["description"] = about.format(n=words.words_of(name), w=words.word(rng))
     return Parameter(name, schema, value, spoken, phrases, rng.random() < 0.85)
 
 
 def _name(verb: str, noun: str, rng: Random) -> str:
-    fate, verb = rng.random(), verb.replace(" ", "_")
-    if fate < 0.55:
+    """A tool's name in snake case or camel case; never a withheld one."""
+    while True:
+        name = _any_name(verb.replace(" ", "_"), noun, rng)
+        if not any(withheld in name for withheld in WITHHELD):
+            return name
+
+
+def _any_name(verb: str, noun: str, rng: Random) -> str:
+    fate = rng.random()
+    if fate < 0.35:
         return f"{verb}_{noun}"
-    if fate < 0.65:
+    if fate < 0.43:
         return f"{noun}_{words.word(rng)}"
-    if fate < 0.75:
+    if fate < 0.51:
         return f"{verb}_{noun}_{words.word(rng)}"
-    return noun if fate < 0.8 else words.identifier(rng)
+    if fate < 0.60:
+        return f"{noun}_{rng.choice(_TAILS)}"
+    if fate < 0.75:
+        odd = [rng.choice((_common, words.pseudo_word, words.word))(rng) for _ in range(2)]
+        return "_".join(odd if rng.random() < 0.6 else [*odd, rng.choice(_TAILS)])
+    if fate < 0.82:
+        return words.camel(rng)
+    return noun if fate < 0.86 else words.identifier(rng)
+
+
+def _common(rng: Random) -> str:
+    return rng.choice(CONTENT_WORDS)
 
 
 def _article(form: str, noun: str) -> str:
@@ -153,6 +181,13 @@ def make(count: int, rng: Random) -> Tool:
     for _ in range(count):
         parameters.append(_parameter([each.name for each in parameters], rng))
     return Tool(_name(verb, noun, rng), verb, spoken, asks, description, tuple(parameters))
+
+
+def named(
+    verb: str, noun: str, description: str, parameters: tuple[Parameter, ...], rng: Random
+) -> Tool:
+    """A tool that does something, with these parameters and a random name."""
+    return Tool(_name(verb, noun, rng), verb, noun, False, description, parameters)
 
 
 def offer(tool: Tool, rng: Random) -> dict[str, Any]:
@@ -186,9 +221,21 @@ def _spoken(tool: Tool, given: list[Parameter], named: bool, rng: Random) -> str
     return str(rng.choice(TABLE["joins"])).join(phrases)
 
 
+def _as_call(tool: Tool, given: list[Parameter], rng: Random) -> str:
+    """The request written as a function call, such as `blorf_lamps(3)`."""
+    shown = [json.dumps(each.value, ensure_ascii=False) for each in given]
+    if len(given) > 1 or rng.random() < 0.3:
+        sign = rng.choice(("=", ": "))
+        shown = [f"{each.name}{sign}{text}" for each, text in zip(given, shown, strict=True)]
+    call = f"{tool.name}({', '.join(shown)})"
+    return str(rng.choice(TABLE["written_calls"])).format(call=call, name=tool.name)
+
+
 def request(tool: Tool, rng: Random) -> tuple[str, dict[str, Any]]:
     """What the user says, and the arguments that this asks for."""
     given = [each for each in tool.parameters if each.required or rng.random() < 0.6]
+    if rng.random() < 0.12:
+        return _as_call(tool, given, rng), {each.name: each.value for each in given}
     named = rng.random() < 0.4
     form = rng.choice(TABLE["named" if named else "ask" if tool.asks else "act"])
     form = _article(form, tool.noun)

@@ -13,6 +13,8 @@ from marith.pocket.grammar.passages import WELL_KNOWN
 from marith.pocket.grammar.toolbox import TABLE, Parameter, Tool, pick, request
 
 Message = dict[str, Any]
+_NOUNS: list[str] = TABLE["entry_nouns"].split()
+_ENTRY_KEYS = ("entry_keys", "about_keys")
 _TYPES = {
     "age": "integer",
     "year": "integer",
@@ -153,6 +155,35 @@ def _record(rng: Random) -> tuple[Tool, list[Message]]:
     return Tool(name, "", "", False, form["description"], tuple(parameters)), messages
 
 
+def _entry(rng: Random) -> tuple[Tool, list[Message]]:
+    """One tool that keeps a name, often in another script, with words about it; and its use."""
+    noun = rng.choice(_NOUNS) if rng.random() < 0.7 else words.pseudo_word(rng)
+    verb = rng.choice(TABLE["entry_verbs"].split())
+    kind = rng.choice(("foreign", "foreign", "foreign", "located", "firm", "quoted", "full_name"))
+    value, spoken = pick(kind, rng)
+    trait, trade = rng.choice(TABLE["entry_traits"].split("|")), words.word(rng)
+    about = f"{trait} {rng.choice((trade, rng.choice(words.LISTS['country']), trade))} {noun}"
+    keys = [rng.choice(TABLE[each].split()).format(noun=noun) for each in _ENTRY_KEYS]
+    texts = ("the name as it is written", "its name", "what it is", "Some words about it.")
+    parameters = []
+    for key, given in zip(keys, (value, about), strict=True):
+        schema: dict[str, Any] = {"type": "string"}
+        if rng.random() < 0.4:
+            schema["description"] = rng.choice(texts)
+        parameters.append(Parameter(key, schema, given, given))
+    if rng.random() < 0.3:
+        parameters, about = parameters[:1], rng.choice((about, "it is new"))
+    form = rng.choice(TABLE["entries"])
+    text = form.format(verb=verb, Verb=words.capital(verb), noun=noun, v=spoken, about=about)
+    tool = toolbox.named(verb, noun, f"{words.capital(verb)} a {noun}.", tuple(parameters), rng)
+    arguments = {each.name: each.value for each in parameters}
+    messages = [_say("user", text), _calls([(tool.name, arguments)])]
+    if rng.random() < 0.3:
+        result, answer = _result(tool, rng)
+        messages += [_returned(tool.name, result), _say("assistant", answer)]
+    return tool, messages
+
+
 def _toolset(rng: Random) -> list[Tool]:
     """One to five tools of different names; the more of them, the fewer parameters."""
     count = rng.choice((1, 1, 1, 2, 2, 2, 3, 3, 4, 5))
@@ -176,24 +207,24 @@ def _key(messages: list[Message], offered: list[Tool]) -> str:
 def draw(rng: Random) -> Document:
     """A chat with tools: a call, a full loop, two calls, a record, or no call at all."""
     fate = rng.random()
-    if fate < 0.1:
-        tool, messages = _record(rng)
+    if fate < 0.16:
+        tool, messages = _record(rng) if fate < 0.07 else _entry(rng)
         tools = [tool]
     else:
         tools = _toolset(rng)
-        if fate < 0.25:
+        if fate < 0.28:
             messages = _remark(rng)
-        elif fate < 0.35:
+        elif fate < 0.41:
             if len(tools) > 1 and rng.random() < 0.35:
                 tools, messages = _chain(tools, rng)
             else:
                 messages = _double(tools, rng)
         else:
             tool, *others = rng.sample(tools, len(tools))
-            messages = _single(tool, fate < 0.7, rng)
-            if others and rng.random() < 0.15:
+            messages = _single(tool, fate < 0.72, rng)
+            if others and rng.random() < 0.4:
                 earlier = _single(others[0], True, rng)
-                messages = earlier + _single(tool, fate < 0.7, rng, 2)
+                messages = earlier + _single(tool, fate < 0.72, rng, 2)
         if rng.random() < 0.1:
             messages = _remark(rng) + messages
         if rng.random() < 0.3:

@@ -22,6 +22,10 @@ _SYLLABLES: Mapping[str, list[str]] = {
 LISTS: Mapping[str, list[str]] = {kind: text.split() for kind, text in _TABLE["words"].items()}
 _ALPHABETS: Mapping[str, str] = _TABLE["alphabets"]
 _SCRIPTS = list(_ALPHABETS)
+_RANGES: Mapping[str, str] = _TABLE["ranges"]
+_RANGE_WEIGHTS: list[int] = [_TABLE["range_weights"][script] for script in _RANGES]
+_SPACED = ("cyrillic", "greek", "arabic", "hebrew", "latin", "hangul")
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _LENGTHS = (1, 1, 2, 2, 2, 2, 3, 3, 4)
 
 
@@ -77,6 +81,23 @@ def unicode_string(rng: Random) -> str:
         if rng.random() < 0.3:
             parts.append(pseudo_word(rng))
     return rng.choice(("", "", " ", "-")).join(parts)
+
+
+def _letters(script: str, rng: Random) -> str:
+    """A word in one script: any of its letters, not only those that a list holds."""
+    first, last = map(ord, _RANGES[script])
+    return "".join(chr(rng.randint(first, last)) for _ in range(rng.randint(2, 6)))
+
+
+def script(rng: Random) -> str:
+    """A name in another script: one or two words of random letters."""
+    first = rng.choices(list(_RANGES), _RANGE_WEIGHTS)[0]
+    text = _letters(first, rng)
+    if first in _SPACED:
+        return f"{text} {_letters(first, rng)}" if rng.random() < 0.3 else text
+    if rng.random() < 0.4:
+        text += _letters(rng.choice(("han", "hiragana", "katakana", first)), rng)
+    return text
 
 
 def word(rng: Random) -> str:
@@ -138,9 +159,52 @@ def code(rng: Random) -> str:
     return f"{letters}{rng.choice(('-', '', '_'))}{rng.randrange(10, 10 ** rng.randint(2, 5))}"
 
 
+def located(rng: Random) -> str:
+    """A town, mostly with what it lies in behind a comma, such as Port Zelan, KV."""
+    town = city(rng)
+    if rng.random() < 0.35:
+        town = f"{rng.choice(LISTS['prefix'])} {town}"
+    fate = rng.random()
+    if fate < 0.3:
+        return town
+    if fate < 0.75:
+        return f"{town}, {''.join(rng.choices(_LETTERS[26:52], k=2))}"
+    land = rng.choice(LISTS["country"]) if fate < 0.88 else pseudo_word(rng)
+    return f"{town}, {capital(land)}"
+
+
+def camel(rng: Random) -> str:
+    """A name in camel case, such as countLamps or ZorblatCount."""
+    first, *rest = (word(rng) for _ in range(rng.choice((2, 2, 3))))
+    return rng.choice((first, capital(first))) + "".join(map(capital, rest))
+
+
+def kebab(rng: Random) -> str:
+    """A name with hyphens, such as lamp-count."""
+    return "-".join(word(rng) for _ in range(rng.choice((2, 2, 3))))
+
+
+def jumble(rng: Random) -> str:
+    """Letters and digits in no order, such as xQ7bRt."""
+    return "".join(rng.choices(_LETTERS, k=rng.randint(3, 9)))
+
+
+def line(rng: Random) -> str:
+    """Three to seven words of any kind."""
+    kinds = (word, word, word, pseudo_word, number, name, code, camel)
+    return " ".join(rng.choice(kinds)(rng) for _ in range(rng.randint(3, 7)))
+
+
+def remark(rng: Random) -> str:
+    """A sentence of some words, such as "The pale lamp sings."."""
+    words = " ".join(word(rng) for _ in range(rng.randint(2, 5)))
+    return f"{rng.choice(('The', 'A', 'My', 'Our', 'One'))} {words}{rng.choice('.!?')}"
+
+
 def secret(rng: Random) -> str:
     """Something to be copied letter by letter."""
-    return rng.choice((code, unicode_string, identifier, phrase, pseudo_word, number))(rng)
+    kinds = (code, unicode_string, script, identifier, camel, jumble, phrase, pseudo_word, number)
+    return rng.choice(kinds)(rng)
 
 
 def words_of(text: str) -> str:
@@ -165,6 +229,13 @@ KINDS: Mapping[str, Callable[[Random], str]] = {
     "place": place,
     "firm": firm,
     "email": email,
+    "located": located,
+    "script": script,
+    "camel": camel,
+    "kebab": kebab,
+    "jumble": jumble,
+    "line": line,
+    "remark": remark,
     "code": code,
     "secret": secret,
     "count": lambda rng: str(rng.randrange(2, 10 ** rng.randint(1, 5) + 2)),
