@@ -21,15 +21,17 @@ def submit(engine: Engine, request: Request, retries: int) -> Ticket:
     where the timeout would end before the next; otherwise as `Engine.submit` does.
     """
     begun = time.monotonic()
+    asked = request
     for retry in range(retries):
         try:
-            return engine.submit(remaining(request, begun))
+            return engine.submit(asked)
         except Busy:
             pause = FIRST_PAUSE * 2**retry
             if time.monotonic() + pause >= begun + (request.timeout or inf):
                 raise
             time.sleep(pause)
-    return engine.submit(remaining(request, begun))
+            asked = remaining(request, begun)
+    return engine.submit(asked)
 
 
 def remaining(request: Request, begun: float) -> Request:

@@ -1,4 +1,4 @@
-"""OpenMP's workers, sent home by whoever will not compute for a while.
+"""What a process does for its threads: OpenMP's workers sent home, garbage not sought in vain.
 
 Every thread that computes keeps a team of its own. As soon as all teams together have more
 members than the machine has cores, GNU's runtime no longer lets them spin between two products:
@@ -10,6 +10,7 @@ product brings the team back.
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable
 from functools import cache
 
@@ -21,6 +22,17 @@ def dismiss() -> None:
     pause = _pause()
     if pause is not None:
         pause(_SOFT)
+
+
+@cache
+def settle() -> None:
+    """Once a process, before weights load: garbage is not sought among the libraries' objects.
+
+    They are there to stay, and a full search among them holds every thread up for some tenths of
+    a second, an event loop too.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @cache

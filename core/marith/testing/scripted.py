@@ -53,7 +53,7 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     """Logits that are a pure function of the tokens seen: the script's next token stands out.
 
     The token that begins most of what is left of the reply has the logit `gap`, those that begin
-    less of it half of that. Where the reply is over, or what was said is not how it begins, the
+    less of it half of that, the more the likelier. Where the reply is over, or what was said is not how it begins, the
     end stands out so. Then come the tokens that close a JSON value, for grammars that allow
     neither, and all others below 1. Its weights are the tokens' bytes; its keys are the tokens.
     """
@@ -113,7 +113,7 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
             logits[self._tokens[closer]] = self.gap / 4 - place / 4
         begins = [rest[:size] for size in range(1, min(len(rest), self.config.longest_token) + 1)]
         found = [self._tokens[data] for data in begins if data in self._tokens]
-        logits[found] = self.gap / 2
+        logits[found] = self.gap / 2 + torch.arange(len(found)) / 4  # none is as likely as another
         logits[found[-1:] or self._ends] = self.gap
         return logits
 
