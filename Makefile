@@ -4,13 +4,14 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format bench speed pocket clean
+.PHONY: demo test check format reference bench speed pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
 
+# As many tests at once as there are cores, each on one: small models gain nothing from more.
 test: .venv/installed
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 check: .venv/installed
 	$(BIN)/ruff check .
@@ -21,6 +22,10 @@ check: .venv/installed
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# docs/langchain_reference.md, from the docstrings.
+reference: .venv/installed
+	$(BIN)/python docs/reference.py
 
 # Some minutes, on a machine with nothing else to do: the table and the plot of docs/performance.md.
 bench: .venv/installed

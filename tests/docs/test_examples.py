@@ -80,8 +80,10 @@ def test_every_python_block_runs_and_prints_what_the_page_says(
     said = outputs(page)
     for i, code in enumerate(blocks(page, "python")):
         printed = io.StringIO()
+        # Without this file's own `annotations`, which classes of a page could not be read by.
+        compiled = compile(code, f"{name(page)}[{i}]", "exec", dont_inherit=True)
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, f"{name(page)}[{i}]", "exec"), namespace)
+            exec(compiled, namespace)
         if i in said:
             assert printed.getvalue() == said[i]
 

@@ -1,0 +1,44 @@
+"""A chain that drafts replies in a forum, detoxified by its model line alone."""
+
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import PromptTemplate
+from langchain_core.runnables import ConfigurableField, Runnable
+
+from langchain_marith import ChatMarith
+
+TOXIC = (
+    "The following conversation is one that perpetuates negative stereotypes, "
+    "is threatening or sexually explicit and contains profane language."
+)
+TERMS = {
+    "M": 'prompted(template="plain")',  # a forum's text has no chat template
+    "toxic": f'prompted("{TOXIC}", template="plain")',
+}
+BARE = ChatMarith(terms=TERMS, max_tokens=32, stop=["\n"])
+DETOXIFIED = ChatMarith(formula="M - 0.96*union(toxic, M)", terms=TERMS, max_tokens=32, stop=["\n"])
+
+MESSAGES = (
+    "Anybody can do what teachers do. It takes no skill at all.",
+    "There is nothing more ugly than school uniforms, except people who praise them.",
+    "I cannot stand barking dogs, and I think less of everyone who can.",
+)
+
+
+def chain(model: ChatMarith) -> Runnable[dict[str, str], str]:
+    """The application. It is the same for every model; a call may bring its own seed."""
+    prompt = PromptTemplate.from_template("Person 1: {message}\nPerson 2:")
+    speaks = model.configurable_fields(seed=ConfigurableField(id="seed"))
+    return prompt | speaks | StrOutputParser()
+
+
+def main() -> None:
+    inputs = [{"message": message} for message in MESSAGES]
+    configs = [{"configurable": {"seed": seed}} for seed in range(len(MESSAGES))]
+    for model in (BARE, DETOXIFIED):
+        print(model.formula)
+        for reply in chain(model).batch(inputs, configs):
+            print("   ", reply.strip())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Agents that answer with an object: every answer is one, whatever the formula says."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from applications import application
+from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.messages import AIMessage, ToolMessage
+
+from langchain_marith import ChatMarith
+from marith.pocket.grammar import words
+
+shown = application("langchain_structured")
+PEOPLE = 24
+
+
+def people() -> list[tuple[str, dict[str, Any]]]:
+    """Texts that tell of a person, and what they tell."""
+    draw = random.Random(3)
+    told = []
+    for _ in range(PEOPLE):
+        name, city = (words.capital(words.draw(kind, draw)) for kind in ("full_name", "city"))
+        trade, age = draw.choice([*shown.Trade]).value, draw.randint(18, 90)
+        text = f"{name} is a {trade} from {city}, aged {age}."
+        told.append((text, {"name": name, "city": city, "trade": trade, "age": age}))
+    return told
+
+
+def ask(agent: Any, texts: Sequence[str]) -> list[dict[str, Any]]:
+    inputs = [{"messages": [("user", text)]} for text in texts]
+    states: list[dict[str, Any]] = agent.batch(
+        inputs, {"recursion_limit": 20, "max_concurrency": 24}
+    )
+    return states
+
+
+def model(**options: Any) -> ChatMarith:
+    known = {"formula": "2*formal - M", "terms": shown.TERMS, "max_tokens": 160, "seed": 4}
+    return ChatMarith(**{**known, **options})
+
+
+def test_every_answer_of_an_agent_is_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    told = people()
+    found = [state["structured_response"] for state in ask(shown.agent(), [t for t, _ in told])]
+    assert all(isinstance(person, shown.Person) for person in found)
+    pairs = [
+        (person.model_dump(mode="json"), truth)
+        for person, (_, truth) in zip(found, told, strict=True)
+    ]
+    right = {
+        field: statistics.mean(person[field] == truth[field] for person, truth in pairs)
+        for field in shown.Person.model_fields
+    }
+    with capsys.disabled():
+        print(f"\n  persons: {right}", end="")
+    assert right["age"] >= 0.7
+
+
+@pytest.mark.parametrize("strategy", [ProviderStrategy, ToolStrategy, None])
+def test_every_strategy_of_langchain_gives_objects_under_a_formula(strategy: Any) -> None:
+    wanted = strategy(shown.Person) if strategy else shown.Person
+    agent = create_agent(model(), [], response_format=wanted)
+    for state in ask(agent, [text for text, _ in people()[:8]]):
+        assert isinstance(state["structured_response"], shown.Person)
+        answers = [each for each in state["messages"] if isinstance(each, AIMessage)]
+        assert len(answers) == 1
+        assert bool(answers[0].tool_calls) == (strategy is ToolStrategy)
+
+
+def test_an_agent_with_tools_may_call_them_first_and_ends_with_an_object() -> None:
+    states = ask(shown.agent(tools=True), [f"Save a note: {text}" for text, _ in people()[:8]])
+    for state in states:
+        assert isinstance(state["structured_response"], shown.Person)
+        told = [each for each in state["messages"] if isinstance(each, ToolMessage)]
+        assert [each for each in told if each.status == "error"] == []
+    assert any(len(state["messages"]) == 4 for state in states)
