@@ -53,9 +53,10 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     """Logits that are a pure function of the tokens seen: the script's next token stands out.
 
     The token that begins most of what is left of the reply has the logit `gap`, those that begin
-    less of it half of that, the more the likelier. Where the reply is over, or what was said is not how it begins, the
-    end stands out so. Then come the tokens that close a JSON value, for grammars that allow
-    neither, and all others below 1. Its weights are the tokens' bytes; its keys are the tokens.
+    less of it half of that, the more the likelier. Where the reply is over, or what was said is
+    not how it begins, the end stands out so. Then come the tokens that close a JSON value, for
+    grammars that allow neither, and all others below 1. Its weights are the tokens' bytes; its
+    keys are the tokens.
     """
 
     config_class = ScriptedConfig
