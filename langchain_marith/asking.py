@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -34,11 +34,25 @@ class Asking(marith.Options):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """Everything that a text hangs on: the key of cached answers."""
-        return self.chosen()
+        # What was read of a file is in the formula, the terms and the rest.
+        return {name: value for name, value in self.chosen().items() if name != "file"}
+
+    def over(
+        self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None
+    ) -> marith.Options:
+        """These options with those of one call over them; strings that stop are joined.
+
+        A `model` that is a formula of the file brings that formula's own options, as for
+        `marith.Options`. Raises ValueError for an option that does not exist, and for what an
+        option cannot be: an error of marith's and LangChain's at once.
+        """
+        with translated():
+            return super().over(options, stop)
 
     def get_token_ids(self, text: str) -> list[int]:
         """The text's tokens in the model's own vocabulary. Loads the model."""
-        return self.engine().encode(text)
+        with translated():
+            return self.engine().encode(text)
 
     def get_num_tokens(self, text: str) -> int:
         """How many tokens the text has in the model's own vocabulary. Loads the model."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from langchain_core.exceptions import ContextOverflowError, LangChainException
+from pydantic import ValidationError
 
 import marith
 
@@ -53,7 +54,7 @@ class EngineGone(marith.EngineClosed, ModelConnectionError):
     """The engine was closed meanwhile. May be tried again, on a new engine."""
 
 
-_TWINS: dict[type[marith.MarithError], type[Exception]] = {
+_TWINS: dict[type[marith.MarithError], type[marith.MarithError]] = {
     marith.ContextOverflow: PromptTooLong,
     marith.RequestError: InvalidRequest,
     marith.FormulaError: InvalidFormula,
@@ -66,15 +67,40 @@ _TWINS: dict[type[marith.MarithError], type[Exception]] = {
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """What marith raises in here, raised as its twin, with the original as its cause."""
+    """What marith raises in here, raised as its twin, with the original as its cause.
+
+    So is what pydantic says of an option: a formula's error as such, others as InvalidRequest.
+    """
     try:
         yield
     except LangChainException:
         raise
     except marith.MarithError as error:
-        twin = next((_TWINS[kind] for kind in type(error).__mro__ if kind in _TWINS), None)
-        if twin is None:
+        told = _twin(error)
+        if told is error:
             raise
-        told = twin(str(error))
-        told.__dict__.update(vars(error))
         raise told from error
+    except ValidationError as error:
+        raise _twin(_first(error)) from error
+
+
+def _twin(error: marith.MarithError) -> marith.MarithError:
+    """The error as LangChain's own too, or itself where LangChain has no word for it."""
+    kind = next((_TWINS[kind] for kind in type(error).__mro__ if kind in _TWINS), None)
+    if kind is None:
+        return error
+    told = kind(str(error))
+    told.__dict__.update(vars(error))
+    return told
+
+
+def _first(error: ValidationError) -> marith.MarithError:
+    """The first complaint of pydantic: marith's own error, or the option's name and value."""
+    first = error.errors()[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, marith.MarithError):
+        return own
+    if first["type"] == "value_error":  # a whole sentence
+        return marith.RequestError(first["msg"].removeprefix("Value error, "))
+    where = ".".join(map(str, first["loc"]))
+    return marith.RequestError(f"{where}: {first['msg']}, not {first['input']!r}")

@@ -46,7 +46,7 @@ class MarithLLM(Asking, BaseLLM):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """Everything that a text hangs on: the key of cached answers."""
-        return {**self.chosen(), **self._told}
+        return {**super()._identifying_params, **self._told}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=[*self.stop, *(stop or ())], **kwargs)

@@ -80,7 +80,10 @@ def _untitled(schema: Any) -> Any:
 
 
 def to_choice(choice: Any) -> str:
-    """How an application says which tool to call, as "auto", "none", "required" or a name."""
+    """How an application says which tool to call, as "auto", "none", "required" or a name.
+
+    The word "any" means any tool; one of that name is chosen by OpenAI's dict.
+    """
     match choice:
         case {"type": "function", "function": {"name": str(name)}}:
             return name
@@ -144,10 +147,10 @@ def _format(response_format: Any) -> marith.Grammar | None:
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
     """How many alternatives are told beside each token; None for no log-probabilities.
 
-    `logprobs` may be their number itself.
+    `logprobs` may be their number itself; False means none, whatever `top_logprobs` is.
     """
-    if logprobs is None or logprobs is False:
-        return top_logprobs
-    if top_logprobs is not None:
+    if logprobs is False:
+        return None
+    if logprobs is None or top_logprobs is not None:
         return top_logprobs
     return 0 if logprobs is True else logprobs

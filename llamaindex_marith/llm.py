@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -14,6 +15,7 @@ from llama_index.core.base.llms.types import (
     CompletionResponseAsyncGen,
     CompletionResponseGen,
     LLMMetadata,
+    LogProb,
     MessageRole,
     TextBlock,
 )
@@ -25,13 +27,18 @@ from pydantic import ConfigDict
 import marith
 
 _ROLES = {MessageRole.CHATBOT: "assistant", MessageRole.MODEL: "assistant"}
+_ANSWERING = ("grammar", "logprobs")
+_NEVER = -9999.0  # as OpenAI writes it: JSON knows no infinity
 
 
 class Marith(marith.Options, CustomLLM):
     """A language model that samples from a formula over language models.
 
     A cheap value: engines are shared by all models of one process. `complete` asks
-    as a user's message, after the system prompt. An unknown option raises.
+    as a user's message, after the system prompt. Every option may be given again for a call,
+    and so may `grammar` (a `marith.Grammar`) and `logprobs` (of how many of the likeliest tokens
+    in each place, beside the token's own). What stands in `<think>` is no part of the text, but
+    the answer's `additional_kwargs["reasoning"]`. An unknown option raises ValueError.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -48,12 +55,13 @@ class Marith(marith.Options, CustomLLM):
             context_window=self.context_length or self.engine().context_length,
             num_output=self.max_tokens,
             is_chat_model=True,
-            model_name=self.model,
+            model_name=self.speaks_as,
         )
 
     def to_payload(self) -> dict[str, Any]:
-        """What observers are told, without loading the model."""
-        return {"class_name": self.class_name(), "model_name": self.model, **self.chosen()}
+        """What observers are told, without loading the model: all that a text hangs on."""
+        told = {name: value for name, value in self.chosen().items() if name != "file"}
+        return {"class_name": self.class_name(), "model_name": self.speaks_as, **told}
 
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
@@ -117,30 +125,26 @@ class Marith(marith.Options, CustomLLM):
     def _answer(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponse:
-        said = self.over(options)
-        completion = _submit(said, messages).result()
-        return _response(said, completion.text, None, completion)
+        said, ticket = self._ask(messages, options)
+        return _whole(said, ticket.result())
 
     async def _aanswer(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponse:
-        said = self.over(options)
-        completion = await (await sync_to_async(_submit)(said, messages))
-        return _response(said, completion.text, None, completion)
+        said, ticket = await sync_to_async(self._ask)(messages, options)
+        return _whole(said, await ticket)
 
     def _answers(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponseGen:
-        said = self.over(options)
-        ticket = _submit(said, messages)
+        said, ticket = self._ask(messages, options)
 
         def told() -> CompletionResponseGen:
-            text = ""
+            telling = _Telling(said)
             try:
                 for chunk in ticket:
-                    text += chunk.text
                     completion = ticket.result() if chunk.finish_reason else None
-                    yield _response(said, text, chunk.text, completion)
+                    yield telling.heard(chunk, completion)
             finally:
                 ticket.cancel()
 
@@ -149,45 +153,85 @@ class Marith(marith.Options, CustomLLM):
     async def _aanswers(
         self, messages: Sequence[ChatMessage], options: dict[str, Any]
     ) -> CompletionResponseAsyncGen:
-        said = self.over(options)
-        ticket = await sync_to_async(_submit)(said, messages)
+        said, ticket = await sync_to_async(self._ask)(messages, options)
 
         async def told() -> CompletionResponseAsyncGen:
-            text = ""
+            telling = _Telling(said)
             try:
                 async for chunk in ticket:
-                    text += chunk.text
                     completion = await ticket if chunk.finish_reason else None
-                    yield _response(said, text, chunk.text, completion)
+                    yield telling.heard(chunk, completion)
             finally:
                 ticket.cancel()
 
         return told()
 
+    def _ask(
+        self, messages: Sequence[ChatMessage], options: dict[str, Any]
+    ) -> tuple[marith.Options, marith.Ticket]:
+        """Put a conversation to the engine. No event loop waits for this: weights may load."""
+        said = self.over({k: v for k, v in options.items() if k not in _ANSWERING})
+        prompt = [_to_dict(message) for message in messages]
+        asked = {name: options.get(name) for name in _ANSWERING}
+        return said, said.submit(prompt, **asked)
 
-def _submit(said: marith.Options, messages: Sequence[ChatMessage]) -> marith.Ticket:
-    return said.engine().submit(said.request([_to_dict(message) for message in messages]))
+
+@dataclass(slots=True)
+class _Telling:
+    """A stream so far: each of its answers holds all that came, as LlamaIndex has it."""
+
+    said: marith.Options
+    text: str = ""
+    thought: str = ""
+
+    def heard(
+        self, chunk: marith.Chunk, completion: marith.Completion | None
+    ) -> CompletionResponse:
+        """The text with one piece more; the last one also says what it cost and why it ended."""
+        self.text += chunk.text
+        self.thought += chunk.reasoning
+        if completion is not None:
+            whole = _whole(self.said, completion)
+            return whole.model_copy(update={"text": self.text, "delta": chunk.text})
+        thought = {"reasoning": self.thought} if self.thought else {}
+        return CompletionResponse(text=self.text, delta=chunk.text, additional_kwargs=thought)
 
 
-def _response(
-    said: marith.Options, text: str, delta: str | None, completion: marith.Completion | None
-) -> CompletionResponse:
-    """The text so far; the last one also says what it cost and why it ended."""
-    if completion is None:
-        return CompletionResponse(text=text, delta=delta)
+def _whole(said: marith.Options, completion: marith.Completion) -> CompletionResponse:
+    """A finished text, what was thought before it, what it cost and why it ended."""
     usage = {
         "prompt_tokens": completion.usage.prompt_tokens,
         "completion_tokens": completion.usage.completion_tokens,
         "total_tokens": completion.usage.total_tokens,
     }
+    details = {
+        "cached_tokens": completion.usage.cached_tokens,
+        "reasoning_tokens": completion.usage.reasoning_tokens,
+    }
     stats = completion.stats
     raw = {
-        "usage": {**usage, "cached_tokens": completion.usage.cached_tokens},
+        "usage": {**usage, **details},
         "finish_reason": completion.finish_reason,
-        "model": said.model,
+        "model": said.speaks_as,
         "composition": {"formula": said.formula, "passes": stats.passes, "calls": stats.calls},
     }
-    return CompletionResponse(text=text, delta=delta, raw=raw, additional_kwargs=usage)
+    thought = {"reasoning": completion.reasoning} if completion.reasoning else {}
+    logprobs = completion.logprobs
+    return CompletionResponse(
+        text=completion.text,
+        raw=raw,
+        logprobs=None if logprobs is None else [_logprobs(token) for token in logprobs],
+        additional_kwargs={**usage, **thought},
+    )
+
+
+def _logprobs(token: marith.TokenLogprob) -> list[LogProb]:
+    """A token's own log-probability, and after it those of the likeliest others in its place."""
+    others = (other for other in token.top if other.token != token.token)
+    return [
+        LogProb(token=each.text, logprob=max(each.logprob, _NEVER), bytes=list(each.data))
+        for each in (token, *others)
+    ]
 
 
 def _as_chat(answer: CompletionResponse) -> ChatResponse:
@@ -195,6 +239,7 @@ def _as_chat(answer: CompletionResponse) -> ChatResponse:
         message=ChatMessage(role=MessageRole.ASSISTANT, content=answer.text),
         delta=answer.delta,
         raw=answer.raw,
+        logprobs=answer.logprobs,
         additional_kwargs=answer.additional_kwargs,
     )
 
@@ -209,7 +254,3 @@ def _to_dict(message: ChatMessage) -> dict[str, Any]:
         raise ValueError("Marith reads no tool calls yet")
     call = message.additional_kwargs.get("tool_call_id")
     return given if call is None else {**given, "tool_call_id": call}
-
-
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, marith.Formula) else value

@@ -14,8 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    TypeAdapter,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -26,7 +24,8 @@ from marith.engine.stages import Stages
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
-from marith.formula.personas import Personas, as_text, terms_as_text
+from marith.formula.opening import made, opened
+from marith.formula.personas import ELSEWHERE, Personas, as_text, terms_as_text
 from marith.scoring.places import context_of
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def _variable(option: str) -> str | None:
 
 
 class Options(BaseModel):
-    """The options of a model; an adapter inherits them, and each may be given again for a call.
+    """The options of a model; an adapter inherits them; each but `file` may be given for a call.
 
     `formula` says what to sample from; `terms` maps its names to system prompts, formula text,
     terms, or tables as in a file. `speculation` is "auto", None (or "none") or a `Plan`, which may
@@ -94,12 +93,15 @@ class Options(BaseModel):
             return data
         name = data.get("model", None if "formula" in data else _variable("model"))
         if not file.names(name):
-            return file.settled(data, file.spoken or "")
-        if file.spoken is None:
-            return file.settled(file.chosen(data, name, {}), name)
-        given = {**data, "speculation": read_speculation(data.get("speculation", "auto"))}
-        former = _made(file, file.spoken).values()
-        return file.settled(file.chosen(given, name, former), name)
+            kept = _kept(data) if file.spoken is None else file.kept
+            return file.settled(data, file.spoken or "", kept)
+        given, former = dict(data), {}
+        if file.spoken is not None:
+            if "speculation" in given:
+                given["speculation"] = read_speculation(given["speculation"])
+            former = made(Options, file, file.spoken).values()
+        given = file.chosen(given, name, former)
+        return file.settled(given, name, _kept(given))
 
     @field_validator("formula", mode="before")
     @classmethod
@@ -164,18 +166,25 @@ class Options(BaseModel):
         """These options with those of one call over them; strings that stop are joined.
 
         A `model` that is a formula of the file brings that formula's own options, which take the
-        place of those that the former one brought. Raises ValueError for an option that does not
-        exist.
+        place of those that the former one brought; what was given beside it stays. Raises
+        ValueError for an option that does not exist, and for a `file`, which is read before.
         """
         for name in options:
             if name not in self.option_names():
                 known = ", ".join(self.option_names())
                 raise ValueError(f"{type(self).__name__} takes no option {name!r}, but {known}")
+        if "file" in options:
+            problem = "a file is read when options are made, and not given for a call"
+            raise RequestError(f"{problem}: {options['file']!r}")
         base, given = self.values(), dict(options)
         if self.file is not None and "model" in given:
             base = self._speaking(self.file, given.pop("model"), given)
-        strings = [*base["stop"], *_listed(stop), *_listed(options.get("stop"))]
-        return Options(**{**base, **given, "stop": list(dict.fromkeys(strings))})
+        strings = [*_listed(stop), *_listed(given.pop("stop", None))]
+        if strings:
+            given["stop"] = list(dict.fromkeys([*base["stop"], *strings]))
+        if base["file"] is not None:
+            base["file"] = replace(base["file"], kept=_kept([*base["file"].kept, *given]))
+        return Options(**{**base, **given})
 
     def known_context(self) -> int | None:
         """How many tokens are read at most, if that is known without loading the model."""
@@ -247,52 +256,13 @@ class Options(BaseModel):
         return Options(**{**self.values(), "model": model}).values()
 
 
-_OWN = {"terms", "formula", "file"}  # what a file says in places of their own
-_FILED: TypeAdapter[Personas] = TypeAdapter(Personas)
-
-
 def _opened(file: Any) -> Personas | None:
-    """A file by path, every formula of it tried; or what was read of one before."""
-    match file:
-        case None | Personas():
-            return file
-        case str() | Path():
-            read = Personas.load(file, _variable("model") or "pocket")
-            for name in ("", *read.formulas):
-                _try(read, name)
-            return read
-        case Mapping():
-            try:
-                return _FILED.validate_python(file)
-            except ValidationError as error:
-                raise RequestError(f"this was read of no file: {_sentence(error)}") from None
-    raise RequestError(f"a file has a path, not {file!r}")
+    return opened(file, Options, _variable("model") or "pocket")
 
 
-def _try(file: Personas, name: str) -> None:
-    """Raises FormulaError where the file gives a formula, or all, what is no option."""
-    where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
-    own = set(file.formulas[name]) - {"formula"} if name else set(file.options)
-    for option in sorted(own - (set(Options.option_names()) - _OWN)):
-        raise FormulaError(f"{where}: there is no option {option!r}")
-    try:
-        _made(file, name)
-    except ValidationError as error:
-        raise FormulaError(f"{where}: {_sentence(error)}") from None
-
-
-def _made(file: Personas, name: str) -> Options:
-    """The options of a file and one formula of it, or none, with nothing else given."""
-    plain = {"model": file.options["model"], "formula": "M"}
-    return Options(file=replace(file, spoken=None), **({"model": name} if name else plain))
-
-
-def _sentence(error: ValidationError) -> str:
-    """The first complaint of pydantic, with the value that it is about."""
-    first = error.errors()[0]
-    if first["type"] == "value_error":
-        return first["msg"].removeprefix("Value error, ")
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}"
+def _kept(given: Iterable[str]) -> tuple[str, ...]:
+    """The options among what is given that another formula of a file leaves as they are."""
+    return tuple(sorted({*given} & ({*Options.option_names()} - {"model", *ELSEWHERE})))
 
 
 def _listed(stop: str | Iterable[str] | None) -> list[str]:

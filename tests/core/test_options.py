@@ -100,6 +100,15 @@ def test_what_is_no_option_is_refused(options: dict[str, Any], problem: str) -> 
         Options(model="/nowhere", **options)
 
 
+@pytest.mark.parametrize("more", [{}, {"model": "detox"}, {"file": None}])
+def test_a_file_is_not_given_for_a_call(more: dict[str, Any]) -> None:
+    said = {"file": "marith.toml", **more}
+    problem = f"a file is read when options are made, and not given for a call: {said['file']!r}"
+    with pytest.raises(RequestError) as refused:
+        Options(**TWO, temperature=0.3).over(said)
+    assert str(refused.value) == problem
+
+
 @pytest.mark.parametrize(
     ("name", "value", "other"),
     [

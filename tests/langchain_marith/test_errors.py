@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pickle
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core import exceptions
 from langchain_core.runnables import RunnableLambda
+from pydantic import ValidationError
 from speaking_model import Make
 
 import marith
-from langchain_marith import MarithLLM
+from langchain_marith import ChatMarith, MarithLLM
 from langchain_marith.errors import translated
 
 TWINS = {
@@ -73,12 +75,55 @@ def test_a_model_that_is_not_there_is_not_found(make: Make) -> None:
         make(model="/nowhere").invoke("k l")
     with pytest.raises(marith.ModelError, match="/nowhere"):
         make(model="/nowhere").get_num_tokens_from_messages([])
+    for count in (ChatMarith.get_num_tokens, ChatMarith.get_token_ids):
+        with pytest.raises(exceptions.ModelNotFoundError, match="/nowhere"):
+            count(make(model="/nowhere"), "k")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "problem"),
+    [
+        ({"formula": "M - 2*M"}, marith.FormulaError, "more than zero"),
+        ({"formula": "2*a -"}, marith.FormulaError, "not a formula"),
+        ({"model": "calm", "formula": "2*M"}, marith.FormulaError, "'calm' is a formula of"),
+        ({"temperature": -1}, marith.RequestError, "temperature: .*, not -1"),
+        ({"speculation": "much"}, marith.RequestError, "much"),
+        ({"stop": [7]}, marith.RequestError, "7"),
+        ({"file": "other.toml"}, marith.RequestError, "'other.toml'"),
+    ],
+)
+async def test_what_a_call_cannot_ask_is_an_error_of_both_kinds(
+    tmp_path: Path, options: dict[str, Any], kind: type[Exception], problem: str
+) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text('[model]\nmodel = "/nowhere"\n[formulas]\ncalm = "0.5*M"\n')
+    for model in (ChatMarith.from_file(path), MarithLLM.from_file(path)):
+        for caught in (kind, ValueError, exceptions.ModelInvalidRequestError):
+            with pytest.raises(caught, match=problem):
+                model.invoke("k l", **options)
+        with pytest.raises(exceptions.ModelInvalidRequestError, match=problem):
+            await model.ainvoke("k l", **options)
+        with pytest.raises(exceptions.ModelInvalidRequestError, match=problem):
+            list(model.stream("k l", **options))
+
+
+def test_a_calls_formula_is_quoted_where_it_is_wrong(make: Make) -> None:
+    with pytest.raises(marith.FormulaError) as caught:
+        make(model="/nowhere").invoke("k l", formula="2*a -")
+    assert caught.value.text == "2*a -"
+    assert "^" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ValidationError)
 
 
 def test_fallbacks_take_over_by_either_kind(make: Make, scripted: Make) -> None:
     for kind in (marith.MarithError, exceptions.ModelError):
         model = make().with_fallbacks([scripted()], exceptions_to_handle=(kind,))
         assert model.invoke("k " * 1200).text == "Good day."
+    handled = (exceptions.ModelInvalidRequestError,)
+    wrong = make().bind(formula="M - 2*M")
+    assert wrong.with_fallbacks([scripted()], exceptions_to_handle=handled).invoke("k").text == (
+        "Good day."
+    )
 
 
 async def test_time_runs_out_as_an_error(make: Make) -> None:

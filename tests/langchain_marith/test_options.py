@@ -43,7 +43,7 @@ async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> 
         await model.ainvoke("k", best_of=2)
     with pytest.raises(ValueError, match="no option 'n'"):
         list(model.stream("k", n=2))
-    with pytest.raises(ValidationError, match="temperature"):
+    with pytest.raises(marith.RequestError, match="temperature"):
         model.invoke("k", temperature=-1)
 
 
@@ -207,6 +207,7 @@ async def test_a_file_gives_formulas_by_name(tiny_dir: str, tmp_path: Path, make
     assert {m.response_metadata["model_name"] for m in told} == {"bent"}
     assert model.invoke("k l").response_metadata["model_name"] == "plain"
     assert model._get_ls_params()["ls_model_name"] == "plain"
+    assert "file" not in model._identifying_params
     assert model._get_ls_params(model="bent")["ls_model_name"] == "bent"
     cache = InMemoryCache()
     cached = ChatMarith.from_file(str(path), "plain", cache=cache)

@@ -150,6 +150,7 @@ def test_a_tools_answer_ends_the_loop(scripted: Make) -> None:
     assert model.invoke([asked, calls, broken]).text == "The clock stands still."
 
 
+NAME = {"name": "any"}
 NAMED = ["ring", {"type": "function", "function": {"name": "ring"}}]
 
 
@@ -161,6 +162,17 @@ def test_a_choice_is_obeyed_whatever_the_model_would_say(scripted: Make, choice:
         assert (answer.text, answer.response_metadata["finish_reason"]) == ("", "tool_calls")
         assert call["name"] in (("ring",) if choice in NAMED else ("knots", "ring"))
         assert call["args"] == ({} if call["name"] == "ring" else {"speed": 0})
+
+
+def test_a_tool_named_any_is_chosen_by_a_dict(scripted: Make) -> None:
+    named = {"type": "function", "function": {"name": "any", "parameters": {}}}
+    for choice in ({"type": "function", "function": {"name": "any"}}, {"type": "tool", **NAME}):
+        model = scripted().bind_tools([knots, named], tool_choice=choice)
+        (call,) = model.invoke("Hello!", parallel_tool_calls=False).tool_calls
+        assert (call["name"], call["args"]) == ("any", {})
+    tools = to_tools([knots, named], "any")
+    assert tools is not None
+    assert [each["name"] for each in tools.callable] == ["knots", "any"]
 
 
 def test_no_tool_is_called_where_none_may_be(scripted: Make) -> None:
@@ -221,6 +233,6 @@ def test_formats_are_what_openai_calls_them() -> None:
 
 
 def test_logprobs_are_asked_for_as_by_openai() -> None:
-    assert to_logprobs(None, None) is to_logprobs(False, None) is None
+    assert to_logprobs(None, None) is to_logprobs(False, None) is to_logprobs(False, 2) is None
     assert to_logprobs(True, None) == 0
     assert to_logprobs(True, 4) == to_logprobs(None, 4) == to_logprobs(4, None) == 4

@@ -35,16 +35,6 @@ USER = [ChatMessage(role=MessageRole.USER, content="k l")]
 Make = Callable[..., Marith]
 
 
-@pytest.fixture
-def make(tiny_dir: str) -> Make:
-    def made(**options: Any) -> Marith:
-        known = {"temperature": 0.9, "seed": SEED, "max_tokens": 24}
-        known |= {"model": tiny_dir, "formula": FORMULA, "terms": TERMS}
-        return Marith(**{**known, **options})
-
-    return made
-
-
 def by_engine(model: str, prompt: Any, **options: Any) -> marith.Completion:
     asked = {"formula": FORMULA, "terms": TERMS, **options}
     sampling = marith.Sampling(temperature=0.9, seed=SEED)

@@ -92,7 +92,7 @@ def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
     if not isinstance(schema, Mapping):
         raise RequestError(f"a JSON schema is a mapping, not {schema!r}")
     try:
-        told = dict(schema) if strict is False else _closed(schema, frozenset(_joined(schema)))
+        told = dict(schema) if strict is False else _closed(schema, _joined(schema))
         return json.dumps({**told, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(f"this JSON schema is not JSON: {error}") from None
@@ -103,24 +103,25 @@ def one_line(problem: str) -> str:
     return " ".join(problem.split())[:200]
 
 
-def _closed(schema: Any, left_open: frozenset[str]) -> Any:
-    """The schema with no room for properties that it does not name.
+def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:
+    """The schema with no room for properties that it does not name, in it and below it.
 
-    Schemas that describe one object together, those of `left_open` among them, stay as they are:
-    closed, each would shut the others' properties out.
+    Schemas that describe one object together, those of `left_open` among them, are not closed
+    themselves: each would shut the others' properties out.
     """
     if not isinstance(schema, Mapping):
         return schema
-    closed, together = dict(schema), len(_describing(schema)) > 1
+    closed, together = dict(schema), len(_describing(schema)) > 1 or not itself
     for key in _HOLDS_SCHEMAS:
         if isinstance(schema.get(key), Mapping):
             closed[key] = {
-                name: each if f"#/{key}/{name}" in left_open else _closed(each, left_open)
+                name: _closed(each, left_open, f"#/{key}/{_escaped(name)}" not in left_open)
                 for name, each in schema[key].items()
             }
     for key in _LISTS_SCHEMAS:
-        if isinstance(schema.get(key), list) and not (together and key in _JOINS):
-            closed[key] = [_closed(each, left_open) for each in schema[key]]
+        alone = not (together and key in _JOINS)
+        if isinstance(schema.get(key), list):
+            closed[key] = [_closed(each, left_open, alone) for each in schema[key]]
     for key in _IS_SCHEMA:
         if key in schema:
             closed[key] = _closed(schema[key], left_open)
@@ -139,8 +140,18 @@ def _describing(schema: Any) -> list[Any]:
     return own + [some for some in members if any(map(_describing, some))]
 
 
-def _joined(schema: Any, together: bool = False) -> Iterator[str]:
-    """What is referred to as one of several parts of an object."""
+def _joined(schema: Mapping[str, Any]) -> frozenset[str]:
+    """What is referred to as one of several parts of an object, by way of others too."""
+    found = frozenset(_referred(schema))
+    while True:
+        targets = [_target(schema, reference) for reference in found]
+        more = found.union(*(_referred(target, together=True) for target in targets))
+        if more == found:
+            return found
+        found = more
+
+
+def _referred(schema: Any, together: bool = False) -> Iterator[str]:
     if not isinstance(schema, Mapping):
         return
     together = together or len(_describing(schema)) > 1
@@ -148,13 +159,25 @@ def _joined(schema: Any, together: bool = False) -> Iterator[str]:
         yield str(schema["$ref"])
     for key in _JOINS:
         for each in _listed(schema, key):
-            yield from _joined(each, together)
+            yield from _referred(each, together)
     inner = [schema[key] for key in _IS_SCHEMA if key in schema] + _listed(schema, "prefixItems")
     for key in _HOLDS_SCHEMAS:
         held = schema.get(key)
         inner += held.values() if isinstance(held, Mapping) else ()
     for each in inner:
-        yield from _joined(each)
+        yield from _referred(each)
+
+
+def _target(schema: Any, reference: str) -> Any:
+    """What a reference of RFC 6901 points to; None for nothing."""
+    for part in reference.removeprefix("#").split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        schema = schema.get(name) if isinstance(schema, Mapping) else None
+    return schema
+
+
+def _escaped(name: str) -> str:
+    return str(name).replace("~", "~0").replace("/", "~1")
 
 
 def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:

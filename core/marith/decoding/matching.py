@@ -70,8 +70,12 @@ class Matcher:
 
         After a token that may not stand where it stands, every token: it will not be kept.
         """
-        rows = [self._after(list(text[:place])) for place in places]
-        return torch.stack(rows)
+        return torch.stack([self._after(list(text[:place])) for place in places])
+
+    @property
+    def reached(self) -> int:
+        """How many tokens of the text last asked about may stand where they stand."""
+        return len(self._read)
 
     def _after(self, text: list[int]) -> Tensor:
         reader = self._reader

@@ -49,14 +49,18 @@ class Spelling:
         cut = [[part] if part in self.special else _JSON.findall(part) for part in parts]
         return " ".join(self._piece(each) for part in cut for each in part)
 
-    def until(self, rule: str, mark: str) -> list[str]:
-        """Rules by which `rule` is any text up to a mark's first occurrence, the mark included."""
+    def until(self, rule: str, mark: str, unlike: str = "") -> list[str]:
+        """Rules by which `rule` is any text up to a mark's first occurrence, the mark included.
+
+        `unlike` says of a terminal what else the text is not.
+        """
         first, *rest = self.pieces(mark)
+        before = f"{rule.upper()}_BEFORE"
         if first.startswith("<["):
-            before = f"{rule.upper()}_BEFORE"
-            return [f"{rule}: {before} {first} {' '.join(rest)}", f"{before}: {without(mark)}"]
-        text = _escaped(json.loads(first))
-        return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: /{ANYTHING}{text}/"]
+            text = f"{before}: {without(mark)}{unlike}"
+            return [f"{rule}: {before} {first} {' '.join(rest)}", text]
+        text = f"{before}: /{ANYTHING}{_escaped(json.loads(first))}/{unlike}"
+        return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: {before}", text]
 
     def _parts(self, text: str) -> list[str]:
         longest_first = sorted(map(re.escape, self.special), key=len, reverse=True)
@@ -103,11 +107,16 @@ class Answers:
         source = answer_source(request.tools, request.grammar, markup, opened, self._spelling)
         return None if source is None else Matcher(source, self.lexicon)
 
-    def outside_calls(self, tokens: Sequence[int]) -> bool:
-        """Whether a text has opened no call. Where one has been opened, nothing else follows."""
+    def outside_calls(self, opened: bool, tokens: Sequence[int]) -> bool:
+        """Whether a text has opened no call. Where one has been opened, nothing else follows.
+
+        `opened` says that the prompt ends where reasoning has begun, which opens none.
+        """
         text, markup = self.vocabulary.spell(tokens), self.vocabulary.markup
         if markup.thinking is not None:
-            *_, text = text.rpartition(markup.thinking[1])  # reasoning opens none
+            begin, end = markup.thinking
+            if opened or text.lstrip().startswith(begin):
+                _, _, text = text.partition(end)
         return markup.calls.opening not in text
 
 
@@ -122,8 +131,13 @@ def answer_source(
     if tools is None and grammar is None:
         return None
     parts, rules = ["@answer"], []
+    unlike = ""  # what begins as reasoning does is that, and neither prose nor told before a call
+    if markup.thinking is not None and not opened:
+        unlike = f" & ~/\\s*{_escaped(markup.thinking[0])}{ANYTHING}/"
     if grammar is None:
-        parts, rules = ["PROSE"], [f"PROSE: {without(markup.calls.opening)}"]
+        calls = tools is not None and tools.callable
+        some = "" if calls else "/(?s:.+)/ & "  # who would call, and may not, says something
+        parts, rules = ["PROSE"], [f"PROSE: {some}{without(markup.calls.opening)}{unlike}"]
     if tools is not None and tools.callable:
         rules += _calls(tools, markup.calls, spell)
         if tools.choice != "auto":
@@ -131,7 +145,8 @@ def answer_source(
         elif grammar is not None:
             parts.append("calls")
         else:
-            rules += [*spell.until("told", markup.calls.opening), "told_calls: told called"]
+            rules += spell.until("told", markup.calls.opening, unlike)
+            rules.append("told_calls: told called")
             parts.append("told_calls")
     thought = ""
     if markup.thinking is not None:

@@ -8,6 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor
 
@@ -30,6 +31,7 @@ from marith.engine.request import Reader, Request
 from marith.engine.tail import Tail
 from marith.engine.telling import Telling
 from marith.engine.ticket import Ticket
+from marith.errors import RequestError
 from marith.formula.terms import Term
 from marith.scoring.ngram import NGramScorer, Proposal
 from marith.scoring.scorer import Span
@@ -49,7 +51,9 @@ class Generation:
         self.done = False
         vocabulary = answers.vocabulary
         most = min(request.stop.max_tokens, reader.room)
-        steered = None if request.steered else answers.outside_calls
+        steered = None
+        if not request.steered:
+            steered = partial(answers.outside_calls, reader.opened)
         self.tail = Tail(reader.stages, most, vocabulary.eos_ids, reader.rooms, steered)
         self.chances = Chances(request)
         self.key = hash(reader.stages.formula)
@@ -117,7 +121,6 @@ class Generation:
         if self._likelihoods is not None:
             wholes = (self.reader.stages.whole, self.reader.stages.aside)
             self._likelihoods.note(wholes, self._blocks, places, logprobs)
-        matcher = self._matcher
         return Trial(
             logprobs,
             self._sampling,
@@ -126,8 +129,17 @@ class Generation:
             [NOTHING if one is None else one.token for one in stands],
             guesses,
             self._numbers,
-            None if matcher is None else matcher.allowed(self.tail.tokens, places),
+            self._allowed(places),
         )
+
+    def _allowed(self, places: Sequence[int]) -> Tensor | None:
+        """What a grammar lets stand at these places. Raises RequestError where that cannot be."""
+        if self._matcher is None:
+            return None
+        allowed = self._matcher.allowed(self.tail.tokens, places)
+        if self._matcher.reached < self.tail.final:  # a final token was let stand
+            raise RequestError("the grammar asks for text that this vocabulary cannot write")
+        return allowed
 
     def settle(self, verdict: Verdict) -> None:
         self._numbers = None

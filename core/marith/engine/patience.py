@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from math import inf
+from typing import Self
 
 from marith.engine.engine import Engine
 from marith.engine.request import Request
@@ -34,8 +35,25 @@ def submit(engine: Engine, request: Request, retries: int) -> Ticket:
     return engine.submit(asked)
 
 
+class Rest(float):
+    """What is left of a timeout, in seconds; an error tells the `whole`, which its caller gave."""
+
+    __slots__ = ("whole",)
+    whole: float
+
+    def __new__(cls, left: float, whole: float) -> Self:
+        """So many seconds `left` of the `whole`."""
+        rest = super().__new__(cls, left)
+        rest.whole = whole
+        return rest
+
+    def __str__(self) -> str:
+        return str(self.whole)
+
+
 def remaining(request: Request, begun: float) -> Request:
     """The request with what is left of its timeout, in seconds, since it was `begun`."""
-    if request.timeout is None:
+    whole = request.timeout
+    if whole is None:
         return request
-    return replace(request, timeout=max(1e-3, request.timeout - (time.monotonic() - begun)))
+    return replace(request, timeout=Rest(max(1e-3, whole - (time.monotonic() - begun)), whole))

@@ -24,6 +24,26 @@ from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Message, Prompt, Reading, Scorer
 from marith.scoring.templates import to_prompt, to_tokens
 
+# What a chat template is given by the engine, or would take the engine's reading from it.
+OURS = frozenset(
+    (
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "tokenize",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    )
+)
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 
@@ -62,8 +82,11 @@ class Request:
             raise RequestError(f"logprobs is a whole number from 0, not {count!r}")
         if options is not None and not isinstance(options, Mapping):
             raise RequestError(f"template_options is a mapping, not {options!r}")
+        for name in OURS.intersection(options or ()):
+            raise RequestError(f"the template option {name!r} is the engine's own")
         if not self.steered and isinstance(self.speculation, Plan):
-            raise RequestError("a plan is for one formula: tools without steer take None or 'auto'")
+            asked = "None or 'auto' for speculation"
+            raise RequestError(f"tools without steer take {asked}, not {self.speculation}")
         if not (self.speculation in (None, "auto") or isinstance(self.speculation, Plan)):
             raise RequestError(f"speculation is None, 'auto' or a Plan, not {self.speculation!r}")
         check_timeout(self.timeout)

@@ -9,6 +9,8 @@ from typing import Any
 from marith.decoding.grammar import EMPTY, Grammar, schema_text
 from marith.errors import RequestError
 
+CHOICES = ("auto", "required", "none")
+
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -35,12 +37,15 @@ class Tools:
         for name in names:
             if names.count(name) > 1:
                 raise RequestError(f"two tools are named {name!r}")
-        if self.choice not in ("auto", "required", "none", *names):
+            if name in CHOICES:
+                raise RequestError(f"a tool cannot be named {name!r}, which is a choice")
+        if self.choice not in (*CHOICES, *names):
             known = ", ".join(names)
             raise RequestError(f"no tool is named {self.choice!r}, but {known}")
-        for name in ("parallel", "steer"):
-            if not isinstance(getattr(self, name), bool):
-                raise RequestError(f"{name} is True or False, not {getattr(self, name)!r}")
+        for name in ("parallel", "steer", "strict"):
+            value = getattr(self, name)
+            if not (isinstance(value, bool) or (value is None and name == "strict")):
+                raise RequestError(f"{name} is True or False, not {value!r}")
         for tool in self.callable:
             Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,19 +40,22 @@ def load_file(path: str | Path) -> FormulaFile:
 
     A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
-    table: `{formula = …, description = …}` and options. Raises FormulaError.
+    table: `{formula = …, description = …}` and options. Raises FormulaError, which says where.
     """
     data = _toml(path)
     strangers = sorted(set(data) - set(_TABLES))
     if strangers:
         raise FormulaError(f"{str(path)!r} has an unknown table {strangers[0]!r}")
     options, terms, formulas = (_table(path, data, name) for name in _TABLES)
-    known = {name: read_term(name, value) for name, value in terms.items()}
-    bound = resolve(known)
-    tables = {name: _formula_table(name, value) for name, value in formulas.items()}
-    texts = {name: read(table.pop("formula")) for name, table in tables.items()}
-    for formula in texts.values():
-        check(formula, bound)
+    with _told(f"{str(path)!r}"):
+        known = {name: read_term(name, value) for name, value in terms.items()}
+        bound = resolve(known)
+        tables = {name: _formula_table(name, value) for name, value in formulas.items()}
+    texts: dict[str, Formula] = {}
+    for name, table in tables.items():
+        with _told(f"{str(path)!r}, formula {name!r}"):
+            texts[name] = read(table.pop("formula"))
+            check(texts[name], bound)
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
     return FormulaFile(known, texts, options, tables, descriptions)
 
@@ -81,6 +85,15 @@ def read_term(name: str, value: Any) -> str | Formula:
         raise FormulaError(f"term {name!r}: {str(error).split('() ')[-1]}") from None
     except FormulaError as error:
         raise FormulaError(f"term {name!r}: {error.problem}") from None
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What is wrong inside is said with the place where it is written."""
+    try:
+        yield
+    except FormulaError as error:
+        raise FormulaError(f"{where}: {error}") from None
 
 
 def _toml(path: str | Path) -> Mapping[str, Any]:

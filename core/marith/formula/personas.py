@@ -12,6 +12,8 @@ from marith.formula.files import load_file, read_term
 from marith.formula.nodes import Formula
 from marith.formula.parsing import read
 
+ELSEWHERE = frozenset(("terms", "formula", "file"))  # a file says these in places of their own
+
 
 @dataclass(frozen=True, slots=True)
 class Personas:
@@ -19,7 +21,8 @@ class Personas:
 
     `options` hold for all of its formulas; `formulas` give each, by name, the options of its own,
     its text among them. `spoken` says which of them options hold: a name, "" for none of them,
-    or None where no options were made of the file yet.
+    or None where no options were made of the file yet. `kept` names the options that were given
+    beside the file: they stay as they are when another formula of it is spoken.
     """
 
     path: str
@@ -27,6 +30,7 @@ class Personas:
     options: dict[str, Any]
     formulas: dict[str, dict[str, Any]]
     spoken: str | None = None
+    kept: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path, model: str) -> Personas:
@@ -63,19 +67,22 @@ class Personas:
     ) -> dict[str, Any]:
         """Options given for a formula of the file, without those that the `former` one brought.
 
-        Raises FormulaError where another formula is given beside it.
+        One that is not `kept` was brought if its value is the former's: whoever makes options
+        of all values of others, as LangChain's `configurable_fields` does, and gives such a value
+        again beside another formula, gets that formula's. Raises FormulaError where another
+        formula is given beside it.
         """
-        if self.spoken != "" and given.get("formula") != former.get("formula"):
-            raise self.second(name, given.get("formula"))
-        kept = {k: v for k, v in given.items() if k not in former or v != former[k]}
-        return {k: v for k, v in kept.items() if k not in ("model", "formula")}
+        if "formula" in given and self.spoken != "" and given["formula"] != former.get("formula"):
+            raise self.second(name, given["formula"])
+        stays = {*self.kept, *(k for k, v in given.items() if k not in former or v != former[k])}
+        return {k: given[k] for k in given if k in stays and k not in ("model", "formula")}
 
     def second(self, name: str, formula: object) -> FormulaError:
         """What is wrong with giving a formula beside one of the file's."""
         problem = f"the model {name!r} is a formula of {self.path!r}"
         return FormulaError(f"{problem}; it is not given another, {str(formula)!r}")
 
-    def settled(self, given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    def settled(self, given: Mapping[str, Any], name: str, kept: tuple[str, ...]) -> dict[str, Any]:
         """Options as given, and as the file has them where they are not.
 
         Terms that are given before options were made of the file join its own. A name is kept
@@ -88,7 +95,7 @@ class Personas:
         formula, model = merged.get("formula"), merged["model"]
         if name and (model != said["model"] or str(formula) != said["formula"]):
             name = ""
-        return {**merged, "file": replace(self, spoken=name)}
+        return {**merged, "file": replace(self, spoken=name, kept=kept)}
 
 
 def terms_as_text(terms: Mapping[str, Any]) -> dict[str, str]:

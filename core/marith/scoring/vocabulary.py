@@ -92,7 +92,10 @@ class Vocabulary:
     def opens_reasoning(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt ends with the mark that begins reasoning, as some templates do."""
         marks = self.markup.thinking
-        return marks is not None and self.spell(prompt[-16:]).rstrip().endswith(marks[0])
+        if marks is None or not self.spell(prompt[-16:]).rstrip().endswith(marks[0]):
+            return False
+        mark = self.encode(marks[0], literal=False)
+        return len(mark) > 1 or mark[0] in prompt[-16:]  # spelt in letters it is the user's
 
     @cached_property
     def special_ids(self) -> frozenset[int]:

@@ -165,6 +165,8 @@ def test_a_property_named_as_a_keyword_is_a_property() -> None:
         {"allOf": [A, B]},
         {"$defs": {"A": A}, "allOf": [{"$ref": "#/$defs/A"}, B]},
         {"$defs": {"A": A}, "$ref": "#/$defs/A", **B},
+        {"$defs": {"X": {"$ref": "#/$defs/A"}, "A": A}, "allOf": [{"$ref": "#/$defs/X"}, B]},
+        {"$defs": {"a/a": A}, "allOf": [{"$ref": "#/$defs/a~1a"}, B]},
         {**A, "allOf": [B]},
         {**A, "anyOf": [B, {"type": "object", "properties": {"c": {"type": "integer"}}}]},
     ],
@@ -175,6 +177,13 @@ def test_schemas_that_describe_one_object_together_do_not_shut_each_other_out(
     grammar = Grammar.json_schema(schema)
     assert any(lets(grammar, text) for text in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}'))
     assert not lets(grammar, '{"a": "1", "b": 2}')
+
+
+def test_what_lies_within_an_object_that_others_describe_too_is_closed() -> None:
+    inner = {"type": "object", "properties": {"n": A}, "required": ["n"]}
+    grammar = Grammar.json_schema({"$defs": {"I": inner}, "allOf": [{"$ref": "#/$defs/I"}, B]})
+    assert lets(grammar, '{"n": {"a": 1}, "b": 2}')
+    assert not lets(grammar, '{"n": {"a": 1, "z": 2}, "b": 2}')
 
 
 def test_which_properties_must_be_there_is_no_description_of_others() -> None:

@@ -260,4 +260,17 @@ def test_nothing_is_asked_of_an_answer_without_tools_and_grammar() -> None:
 def test_a_call_has_been_opened_where_its_mark_stands() -> None:
     known, markup = answers("hermes special"), speaker("hermes special").markup.calls
     for text, outside in (("Hm <tool_call>", True), (f"Hm {markup.opening}", False)):
-        assert known.outside_calls(speaker("hermes special").encode(text, literal=False)) == outside
+        tokens = speaker("hermes special").encode(text, literal=False)
+        assert known.outside_calls(False, tokens) == outside
+
+
+def test_reasoning_opens_no_call_and_what_a_call_holds_ends_none() -> None:
+    known, own = answers("thinking"), speaker("thinking")
+    mark = own.markup.calls.opening
+    for text, outside in (
+        (f"<think>or {mark}", True),
+        (f"<think>or {mark}</think>Hm", True),
+        (f"<think>or</think>{mark}x</think>", False),
+    ):
+        assert known.outside_calls(False, own.encode(text, literal=False)) == outside
+    assert known.outside_calls(True, own.encode(f"or {mark}", literal=False))

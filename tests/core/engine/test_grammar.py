@@ -241,3 +241,11 @@ def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> N
         out = engine.generate("a", stop=Stop(5), logprobs=2)
         assert out.logprobs is not None
         assert "".join(one.text for one in out.logprobs) == out.text
+
+
+def test_what_the_vocabulary_cannot_write_is_said_and_not_passed_over() -> None:
+    tokenizer = tiny_tokenizer()  # without a space
+    with Engine.load(tiny_model(), tokenizer=tokenizer) as engine:
+        with pytest.raises(marith.RequestError, match="cannot write"):
+            engine.generate("a b", grammar=Grammar.regex("[xyz] [xyz]"))
+        assert engine.generate("a b", grammar=Grammar.regex("[xyz]{2}")).finish_reason == "stop"

@@ -73,6 +73,18 @@ def test_what_was_waited_is_taken_off_the_timeout() -> None:
     assert patience.remaining(plain, time.monotonic() - 20) is plain
 
 
+def test_an_error_tells_the_timeout_that_was_given(crowded: tuple[Options, Ticket]) -> None:
+    options, running = crowded
+    late = options.over({"max_retries": 12, "timeout": 0.6, "max_tokens": 3900})
+    threading.Timer(PAUSE / 2, running.cancel).start()
+    begun = time.monotonic()
+    ticket = late.submit("b")
+    assert time.monotonic() - begun >= PAUSE  # it was asked more than once
+    with pytest.raises(marith.DeadlineExceeded) as refused:
+        ticket.result(60)
+    assert str(refused.value) == "not finished within 0.6 seconds"
+
+
 def test_what_is_wrong_is_said_at_once(crowded: tuple[Options, Ticket]) -> None:
     options, _ = crowded
     with pytest.raises(marith.ContextOverflow):

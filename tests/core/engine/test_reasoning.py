@@ -148,6 +148,18 @@ def test_a_mark_within_reasoning_is_no_call(thinkers: dict[str, Engine]) -> None
     assert (out.reasoning, out.text, out.calls) == (f"I could {CALL} or not.", "No.", ())
 
 
+def test_a_mark_that_goes_on_as_no_call_within_reasoning_is_none(
+    thinkers: dict[str, Engine],
+) -> None:
+    """With marks that are letters to the tokenizer, as a model's own words are."""
+    known = speaker("thinking")
+    begun = f"I may write {known.markup.calls.opening}"
+    script = [("", f"<think>{begun} but will not.</think>No.")]
+    with Engine.load(scripted_model(script, known.tokenizer), tokenizer=known.tokenizer) as engine:
+        out = ask(engine, "Begin", tools=Tools((LOOK,)))
+    assert (out.reasoning, out.text, out.calls) == (f"{begun} but will not.", "No.", ())
+
+
 @pytest.fixture(scope="module")
 def wild() -> Iterator[Engine]:
     """A model with random weights, which opens its reasoning or finds it opened."""

@@ -127,6 +127,23 @@ def test_a_broken_file_is_one_clear_formula_error(tmp_path: Path, text: str, say
         load_file(_written(tmp_path, text))
 
 
+@pytest.mark.parametrize("text", ["M +", "M - nope", "M - M", ""])
+def test_a_formula_that_means_nothing_is_named_with_its_file(tmp_path: Path, text: str) -> None:
+    path = _written(tmp_path, f"[formulas]\ngood = 'M'\nbad = '{text}'")
+    with pytest.raises(FormulaError) as refused:
+        load_file(path)
+    assert str(refused.value).startswith(f"{str(path)!r}, formula 'bad': ")
+    assert text in str(refused.value)  # quoted, as wherever a formula is refused
+
+
+def test_a_term_that_means_nothing_is_named_with_its_file(tmp_path: Path) -> None:
+    for text in ("x = 5", "x = {hide = '('}", "x = 'M + nope'"):
+        path = _written(tmp_path, f"[terms]\n{text}")
+        with pytest.raises(FormulaError) as refused:
+            load_file(path)
+        assert str(refused.value).startswith(f"{str(path)!r}: term 'x'")
+
+
 def test_a_file_that_cannot_be_read_is_a_formula_error(tmp_path: Path) -> None:
     with pytest.raises(FormulaError, match="cannot read"):
         load_file(tmp_path / "missing.toml")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from marith import FormulaError, Options, Plan, Prompted
+from marith import Options, Plan, Prompted
 
 HOUSE = """
 [model]
@@ -82,6 +80,31 @@ def test_what_the_file_did_not_bring_stays(house: Path, former: str, name: str, 
     truth = Options.from_file(house, name, top_k=top_k)
     assert before.over({"model": name}) == truth
     assert Options(**{**before.values(), "model": name}) == truth
+
+
+@given(former=names, name=names, data=st.data())
+def test_what_was_given_stays_though_the_file_says_the_same(
+    house: Path, former: str, name: str, data: st.DataObject
+) -> None:
+    option = data.draw(st.sampled_from(("temperature", "max_tokens", "seed", "stop")))
+    said = {option: Options.from_file(house, former).values()[option]}
+    before, truth = Options.from_file(house, former, **said), Options.from_file(house, name, **said)
+    assert before.over({"model": name}) == truth
+    assert Options(**{**before.values(), "model": name}) == truth
+    assert truth.values()[option] == said[option]
+
+
+@given(former=names, name=names)
+def test_what_one_call_gave_stays_for_the_next(house: Path, former: str, name: str) -> None:
+    said = {"temperature": Options.from_file(house, former).temperature, "max_tokens": 40}
+    called = Options.from_file(house, former).over(said).over({"model": name})
+    assert called == Options.from_file(house, name, **said)
+
+
+def test_what_is_not_given_for_another_formula_is_as_that_one_says(house: Path) -> None:
+    file = Options.from_file(house, "quick").file
+    assert Options(file=file, model="detox") == Options.from_file(house, "detox")
+    assert Options(file=file) == Options.from_file(house, "quick")
 
 
 def test_a_formula_brings_its_own_options_over_those_of_all(house: Path) -> None:
@@ -181,53 +204,3 @@ def test_a_model_that_the_file_does_not_name_is_the_callers(
     assert (other.speaks_as, other.over({"model": "f"}).model) == ("/nowhere", "pocket-draft")
     monkeypatch.setenv("MARITH_MODEL", "f")
     assert (Options(file=path).speaks_as, Options(file=path).model) == ("f", "pocket")
-
-
-BROKEN = [
-    ("[model]\ntemprature = 1", "'model': there is no option 'temprature'"),
-    ("[model]\nformula = 'M'", "'model': there is no option 'formula'"),
-    ("[model]\nfile = 'a'", "'model': there is no option 'file'"),
-    ("[model]\nterms = {}", "'model': there is no option 'terms'"),
-    ("[model]\ntemperature = -1", "'model': temperature: .*, not -1"),
-    ("[model]\nmodel = 5", "'model': model: .*, not 5"),
-    ("[formulas]\nf = {formula = 'M', top_p = 2}", "formula 'f': top_p: .*, not 2"),
-    ("[formulas]\nf = {formula = 'M', terms = {}}", "formula 'f': there is no option 'terms'"),
-    ("[formulas]\nf = {formula = 'M', model = 'f'}", "a formula and a model of one name, 'f'"),
-    ("[formulas]\npocket = 'M'\n[model]\nmodel = 'pocket'", "of one name, 'pocket'"),
-    ("[formulas]\nf = {formula = 'M', speculation = 'x'}", "formula 'f': speculation is .* 'x'"),
-    ("[formulas]\ng = 'M'\nf = 'M + nope'", "unknown term 'nope'"),
-]
-
-
-@pytest.mark.parametrize(("text", "says"), BROKEN, ids=[text for text, _ in BROKEN])
-def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, says: str) -> None:
-    path = tmp_path / "marith.toml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(FormulaError, match=says):
-        Options.from_file(path, "g")
-    with pytest.raises(ValidationError, match=says):
-        Options(file=str(path))
-
-
-@pytest.mark.parametrize(
-    ("file", "says"),
-    [
-        (5, "a file has a path, not 5"),
-        ("missing.toml", "cannot read 'missing.toml'"),
-        ({"path": "x"}, "this was read of no file: terms"),
-        ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "read of no file: terms"),
-    ],
-)
-def test_what_is_no_file_is_refused(file: Any, says: str) -> None:
-    with pytest.raises(ValidationError, match=says):
-        Options(file=file)
-
-
-def test_an_unknown_name_is_told_the_names_there_are(house: Path, tmp_path: Path) -> None:
-    with pytest.raises(FormulaError, match=r"no formula 'detxo'; there are detox, faithful, draft"):
-        Options.from_file(house, "detxo")
-    (tmp_path / "empty.toml").write_text("", encoding="utf-8")
-    with pytest.raises(FormulaError, match="there are none"):
-        Options.from_file(tmp_path / "empty.toml", "detox")
-    with pytest.raises(ValueError, match="a file has a path, not None"):
-        Options.from_file(None)  # type: ignore[arg-type]  # on purpose

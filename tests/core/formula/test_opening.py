@@ -1,0 +1,61 @@
+"""A file opened for its options: everything in it tried at once, and what is no file refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from marith import FormulaError, Options
+
+BROKEN = [
+    ("[model]\ntemprature = 1", "'model': there is no option 'temprature'"),
+    ("[model]\nformula = 'M'", "'model': there is no option 'formula'"),
+    ("[model]\nfile = 'a'", "'model': there is no option 'file'"),
+    ("[model]\nterms = {}", "'model': there is no option 'terms'"),
+    ("[model]\ntemperature = -1", "'model': temperature: .*, not -1"),
+    ("[model]\nmodel = 5", "'model': model: .*, not 5"),
+    ("[formulas]\nf = {formula = 'M', top_p = 2}", "formula 'f': top_p: .*, not 2"),
+    ("[formulas]\nf = {formula = 'M', terms = {}}", "formula 'f': there is no option 'terms'"),
+    ("[formulas]\nf = {formula = 'M', model = 'f'}", "a formula and a model of one name, 'f'"),
+    ("[formulas]\npocket = 'M'\n[model]\nmodel = 'pocket'", "of one name, 'pocket'"),
+    ("[formulas]\nf = {formula = 'M', speculation = 'x'}", "formula 'f': speculation is .* 'x'"),
+    ("[formulas]\ng = 'M'\nf = 'M + nope'", "unknown term 'nope'"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), BROKEN, ids=[text for text, _ in BROKEN])
+def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormulaError, match=says):
+        Options.from_file(path, "g")
+    with pytest.raises(ValidationError, match=says):
+        Options(file=str(path))
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        (5, "a file has a path, not 5"),
+        ("missing.toml", "cannot read 'missing.toml'"),
+        ({"path": "x"}, "this was read of no file: terms"),
+        ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "read of no file: terms"),
+    ],
+)
+def test_what_is_no_file_is_refused(file: Any, says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        Options(file=file)
+
+
+def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
+    (tmp_path / "house.toml").write_text("[formulas]\ndetox = 'M'\ndraft = 'M'", encoding="utf-8")
+    with pytest.raises(FormulaError, match="no formula 'detxo'; there are detox, draft"):
+        Options.from_file(tmp_path / "house.toml", "detxo")
+    (tmp_path / "empty.toml").write_text("", encoding="utf-8")
+    with pytest.raises(FormulaError, match="there are none"):
+        Options.from_file(tmp_path / "empty.toml", "detox")
+    with pytest.raises(ValueError, match="a file has a path, not None"):
+        Options.from_file(None)  # type: ignore[arg-type]  # on purpose

@@ -1,0 +1,116 @@
+"""What an answer tells besides its text: thoughts, log-probabilities, and who gave it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.llms import ChatMessage
+
+import marith
+from llamaindex_marith import Marith
+
+Make = Callable[..., Marith]
+
+CHATS = ("chat", "stream_chat", "achat", "astream_chat")
+WAYS = ("complete", "stream_complete", "acomplete", "astream_complete", *CHATS)
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+async def ask(model: Marith, way: str, /, **options: Any) -> list[Any]:
+    """All that an answer is told in."""
+    question: Any = [ChatMessage("k l")] if way in CHATS else "k l"
+    answer = getattr(model, way)(question, **options)
+    if way.startswith("a"):
+        answer = await answer
+    if way.startswith("astream"):
+        return [part async for part in answer]
+    return list(answer) if "stream" in way else [answer]
+
+
+def text_of(answer: Any) -> str:
+    return str(answer.message.content if hasattr(answer, "message") else answer.text)
+
+
+@each_way
+async def test_thoughts_are_told_beside_the_text(thinking_dir: str, way: str) -> None:
+    answers = await ask(Marith(model=thinking_dir, temperature=0), way)
+    told = answers[-1]
+    assert text_of(told) == "Good day."
+    assert told.additional_kwargs["reasoning"] == "A greeting."
+    assert told.raw["usage"]["reasoning_tokens"] > 0
+    assert told.additional_kwargs["total_tokens"] == told.raw["usage"]["total_tokens"]
+    if "stream" in way:
+        thoughts = [each.additional_kwargs.get("reasoning", "") for each in answers]
+        assert len(set(thoughts)) > 3
+        assert all(b.startswith(a) for a, b in zip(thoughts, thoughts[1:], strict=False))
+        assert "".join(each.delta for each in answers) == "Good day."
+
+
+async def test_a_text_without_thoughts_says_nothing_of_them(make: Make) -> None:
+    for answer in (*await ask(make(), "chat"), *await ask(make(), "stream_complete")):
+        assert "reasoning" not in answer.additional_kwargs
+
+
+@each_way
+async def test_an_answer_follows_the_grammar_of_its_call(make: Make, way: str) -> None:
+    told = (await ask(make(), way, grammar=marith.Grammar.regex("[xyz]{4}")))[-1]
+    assert len(text_of(told)) == 4
+    assert set(text_of(told)) <= set("xyz")
+    assert told.raw["finish_reason"] == "stop"
+    with pytest.raises(marith.RequestError, match="grammar is a Grammar, not 'x'"):
+        await ask(make(model="/nowhere"), way, grammar="x")
+
+
+@each_way
+async def test_log_probabilities_are_the_engines(make: Make, way: str) -> None:
+    model = make(max_tokens=6)
+    truth = model.submit([{"role": "user", "content": "k l"}], logprobs=2).result().logprobs
+    told = (await ask(model, way, logprobs=2))[-1].logprobs
+    assert truth
+    assert len(told) == len(truth) > 3
+    for place, token in zip(told, truth, strict=True):
+        own = place[0]
+        assert (own.token, bytes(own.bytes)) == (token.text, token.data)
+        assert own.logprob == pytest.approx(token.logprob, abs=1e-4)
+        others = [other for other in token.top if other.token != token.token]
+        assert [each.token for each in place[1:]] == [each.text for each in others]
+        assert all(math.isfinite(each.logprob) for each in place)
+    assert (await ask(model, way))[-1].logprobs is None
+    with pytest.raises(marith.RequestError, match="logprobs is a whole number from 0, not True"):
+        await ask(make(model="/nowhere"), way, logprobs=True)
+
+
+async def test_an_engine_that_is_busy_is_asked_again(make: Make) -> None:
+    crowded: dict[str, Any] = {"max_lanes": 2, "max_queue": 1, "max_tokens": 120}
+    patient = make(**crowded, max_retries=8)
+    truth = make(max_tokens=120).complete("k l").text
+    answers = await asyncio.gather(*(patient.acomplete("k l") for _ in range(6)))
+    assert {answer.text for answer in answers} == {truth}
+    hasty = make(**crowded, max_retries=0)
+    told = await asyncio.gather(*(hasty.acomplete("k l") for _ in range(9)), return_exceptions=True)
+    refused = [each for each in told if isinstance(each, BaseException)]
+    assert refused
+    assert all(isinstance(each, marith.Busy) for each in refused)
+
+
+@each_way
+async def test_an_answer_says_which_formula_of_a_file_gave_it(
+    tiny_dir: str, tmp_path: Path, way: str
+) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(
+        f'[model]\nmodel = "{tiny_dir}"\nmax_tokens = 4\n[terms]\na = "a b c"\n'
+        '[formulas]\nplain = "a"\nbent = "2*a - 0.5*M"\n'
+    )
+    model = Marith.from_file(path, "plain")
+    assert model.metadata.model_name == model.to_payload()["model_name"] == "plain"
+    assert "file" not in model.to_payload()
+    assert model.to_payload()["formula"] == "a"
+    assert (await ask(model, way))[-1].raw["model"] == "plain"
+    assert (await ask(model, way, model="bent"))[-1].raw["model"] == "bent"
+    assert (await ask(model, way, formula="M"))[-1].raw["model"] == tiny_dir
