@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from transformers import AutoTokenizer
 
 import marith
 from marith import Grammar, Sampling, Tools
+from marith.engine import pilot
 from marith.scoring.shelf import locate
 from marith.testing import scripted_model
 
@@ -33,6 +35,8 @@ WEATHER = tool("weather", city={"type": "string"})
 ADD = tool("add", a={"type": "integer"}, b={"type": "integer"})
 PING = tool("ping")
 ALL = [WEATHER, ADD, PING]
+CLOCK = tool("clock", place={"type": "string"})
+MAP = tool("map", river={"type": "string"}, scale={"type": "integer"})
 SCRIPT = [
     ("Rome and Oslo", call("weather", city="Rome") + call("weather", city="Oslo")),
     ("Look and tell", "Let me look." + call("weather", city="Zürich")),
@@ -42,6 +46,7 @@ SCRIPT = [
     ("Anyone", call("ping")),
     ("A person", json.dumps({"name": "Ada", "age": 36})),
     ("Hello", "Good day."),
+    ("Both", "Both, then." + call("clock", place="Málaga") + call("map", river="Ebro", scale=2)),
 ]
 
 
@@ -173,3 +178,22 @@ def test_a_script_that_does_not_obey_gives_way(
 ) -> None:
     said = ask(engine, "Hello", grammar=grammar)
     assert (said.text, said.finish_reason) == (text, "stop")
+
+
+def test_drafts_that_run_on_into_the_next_call_leave_no_trace(
+    engine: marith.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are cut back out of one tool's arguments into another's."""
+    chances = Random(1)
+    tools = Tools((CLOCK, MAP))
+    want = ask(engine, "Both", tools=tools, speculation=None)
+    assert [name for name, _ in calls(want)] == ["clock", "map"]
+    monkeypatch.setattr(
+        pilot, "lengths", lambda offers, *_: [chances.randint(0, len(o.chances)) for o in offers]
+    )
+    some = (0, 1, 2, 8, 15)
+    monkeypatch.setattr(pilot.Explorer, "length", lambda *_: chances.choice(some))
+    monkeypatch.setattr(pilot.Pilot, "_rests", lambda *_: False)
+    texts = [ask(engine, "Both", tools=tools, speculation="auto") for _ in range(20)]
+    assert sum(out.stats.accepted for out in texts) > 100
+    assert [out.tokens for out in texts] == [want.tokens] * 20

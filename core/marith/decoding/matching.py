@@ -56,48 +56,53 @@ class Lexicon:
 class Matcher:
     """Which tokens may follow, at any place of a text that is drafted, cut back and drafted anew.
 
-    `source` is a grammar's. Keeps how far it has read, for one thread: a text that begins
-    otherwise than the last one is gone back on, so that the answer hangs on the text alone.
+    `source` is a grammar's. Keeps how far it has read, for one thread, so that a text that goes
+    on costs no more than what is new; what is said of a text hangs on that text alone. It never
+    goes back: a reader of llguidance 1.9 that does, out of a nested grammar, may take what follows
+    for part of another one. It reads what is drafted with a copy, which is thrown away.
     """
 
     def __init__(self, source: str, lexicon: Lexicon) -> None:
-        self._reader = lexicon.reader_of(source)
+        self._fresh = lexicon.reader_of(source)
         self._size = lexicon.size
-        self._read: list[int] = []
+        self._reader, self._read = self._fresh.deep_copy(), list[int]()
+        self.reached = 0  # how many tokens of the last text may stand where they stand
 
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """True for the tokens that may follow so many tokens of `text`: [places, vocab].
 
-        After a token that may not stand where it stands, every token: it will not be kept.
+        `places` ascend. After a token that may not stand where it stands, every token: it will
+        not be kept.
         """
-        return torch.stack([self._after(list(text[:place])) for place in places])
+        begun = list(text[: places[0]])
+        if self._read != begun[: len(self._read)]:
+            self._begin()
+        reader, self.reached = self._reader, len(self._read)
+        rows: list[Tensor] = []
+        goes_on = True
+        for place in places:
+            if rows and reader is self._reader:
+                reader = reader.deep_copy()
+            if goes_on:
+                self.reached += reader.try_consume_tokens(list(text[self.reached : place]))
+                goes_on = self.reached == place
+            rows.append(self._mask(reader) if goes_on else self._anything())
+        self._read = begun
+        if self.reached < places[0]:
+            self._begin()  # it has met what it does not take
+        return torch.stack(rows)
 
-    @property
-    def reached(self) -> int:
-        """How many tokens of the text last asked about may stand where they stand."""
-        return len(self._read)
+    def _begin(self) -> None:
+        self._reader, self._read = self._fresh.deep_copy(), list[int]()
 
-    def _after(self, text: list[int]) -> Tensor:
-        reader = self._reader
-        common = _common(self._read, text)
-        if common < len(self._read):
-            reader.rollback(len(self._read) - common)
-            del self._read[common:]
-        taken = reader.try_consume_tokens(text[common:])
-        self._read += text[common : common + taken]
-        if len(self._read) < len(text):
-            return torch.ones(self._size, dtype=torch.bool)
+    def _anything(self) -> Tensor:
+        return torch.ones(self._size, dtype=torch.bool)
+
+    def _mask(self, reader: LLMatcher) -> Tensor:
         packed = torch.frombuffer(bytearray(reader.compute_bitmask()), dtype=torch.uint8)
         _require_sound(reader)
         bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
         return bits.flatten()[: self._size].bool()
-
-
-def _common(one: list[int], other: list[int]) -> int:
-    """How many tokens two texts begin with alike."""
-    if one == other[: len(one)]:
-        return len(one)
-    return next(i for i, (a, b) in enumerate(zip([*one, -1], [*other, -2], strict=False)) if a != b)
 
 
 def _require_sound(reader: LLMatcher) -> None:

@@ -49,7 +49,7 @@ def test_two_hundred_texts_of_twenty_schemas_are_valid(pocket: Engine) -> None:
             "Describe a thing.",
             FORMULA,
             TERMS,
-            Sampling(1.0, seed=i),
+            Sampling(1.3, seed=i),
             Stop(900),
             grammar=grammars[i % KINDS],
         )
@@ -62,7 +62,7 @@ def test_two_hundred_texts_of_twenty_schemas_are_valid(pocket: Engine) -> None:
         assert out.finish_reason == "stop"
         jsonschema.Draft202012Validator(schemas[i % KINDS]).validate(json.loads(out.text))
         assert "\ufffd" not in out.text
-    assert len({out.text for out in done}) >= KINDS * EACH * 3 // 4
+    assert len({out.text for out in done}) >= KINDS * EACH * 3 // 4, "they should differ"
     assert [out.tokens for out in again] == [out.tokens for out in done[:KINDS]]
 
 
