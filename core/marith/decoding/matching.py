@@ -71,26 +71,26 @@ class Matcher:
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """True for the tokens that may follow so many tokens of `text`: [places, vocab].
 
-        `places` ascend. After a token that may not stand where it stands, every token: it will
-        not be kept.
+        After a token that may not stand where it stands, every token: it will not be kept.
         """
-        begun = list(text[: places[0]])
+        order = sorted(set(places))
+        begun = list(text[: order[0]])
         if self._read != begun[: len(self._read)]:
             self._begin()
         reader, self.reached = self._reader, len(self._read)
-        rows: list[Tensor] = []
+        rows: dict[int, Tensor] = {}
         goes_on = True
-        for place in places:
+        for place in order:
             if rows and reader is self._reader:
                 reader = reader.deep_copy()
             if goes_on:
                 self.reached += reader.try_consume_tokens(list(text[self.reached : place]))
                 goes_on = self.reached == place
-            rows.append(self._mask(reader) if goes_on else self._anything())
+            rows[place] = self._mask(reader) if goes_on else self._anything()
         self._read = begun
-        if self.reached < places[0]:
+        if self.reached < order[0]:
             self._begin()  # it has met what it does not take
-        return torch.stack(rows)
+        return torch.stack([rows[place] for place in places])
 
     def _begin(self) -> None:
         self._reader, self._read = self._fresh.deep_copy(), list[int]()

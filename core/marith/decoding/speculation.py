@@ -147,8 +147,8 @@ def _lawful(trial: Trial) -> Tensor:
     allowed = trial.allowed.to(trial.logprobs.device)
     if not bool((trial.logprobs.masked_fill(~allowed, -math.inf) > -math.inf).any(dim=-1).all()):
         raise FormulaError(
-            "after this text the grammar allows none of the tokens that the formula does: a cut of "
-            "the formula, such as plausible or top_k, leaves too few; cut by Sampling instead"
+            "the formula gives no probability to any token that the grammar allows here: a cut in "
+            "it, such as plausible or top_k, leaves too few; cut by Sampling instead"
         )
     return cuts.keep(trial.logprobs, allowed)
 

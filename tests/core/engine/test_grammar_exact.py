@@ -133,13 +133,16 @@ def test_what_adapts_draws_every_token_from_what_may_follow(
 
 def shifted(self: Matcher, text: Sequence[int], places: Sequence[int]) -> Tensor:
     """What may stand one token earlier."""
-    return right(self, text, [max(0, place - 1) for place in places])
+    rows = right(self, text, [max(0, place - 1) for place in places])
+    self.reached = len(text)  # the engine would notice by itself
+    return rows
 
 
 def first_alone(self: Matcher, text: Sequence[int], places: Sequence[int]) -> Tensor:
     """The mask at the first of the drafted positions, and none at the others."""
     rows = right(self, text, places)
     rows[1:] = True
+    self.reached = len(text)
     return rows
 
 
