@@ -39,9 +39,10 @@ class Lexicon:
         return bytes(self._tokenizer.decode_bytes([token]))
 
     def reader_of(self, source: str) -> LLMatcher:
-        """A reader of its own for one text. Raises RequestError for what cannot be followed.
+        """Who reads texts of a grammar: to be copied, and never read with.
 
-        Two threads that ask at once may both compile, which harms nobody.
+        Raises RequestError for what cannot be followed. Two threads that ask at once may both
+        compile, which harms nobody.
         """
         known = self._compiled.get(source)
         if known is None:
@@ -50,7 +51,7 @@ class Lexicon:
             while len(self._compiled) >= KEPT:
                 self._compiled.pop(next(iter(self._compiled)), None)
             self._compiled[source] = known
-        return known.deep_copy()
+        return known
 
 
 class Matcher:
@@ -65,7 +66,8 @@ class Matcher:
     def __init__(self, source: str, lexicon: Lexicon) -> None:
         self._fresh = lexicon.reader_of(source)
         self._size = lexicon.size
-        self._reader, self._read = self._fresh.deep_copy(), list[int]()
+        self._read: list[int] = []
+        self._reader = self._fresh.deep_copy()
         self.reached = 0  # how many tokens of the last text may stand where they stand
 
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
@@ -93,7 +95,7 @@ class Matcher:
         return torch.stack([rows[place] for place in places])
 
     def _begin(self) -> None:
-        self._reader, self._read = self._fresh.deep_copy(), list[int]()
+        self._reader, self._read = self._fresh.deep_copy(), []
 
     def _anything(self) -> Tensor:
         return torch.ones(self._size, dtype=torch.bool)
