@@ -50,7 +50,8 @@ class TextGate:
         if found:
             _, at, self.found = min(found)  # the first to be complete
             return self._release(at)
-        return self._release(len(self._held) - self._suspect())
+        suspect = max((beginning(s, self._held) for s in self.strings), default=0)
+        return self._release(len(self._held) - suspect)
 
     def flush(self) -> str:
         """What is left when no more text comes: it was no stop string after all."""
@@ -60,11 +61,8 @@ class TextGate:
         out, self._held = self._held[:count], self._held[count:]
         return out
 
-    def _suspect(self) -> int:
-        """The length of the longest ending that begins a stop string."""
-        longest = max((len(s) for s in self.strings), default=1) - 1
-        for length in range(min(longest, len(self._held)), 0, -1):
-            ending = self._held[-length:]
-            if any(s.startswith(ending) for s in self.strings):
-                return length
-        return 0
+
+def beginning(mark: str, text: str) -> int:
+    """How many of the last letters of `text` begin the mark, which does not occur in it."""
+    longest = min(len(mark) - 1, len(text))
+    return next((n for n in range(longest, 0, -1) if mark.startswith(text[-n:])), 0)

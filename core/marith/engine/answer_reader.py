@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import uuid4
 
+from marith.decoding.stopping import beginning
 from marith.engine.completion import CallChunk, ToolCall
 from marith.scoring.markup import CallMarkup, Markup, quoted
 
@@ -195,9 +196,3 @@ class JsonEnd:
 
 def _piece(text: str, thinks: bool) -> Piece:
     return Piece(reasoning=text) if thinks else Piece(said=text)
-
-
-def beginning(mark: str, text: str) -> int:
-    """How many of the last letters of `text` begin the mark."""
-    longest = min(len(mark) - 1, len(text))
-    return next((n for n in range(longest, 0, -1) if mark.startswith(text[-n:])), 0)

@@ -12,7 +12,8 @@ from families import FAMILIES, speaker
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from marith.engine.answer_reader import AnswerReader, JsonEnd, Piece, beginning
+from marith.decoding.stopping import beginning
+from marith.engine.answer_reader import AnswerReader, JsonEnd, Piece
 from marith.scoring.markup import HERMES, THINKING, CallMarkup, Markup
 
 LLAMA = CallMarkup('{"name": "', '", "parameters": ', None, "}")
