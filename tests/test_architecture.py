@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"errors", "formula", "decoding", "scoring"},
     "pocket": {"errors"},
     "testing": _ENGINE,
-    "options": _ENGINE,
+    "options": {*_ENGINE, "recipes"},
     "evals": {*_ALL, "testing"},
     "server": _ALL,
     "demo": {*_ALL, "evals", "options"},

@@ -23,9 +23,11 @@ from marith.engine.speculating import read_speculation
 from marith.engine.stages import Stages
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import parse, resolve
-from marith.formula.checking import check
+from marith.formula.checking import check, leaves, weight_of
 from marith.formula.opening import made, opened
 from marith.formula.personas import ELSEWHERE, Personas, as_text, terms_as_text
+from marith.formula.terms import Prompted
+from marith.recipes import context_aware
 from marith.scoring.places import context_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from marith.engine.request import Request
     from marith.engine.ticket import Ticket
     from marith.engine.tools import Tools
+    from marith.formula.nodes import Formula
     from marith.scoring.scorer import Message
 
 
@@ -46,12 +49,14 @@ class Options(BaseModel):
     """The options of a model; an adapter inherits them; each but `file` may be given for a call.
 
     `formula` says what to sample from; `terms` maps its names to system prompts, formula text,
-    terms, or tables as in a file. `speculation` is "auto", None (or "none") or a `Plan`, which may
-    be given as its JSON or as a mapping. `timeout` is in seconds, from when a loaded model is
-    asked; an engine that is busy is asked `max_retries` times more. `chat_template_kwargs` are for
-    the templates of all terms; without `steer_tools` the bare model fills the arguments of calls.
-    `file` is the path of a TOML file, read once: what is not given is as it says, and `model` may
-    name a formula of it. MARITH_MODEL, _FORMULA, _DEVICE, _DTYPE and _FILE are the defaults.
+    terms, or tables as in a file. `faithful` is how much more an answer follows what was retrieved
+    for it, which the regular expression `faithful_to` finds in the messages: the strength of
+    `context_aware`. `speculation` is "auto", None (or "none") or a `Plan`, which may be given as
+    its JSON or as a mapping. `timeout` is in seconds, from when a loaded model is asked; an engine
+    that is busy is asked `max_retries` times more. `chat_template_kwargs` are for the templates of
+    all terms; without `steer_tools` the bare model fills the arguments of calls. `file` is the path
+    of a TOML file, read once: what is not given is as it says, and `model` may name a formula of
+    it. MARITH_MODEL, _FORMULA, _DEVICE, _DTYPE and _FILE are the defaults.
 
     All is checked here, before any model loads; an unknown option raises.
     """
@@ -81,6 +86,8 @@ class Options(BaseModel):
     max_retries: int = Field(default=2, ge=0)
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     steer_tools: bool = True
+    faithful: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    faithful_to: str | None = None
     file: Personas | None = None
 
     @model_validator(mode="before")
@@ -120,9 +127,11 @@ class Options(BaseModel):
 
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
-        formula, known = parse(self.formula), resolve(self.terms)
-        check(formula, known)
-        Stages.of(formula, known, self.speculation)
+        known = resolve(self.terms)
+        check(parse(self.formula), known)
+        Prompted(hide=self.faithful_to)  # refuses what is no regular expression
+        check(self.faithfully, known)
+        Stages.of(self.faithfully, known, self.speculation)
         return self
 
     @classmethod
@@ -150,6 +159,15 @@ class Options(BaseModel):
     def speaks_as(self) -> str:
         """What applications are told that they talk to: a formula of the file, or the model."""
         return (self.file and self.file.spoken) or self.model
+
+    @property
+    def faithfully(self) -> Formula:
+        """The formula as it is spoken where something was retrieved."""
+        formula = parse(self.formula)
+        if not (self.faithful and self.faithful_to):
+            return formula
+        strength = self.faithful * weight_of(formula, resolve(self.terms))
+        return context_aware(Prompted(), Prompted(hide=self.faithful_to), strength, formula)
 
     def values(self) -> dict[str, Any]:
         """Every option with its value as it is kept."""
@@ -187,8 +205,11 @@ class Options(BaseModel):
         return Options(**{**base, **given})
 
     def known_context(self) -> int | None:
-        """How many tokens are read at most, if that is known without loading the model."""
-        return self.context_length or context_of(self.model, self.revision)
+        """How many tokens all terms read at most, if that is known without loading the model."""
+        terms = leaves(parse(self.faithfully, self.terms))
+        named = {term.model for term in terms if isinstance(term, Prompted) and term.model}
+        own = self.context_length or context_of(self.model, self.revision)
+        return own and min([own, *(size for size in map(context_of, named) if size)])
 
     def engine(self) -> Engine:
         """The process's one engine for this model and placement; loads it at first."""
@@ -229,13 +250,22 @@ class Options(BaseModel):
         from marith.decoding.sampling import Sampling  # torch again
         from marith.decoding.stopping import Stop
         from marith.engine.request import Request
+        from marith.scoring.templates import hides, to_prompt
 
+        formula: str | Formula = self.formula
+        if self.faithful:
+            if self.faithful_to is None:
+                raise RequestError(
+                    f"faithful is {self.faithful!r}, but faithful_to does not say to what"
+                )
+            if hides(self.faithful_to, to_prompt(prompt).messages):
+                formula = self.faithfully
         sampling = Sampling(
             self.temperature, self.top_k, self.top_p, self.seed, self.min_p, self.repetition_penalty
         )
         return Request(
             prompt,
-            self.formula,
+            formula,
             self.terms,
             sampling,
             Stop(self.max_tokens, tuple(self.stop)),

@@ -38,6 +38,11 @@ def to_prompt(
     return Prompt(messages, tuple(tools), options or {})
 
 
+def hides(pattern: str, messages: Sequence[Message]) -> bool:
+    """Whether a term that hides what matches would read anything else than one that does not."""
+    return any(re.search(pattern, message["content"]) for message in messages)
+
+
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The messages as the term reads them: hidden text removed, its system prompt joined."""
     seen = [dict(message) for message in messages]

@@ -1,0 +1,5 @@
+"""Which formulas have authors? Each method of the literature is a line of algebra here."""
+
+from marith.recipes.contexts import context_aware
+
+__all__ = ["context_aware"]

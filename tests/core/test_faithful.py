@@ -1,0 +1,113 @@
+"""`faithful`: what was retrieved counts for more, only where something was, exactly as said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from torch.testing import assert_close
+
+import marith
+from marith import Options, Prompted, RequestError
+from marith.scoring.templates import see
+
+FRAME = r"(?s)<found>.*?</found>"
+SHOWN = "k <found>a b c</found> l"
+HIDDEN = Prompted(hide=FRAME)
+PERSONA = {"formula": "2*formal - 0.5*M", "terms": {"formal": "x y z"}}
+
+
+def asked(tiny_dir: str, prompt: Any, **options: Any) -> marith.Request:
+    return Options(model=tiny_dir, faithful_to=FRAME, **options).request(prompt)
+
+
+def composed(tiny_dir: str, request: marith.Request) -> torch.Tensor:
+    engine = marith.Engine.shared(tiny_dir)
+    return engine.next_logprobs(request.prompt, request.formula, request.terms)
+
+
+def test_it_is_one_and_a_half_of_the_model_less_half_of_what_does_not_see(tiny_dir: str) -> None:
+    told = composed(tiny_dir, asked(tiny_dir, SHOWN, faithful=0.5))
+    engine = marith.Engine.shared(tiny_dir)
+    sees, blind = (engine.next_logprobs(prompt) for prompt in (SHOWN, "k  l"))
+    truth = torch.log_softmax(1.5 * sees - 0.5 * blind, -1)
+    assert_close(told, truth, atol=1e-4, rtol=0)
+    assert not torch.allclose(told, sees, atol=1e-2)
+
+
+def test_scaling_a_whole_formula_changes_nothing_here_either(tiny_dir: str) -> None:
+    for formula in ("2*formal - 0.5*M", "6*formal - 1.5*M"):
+        options = Options(**{**PERSONA, "formula": formula}, faithful=0.7, faithful_to=FRAME)
+        known = dict(PERSONA["terms"])  # type: ignore[call-overload]
+        told = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, options.faithfully, known)
+        truth = marith.Engine.shared(tiny_dir).next_logprobs(
+            SHOWN,
+            "2*formal - 0.5*M + 1.05*(M - blind)",
+            {**known, "blind": HIDDEN},
+        )
+        assert_close(told, truth, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("prompt", ["k l", [{"role": "user", "content": "k"}]])
+def test_where_nothing_was_retrieved_the_formula_speaks_as_it_is(prompt: Any) -> None:
+    request = asked("pocket", prompt, faithful=0.5, **PERSONA)
+    assert request.formula == PERSONA["formula"]
+    assert asked("pocket", SHOWN, **PERSONA).formula == PERSONA["formula"]
+
+
+def test_any_message_may_hold_what_was_retrieved() -> None:
+    for role in ("system", "user", "tool"):
+        found = {"role": role, "content": SHOWN}
+        request = asked("pocket", [found, {"role": "user", "content": "m"}], faithful=1)
+        assert "hide=" in str(request.formula)
+
+
+@given(st.text(), st.text(), st.text())
+def test_a_term_that_hides_reads_nothing_else_than_one_that_does_not_or_less(
+    before: str, inside: str, after: str
+) -> None:
+    messages = [{"role": "user", "content": f"{before}<found>{inside}</found>{after}"}]
+    (seen,) = see(HIDDEN, messages)
+    assert len(seen["content"]) < len(messages[0]["content"])
+
+
+def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None:
+    options = Options(model="/nowhere", faithful=0.5)
+    with pytest.raises(RequestError, match=r"faithful is 0.5, but faithful_to does not say"):
+        options.submit("k l")
+    with pytest.raises(ValidationError, match="faithful"):
+        Options(faithful=-0.1)
+    with pytest.raises(ValidationError, match="hide is not a regular expression.*'\\('"):
+        Options(faithful_to="(")
+
+
+def test_a_call_says_how_faithful_it_is() -> None:
+    options = Options(faithful_to=FRAME, faithful=0.5)
+    assert "hide=" in str(options.request(SHOWN).formula)
+    assert options.over({"faithful": 0}).request(SHOWN).formula == "M"
+
+
+def test_a_file_says_how_faithful_a_persona_is(tmp_path: Any) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(
+        '[terms]\nformal = "x y z"\n[formulas]\nplain = "M"\n'
+        'careful = {formula = "2*formal - M", faithful = 0.5}\n'
+    )
+    options = Options.from_file(path, "careful", faithful_to=FRAME)
+    assert (options.faithful, options.formula) == (0.5, "2*formal - M")
+    assert options.over({"model": "plain"}).faithful == 0
+    assert "hide=" in str(options.request(SHOWN).formula)
+
+
+def test_the_context_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Any) -> None:
+    from marith.testing import tiny_model, tiny_tokenizer
+
+    tiny_model(seed=1, context_length=64).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    small = {"small": f"prompted(model={str(tmp_path)!r})"}
+    assert Options(model=tiny_dir, formula="M + small", terms=small).known_context() == 64
+    assert Options(model=tiny_dir, formula="M", terms=small).known_context() == 1024
