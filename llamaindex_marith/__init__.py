@@ -1,5 +1,7 @@
 """How does a LlamaIndex application speak a formula? As `Marith`, its language model."""
 
+from llamaindex_marith.lens import context_of
 from llamaindex_marith.llm import Marith
+from llamaindex_marith.react import react_grammar
 
-__all__ = ["Marith"]
+__all__ = ["Marith", "context_of", "react_grammar"]

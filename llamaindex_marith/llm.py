@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any
 
+from llama_index.core.base.llms.generic_utils import messages_to_prompt as generic
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
@@ -15,33 +15,38 @@ from llama_index.core.base.llms.types import (
     CompletionResponseAsyncGen,
     CompletionResponseGen,
     LLMMetadata,
-    LogProb,
     MessageRole,
-    TextBlock,
 )
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
-from llama_index.core.llms.custom import CustomLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.tools import BaseTool
 from llama_index.core.tools.function_tool import sync_to_async
-from pydantic import ConfigDict
+from pydantic import ConfigDict, InstanceOf, field_serializer, field_validator
 
 import marith
+from llamaindex_marith.answers import Telling, to_chat, to_completion
+from llamaindex_marith.asking import Asked
+from llamaindex_marith.lens import RETRIEVED
+from llamaindex_marith.messages import to_dicts
+from llamaindex_marith.structured import Structuring
+from llamaindex_marith.tools import selections, to_definitions
 
-_ROLES = {MessageRole.CHATBOT: "assistant", MessageRole.MODEL: "assistant"}
-_ANSWERING = ("grammar", "logprobs")
-_NEVER = -9999.0  # as OpenAI writes it: JSON knows no infinity
 
-
-class Marith(marith.Options, CustomLLM):
+class Marith(marith.Options, Structuring):
     """A language model that samples from a formula over language models.
 
-    A cheap value: engines are shared by all models of one process. `complete` asks
-    as a user's message, after the system prompt. Every option may be given again for a call,
-    and so may `grammar` (a `marith.Grammar`) and `logprobs` (of how many of the likeliest tokens
-    in each place, beside the token's own). What stands in `<think>` is no part of the text, but
-    the answer's `additional_kwargs["reasoning"]`. An unknown option raises ValueError.
+    A cheap value: engines are shared by all models of one process. `complete` asks as a user's
+    message, after the system prompt. Every option may be given again for a call, and so may
+    `grammar` (what the answer may be), `logprobs` (of how many of the likeliest tokens in each
+    place, beside the token's own) and, in a chat, `tools`, `tool_choice`, `tool_required`,
+    `allow_parallel_tool_calls` and `strict`; an unknown option raises ValueError. `faithful` is
+    to what LlamaIndex's own templates say was retrieved, unless `faithful_to` says otherwise.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    faithful_to: str | None = RETRIEVED
+    grammar: InstanceOf[marith.Grammar] | None = None
 
     @classmethod
     def class_name(cls) -> str:
@@ -50,97 +55,140 @@ class Marith(marith.Options, CustomLLM):
 
     @property
     def metadata(self) -> LLMMetadata:
-        """What prompts are cut to. Loads the model, unless `context_length` is given."""
+        """What prompts are cut to. Loads the model only where no file of it tells its context."""
         return LLMMetadata(
-            context_window=self.context_length or self.engine().context_length,
+            context_window=self.known_context() or self.engine().context_length,
             num_output=self.max_tokens,
             is_chat_model=True,
+            is_function_calling_model=True,
             model_name=self.speaks_as,
         )
 
     def to_payload(self) -> dict[str, Any]:
         """What observers are told, without loading the model: all that a text hangs on."""
         told = {name: value for name, value in self.chosen().items() if name != "file"}
-        return {"class_name": self.class_name(), "model_name": self.speaks_as, **told}
+        if not self.faithful:
+            del told["faithful_to"]
+        return {
+            "class_name": self.class_name(),
+            "model_name": self.speaks_as,
+            "grammar": self._grammar_as_data(self.grammar),
+            **told,
+        }
+
+    def encode(self, text: str) -> list[int]:
+        """The text's tokens in the model's own vocabulary, for `Settings.tokenizer`. Loads it."""
+        return self.engine().encode(text)
 
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """Answer a prompt."""
-        return self._answer(self._asked(prompt, formatted), kwargs)
+        return to_completion(self._answer(self._asked(prompt, formatted), kwargs, False))
 
     @llm_completion_callback()
     def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
         """Answer a prompt as the text comes."""
-        return self._answers(self._asked(prompt, formatted), kwargs)
+        answers = self._answers(self._asked(prompt, formatted), kwargs, False)
+        return (to_completion(answer) for answer in answers)
 
     @llm_completion_callback()
     async def acomplete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponse:
         """Answer a prompt without holding up the event loop."""
-        return await self._aanswer(self._asked(prompt, formatted), kwargs)
+        return to_completion(await self._aanswer(self._asked(prompt, formatted), kwargs, False))
 
     @llm_completion_callback()
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
         """Answer a prompt as the text comes, without holding up the event loop."""
-        return await self._aanswers(self._asked(prompt, formatted), kwargs)
+        answers = await self._aanswers(self._asked(prompt, formatted), kwargs, False)
+        return (to_completion(answer) async for answer in answers)
 
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Answer a conversation."""
-        return _as_chat(self._answer(messages, kwargs))
+        return self._answer(messages, kwargs)
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         """Answer a conversation as the text comes."""
-        return (_as_chat(answer) for answer in self._answers(messages, kwargs))
+        return self._answers(messages, kwargs)
 
     @llm_chat_callback()
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Answer a conversation without holding up the event loop."""
-        return _as_chat(await self._aanswer(messages, kwargs))
+        return await self._aanswer(messages, kwargs)
 
     @llm_chat_callback()
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
         """Answer a conversation as the text comes, without holding up the event loop."""
-        answers = await self._aanswers(messages, kwargs)
-        return (_as_chat(answer) async for answer in answers)
+        return await self._aanswers(messages, kwargs)
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        """The calls of an answer, or of what is there of it so far.
+
+        Raises ValueError where there is none, unless `error_on_no_tool_call` is False, and for a
+        call that `max_tokens` cut off.
+        """
+        return selections(response, error_on_no_tool_call)
+
+    def _prepare_chat_with_tools(
+        self,
+        tools: Sequence[BaseTool],
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        tool_choice: Any = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """A chat's messages and options, as plain data: observers are told them."""
+        if isinstance(user_msg, str):
+            user_msg = ChatMessage(role=MessageRole.USER, content=user_msg)
+        said = {
+            "tools": to_definitions(tools),
+            "tool_choice": tool_choice,
+            "tool_required": tool_required,
+            "allow_parallel_tool_calls": allow_parallel_tool_calls,
+        }
+        messages = [*(chat_history or ()), *([user_msg] if user_msg else ())]
+        return {"messages": messages, **said, **kwargs}
 
     def _asked(self, prompt: str, formatted: bool) -> list[ChatMessage]:
         """A prompt as a conversation; one that is formatted says all there is to say."""
-        text = (
-            prompt
-            if formatted or not self.completion_to_prompt
-            else (self.completion_to_prompt(prompt))
-        )
+        wrap = None if formatted else self.completion_to_prompt
+        text = wrap(prompt) if wrap else prompt
         question = [ChatMessage(role=MessageRole.USER, content=text)]
         return question if formatted else self._extend_messages(question)
 
     def _answer(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any]
-    ) -> CompletionResponse:
-        said, ticket = self._ask(messages, options)
-        return _whole(said, ticket.result())
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+    ) -> ChatResponse:
+        asked, ticket = self._ask(messages, options, calls_tools)
+        return to_chat(asked, ticket.result())
 
     async def _aanswer(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any]
-    ) -> CompletionResponse:
-        said, ticket = await sync_to_async(self._ask)(messages, options)
-        return _whole(said, await ticket)
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+    ) -> ChatResponse:
+        asked, ticket = await sync_to_async(self._ask)(messages, options, calls_tools)
+        return to_chat(asked, await ticket)
 
     def _answers(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any]
-    ) -> CompletionResponseGen:
-        said, ticket = self._ask(messages, options)
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+    ) -> Generator[ChatResponse, None, None]:
+        asked, ticket = self._ask(messages, options, calls_tools)
 
-        def told() -> CompletionResponseGen:
-            telling = _Telling(said)
+        def told() -> Generator[ChatResponse, None, None]:
+            telling = Telling(asked)
             try:
                 for chunk in ticket:
                     completion = ticket.result() if chunk.finish_reason else None
@@ -151,12 +199,12 @@ class Marith(marith.Options, CustomLLM):
         return told()
 
     async def _aanswers(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any]
-    ) -> CompletionResponseAsyncGen:
-        said, ticket = await sync_to_async(self._ask)(messages, options)
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+    ) -> AsyncGenerator[ChatResponse, None]:
+        asked, ticket = await sync_to_async(self._ask)(messages, options, calls_tools)
 
-        async def told() -> CompletionResponseAsyncGen:
-            telling = _Telling(said)
+        async def told() -> AsyncGenerator[ChatResponse, None]:
+            telling = Telling(asked)
             try:
                 async for chunk in ticket:
                     completion = await ticket if chunk.finish_reason else None
@@ -167,90 +215,19 @@ class Marith(marith.Options, CustomLLM):
         return told()
 
     def _ask(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any]
-    ) -> tuple[marith.Options, marith.Ticket]:
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool
+    ) -> tuple[Asked, marith.Ticket]:
         """Put a conversation to the engine. No event loop waits for this: weights may load."""
-        said = self.over({k: v for k, v in options.items() if k not in _ANSWERING})
-        prompt = [_to_dict(message) for message in messages]
-        asked = {name: options.get(name) for name in _ANSWERING}
-        return said, said.submit(prompt, **asked)
+        asked = Asked.of(self, self.grammar, options, calls_tools)
+        if calls_tools and self.messages_to_prompt not in (None, generic):
+            messages = [ChatMessage(content=self.messages_to_prompt(messages))]
+        return asked, asked.submit(to_dicts(messages))
 
+    @field_validator("grammar", mode="before")
+    @classmethod
+    def _grammar_from_data(cls, grammar: Any) -> Any:
+        return marith.Grammar(**grammar) if isinstance(grammar, dict) else grammar
 
-@dataclass(slots=True)
-class _Telling:
-    """A stream so far: each of its answers holds all that came, as LlamaIndex has it."""
-
-    said: marith.Options
-    text: str = ""
-    thought: str = ""
-
-    def heard(
-        self, chunk: marith.Chunk, completion: marith.Completion | None
-    ) -> CompletionResponse:
-        """The text with one piece more; the last one also says what it cost and why it ended."""
-        self.text += chunk.text
-        self.thought += chunk.reasoning
-        if completion is not None:
-            whole = _whole(self.said, completion)
-            return whole.model_copy(update={"text": self.text, "delta": chunk.text})
-        thought = {"reasoning": self.thought} if self.thought else {}
-        return CompletionResponse(text=self.text, delta=chunk.text, additional_kwargs=thought)
-
-
-def _whole(said: marith.Options, completion: marith.Completion) -> CompletionResponse:
-    """A finished text, what was thought before it, what it cost and why it ended."""
-    usage = {
-        "prompt_tokens": completion.usage.prompt_tokens,
-        "completion_tokens": completion.usage.completion_tokens,
-        "total_tokens": completion.usage.total_tokens,
-    }
-    details = {
-        "cached_tokens": completion.usage.cached_tokens,
-        "reasoning_tokens": completion.usage.reasoning_tokens,
-    }
-    stats = completion.stats
-    raw = {
-        "usage": {**usage, **details},
-        "finish_reason": completion.finish_reason,
-        "model": said.speaks_as,
-        "composition": {"formula": said.formula, "passes": stats.passes, "calls": stats.calls},
-    }
-    thought = {"reasoning": completion.reasoning} if completion.reasoning else {}
-    logprobs = completion.logprobs
-    return CompletionResponse(
-        text=completion.text,
-        raw=raw,
-        logprobs=None if logprobs is None else [_logprobs(token) for token in logprobs],
-        additional_kwargs={**usage, **thought},
-    )
-
-
-def _logprobs(token: marith.TokenLogprob) -> list[LogProb]:
-    """A token's own log-probability, and after it those of the likeliest others in its place."""
-    others = (other for other in token.top if other.token != token.token)
-    return [
-        LogProb(token=each.text, logprob=max(each.logprob, _NEVER), bytes=list(each.data))
-        for each in (token, *others)
-    ]
-
-
-def _as_chat(answer: CompletionResponse) -> ChatResponse:
-    return ChatResponse(
-        message=ChatMessage(role=MessageRole.ASSISTANT, content=answer.text),
-        delta=answer.delta,
-        raw=answer.raw,
-        logprobs=answer.logprobs,
-        additional_kwargs=answer.additional_kwargs,
-    )
-
-
-def _to_dict(message: ChatMessage) -> dict[str, Any]:
-    """Role and content, and which call a tool answers. Raises ValueError for what is no text."""
-    for block in message.blocks:
-        if not isinstance(block, TextBlock):
-            raise ValueError(f"only text can be read, not a {type(block).__name__}")
-    given = {"role": _ROLES.get(message.role, message.role.value), "content": message.content or ""}
-    if message.additional_kwargs.get("tool_calls"):
-        raise ValueError("Marith reads no tool calls yet")
-    call = message.additional_kwargs.get("tool_call_id")
-    return given if call is None else {**given, "tool_call_id": call}
+    @field_serializer("grammar")
+    def _grammar_as_data(self, grammar: marith.Grammar | None) -> dict[str, str] | None:
+        return None if grammar is None else {"kind": grammar.kind, "text": grammar.text}

@@ -13,6 +13,18 @@ Make = Callable[..., Marith]
 
 KNOWN = {"temperature": 0.9, "seed": 5, "max_tokens": 24}
 FORMULA = {"formula": "2*a - 0.5*b", "terms": {"a": "a b c", "b": "x y z"}}
+NOON = '<tool_call>{"name": "clock", "arguments": {"place": "Málaga"}}</tool_call>'
+RIVER = '<tool_call>{"name": "map", "arguments": {"river": "Ebro", "scale": 2}}</tool_call>'
+ADA = '{"name": "Ada", "ages": [3, 36]}'
+SCRIPT = [
+    (r"<\|tool\|>.*<\|end\|><\|assistant\|>$", "It is noon there."),
+    ("clock and map", f"Both, then.{NOON}{RIVER}"),
+    ("What time", f"I look.{NOON}"),
+    ('"name": "Sailor".*Who sails', f'<tool_call>{{"name": "Sailor", "arguments": {ADA}}}'),
+    ("Be brief.*Who sails", ADA.replace("Ada", "Eve")),
+    ("Who sails", ADA),
+    ("", "Good day."),
+]
 
 
 @pytest.fixture
@@ -37,3 +49,22 @@ def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     tokenizer.chat_template += "{#- <think></think> -#}"
     script = [("", "<think>A greeting.</think>Good day.")]
     return save_scripted(tmp_path_factory.mktemp("thinking"), script, tokenizer)
+
+
+@pytest.fixture(scope="session")
+def scripted_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint that says what `SCRIPT` has."""
+    from marith.testing import save_scripted
+
+    return save_scripted(tmp_path_factory.mktemp("scripted"), SCRIPT)
+
+
+@pytest.fixture
+def speaks(scripted_dir: str) -> Make:
+    """A model that says what is written for it, through a formula of two terms."""
+
+    def made(**options: Any) -> Marith:
+        style: dict[str, Any] = {"formula": "1.5*M - 0.5*plain", "terms": {"plain": "Be plain."}}
+        return Marith(**{"model": scripted_dir, "temperature": 0, **style, **options})
+
+    return made

@@ -1,0 +1,152 @@
+"""What the engine answered, as LlamaIndex says it: blocks, usage, and how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    LogProb,
+    MessageRole,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+
+import marith
+from llamaindex_marith.asking import Asked
+from llamaindex_marith.messages import to_call
+
+_NEVER = -9999.0  # as OpenAI writes it: JSON knows no infinity
+
+
+@dataclass(slots=True)
+class Telling:
+    """A stream so far: each of its answers holds all that came, as LlamaIndex has it."""
+
+    asked: Asked
+    text: str = ""
+    thought: str = ""
+    calls: list[marith.ToolCall] = field(default_factory=list)
+
+    def heard(self, chunk: marith.Chunk, completion: marith.Completion | None) -> ChatResponse:
+        """All that was told with one piece more; the last one also says what it cost."""
+        self.text += chunk.text
+        self.thought += chunk.reasoning
+        for piece in chunk.calls:
+            self._take(piece)
+        delta = {"thinking_delta": chunk.reasoning} if chunk.reasoning else {}
+        if completion is None:
+            message = _message(self.text, self.thought, self.calls)
+            thought = {"reasoning": self.thought} if self.thought else {}
+            return ChatResponse(
+                message=message, delta=chunk.text, additional_kwargs=thought | delta
+            )
+        told = to_chat(self.asked, completion)
+        told.message = _message(self.text, completion.reasoning, completion.calls)
+        told.delta = chunk.text
+        told.additional_kwargs |= delta
+        return told
+
+    def _take(self, piece: marith.CallChunk) -> None:
+        if piece.name is not None:
+            self.calls.append(marith.ToolCall(piece.id or "", piece.name, piece.arguments))
+            return
+        *rest, last = self.calls
+        more = marith.ToolCall(last.id, last.name, last.arguments + piece.arguments)
+        self.calls = [*rest, more]
+
+
+def to_chat(asked: Asked, completion: marith.Completion) -> ChatResponse:
+    """A whole answer: what it says, thinks and calls, what it cost and why it ended."""
+    usage = _usage(completion.usage)
+    thought = {"reasoning": completion.reasoning} if completion.reasoning else {}
+    logprobs = completion.logprobs
+    return ChatResponse(
+        message=_message(completion.text, completion.reasoning, completion.calls),
+        raw=_raw(asked, completion),
+        logprobs=None if logprobs is None else [_logprobs(token) for token in logprobs],
+        additional_kwargs={**usage, **thought},
+    )
+
+
+def to_completion(answer: ChatResponse) -> CompletionResponse:
+    """The same answer to a prompt that is a text."""
+    return CompletionResponse(
+        text=answer.message.content or "",
+        delta=answer.delta,
+        raw=answer.raw,
+        logprobs=answer.logprobs,
+        additional_kwargs=answer.additional_kwargs,
+    )
+
+
+def _message(text: str, thought: str, calls: Sequence[marith.ToolCall]) -> ChatMessage:
+    """Blocks of all kinds; calls are noted beside them too, where LlamaIndex's programs look."""
+    notes = [to_call(call.id, call.name, call.arguments) for call in calls]
+    blocks = [
+        *([ThinkingBlock(content=thought)] if thought else []),
+        TextBlock(text=text),
+        *(
+            ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=_arguments(call))
+            for call in calls
+        ),
+    ]
+    return ChatMessage(
+        role=MessageRole.ASSISTANT,
+        blocks=blocks,
+        additional_kwargs={"tool_calls": notes} if notes else {},
+    )
+
+
+def _arguments(call: marith.ToolCall) -> dict[str, Any] | str:
+    """A call's arguments; as text while they are not whole."""
+    try:
+        return call.parsed
+    except ValueError:
+        return call.arguments
+
+
+def _usage(usage: marith.Usage) -> dict[str, int]:
+    """Tokens by OpenAI's names, which LlamaIndex counts by."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def _raw(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
+    """How an answer came about, as plain data."""
+    usage, stats, options = completion.usage, completion.stats, asked.options
+    details = {"cached_tokens": usage.cached_tokens, "reasoning_tokens": usage.reasoning_tokens}
+    stopped = completion.stop_string
+    return {
+        "usage": {**_usage(usage), **details},
+        "finish_reason": completion.finish_reason,
+        **({} if stopped is None else {"stop_reason": stopped}),
+        "model": options.speaks_as,
+        "composition": {
+            "formula": options.formula,
+            "faithful": options.faithful,
+            "passes": stats.passes,
+            "calls": stats.calls,
+            "judgements": stats.judgements,
+            "seconds": stats.seconds,
+            "drafted": stats.drafted,
+            "accepted": stats.accepted,
+        },
+    }
+
+
+def _logprobs(token: marith.TokenLogprob) -> list[LogProb]:
+    """A token's own log-probability, and after it those of the likeliest others in its place."""
+    others = (other for other in token.top if other.token != token.token)
+    return [
+        LogProb(token=each.text, logprob=max(each.logprob, _NEVER), bytes=list(each.data))
+        for each in (token, *others)
+    ]

@@ -1,0 +1,89 @@
+"""Where a template puts what was retrieved: a lens that hides it, from the template's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from llama_index.core.chat_engine import condense_plus_context, context
+from llama_index.core.prompts import (
+    BasePromptTemplate,
+    ChatPromptTemplate,
+    PromptTemplate,
+    SelectorPromptTemplate,
+    chat_prompts,
+    default_prompts,
+)
+from llama_index.core.query_engine import citation_query_engine
+
+_RETRIEVED = ("context_str", "context_msg")
+_VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
+
+
+def context_of(*templates: str | BasePromptTemplate) -> str:
+    """A regular expression of what templates say of the retrieved text, for `faithful_to`.
+
+    It covers the text around `{context_str}` or `{context_msg}` too, up to the next variable on
+    either side. Raises ValueError for a template that has neither, or nothing around it.
+    """
+    found = dict.fromkeys(frame for each in templates for frame in _frames(each))
+    # The longest first: one frame may be the end of another.
+    return f"(?s:{'|'.join(sorted(found, key=len, reverse=True))})"
+
+
+def _frames(template: str | BasePromptTemplate) -> list[str]:
+    mapped = getattr(template, "template_var_mappings", None) or {}
+    names = {mapped.get(name, name) for name in _RETRIEVED}
+    frames = [frame for text in _texts(template) for frame in _around(text, names)]
+    if not frames:
+        raise ValueError(f"this template has no {{context_str}} with a text around it: {template}")
+    return frames
+
+
+def _texts(template: str | BasePromptTemplate) -> Iterator[str]:
+    """The template's messages, before they are filled in."""
+    match template:
+        case str():
+            yield template
+        case PromptTemplate():
+            yield template.template
+        case ChatPromptTemplate():
+            yield from (message.content or "" for message in template.message_templates)
+        case SelectorPromptTemplate():
+            for each in (template.default_template, *(t for _, t in template.conditionals or ())):
+                yield from _texts(each)
+        case _:
+            raise ValueError(f"a {type(template).__name__} does not show where its context is")
+
+
+def _around(text: str, names: set[str]) -> Iterator[str]:
+    """A message's text and variables by turns: what stands between two variables is literal."""
+    pieces = _VARIABLE.split(text)
+    for i in range(1, len(pieces), 2):
+        before, after = pieces[i - 1], pieces[i + 1]
+        if pieces[i] in names and (before.strip() or after.strip()):
+            start = "" if before else r"\A"
+            end = "" if after else r"\Z"
+            yield f"{start}{_literal(before)}.*{_literal(after)}{end}"
+
+
+def _literal(text: str) -> str:
+    return re.escape(text).replace("\\ ", " ").replace("\\\n", "\n").replace("\\-", "-")
+
+
+RETRIEVED = context_of(
+    default_prompts.DEFAULT_TEXT_QA_PROMPT,
+    default_prompts.DEFAULT_TREE_SUMMARIZE_PROMPT,
+    default_prompts.DEFAULT_REFINE_PROMPT,
+    default_prompts.DEFAULT_REFINE_TABLE_CONTEXT_PROMPT,
+    chat_prompts.CHAT_TEXT_QA_PROMPT,
+    chat_prompts.CHAT_TREE_SUMMARIZE_PROMPT,
+    chat_prompts.CHAT_REFINE_PROMPT,
+    chat_prompts.CHAT_REFINE_TABLE_CONTEXT_PROMPT,
+    context.DEFAULT_CONTEXT_TEMPLATE,
+    context.DEFAULT_REFINE_TEMPLATE,
+    condense_plus_context.DEFAULT_CONTEXT_PROMPT_TEMPLATE,
+    condense_plus_context.DEFAULT_CONTEXT_REFINE_PROMPT_TEMPLATE,
+    citation_query_engine.CITATION_QA_TEMPLATE,
+    citation_query_engine.CITATION_REFINE_TEMPLATE,
+)

@@ -1,0 +1,83 @@
+"""LlamaIndex's messages as the engine reads them: a role and a text, calls, a tool's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import (
+    CachePoint,
+    ChatMessage,
+    CitableBlock,
+    MessageRole,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+
+import marith
+
+_ROLES = {
+    MessageRole.CHATBOT: "assistant",
+    MessageRole.MODEL: "assistant",
+    MessageRole.FUNCTION: "tool",
+}
+# What an earlier turn thought is not said again; keys and values are kept without being told to.
+_LEFT_OUT = (ThinkingBlock, CachePoint, ToolCallBlock)
+
+
+def to_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Messages in OpenAI's shape, their calls and the calls that tools answer among them.
+
+    Raises RequestError for pictures, sounds and documents: only text can be read.
+    """
+    return [_dict(message) for message in messages]
+
+
+def calls_of(message: ChatMessage) -> list[dict[str, Any]]:
+    """The calls of a message in OpenAI's shape, once, where blocks and notes both tell them."""
+    blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
+    if blocks:
+        return [to_call(each.tool_call_id, each.tool_name, each.tool_kwargs) for each in blocks]
+    return [_noted(call) for call in message.additional_kwargs.get("tool_calls") or ()]
+
+
+def _dict(message: ChatMessage) -> dict[str, Any]:
+    role, notes = _ROLES.get(message.role, message.role.value), message.additional_kwargs
+    said: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
+    if role == "assistant" and (calls := calls_of(message)):
+        said["tool_calls"] = calls
+    if role == "tool":
+        said |= {key: notes[key] for key in ("tool_call_id", "name") if notes.get(key)}
+    return said
+
+
+def _texts(blocks: Sequence[Any]) -> list[str]:
+    texts: list[str] = []
+    for block in blocks:
+        match block:
+            case TextBlock():
+                texts.append(block.text)
+            case CitableBlock():
+                texts += _texts(block.content)
+            case _ if not isinstance(block, _LEFT_OUT):
+                raise marith.RequestError(f"only text can be read, not a {type(block).__name__}")
+    return texts
+
+
+def to_call(id: str | None, name: str, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
+    """A call in OpenAI's shape."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _noted(call: Any) -> dict[str, Any]:
+    """A call as OpenAI's client or its JSON have it."""
+    function = _part(call, "function")
+    name = _part(function, "name")
+    if not isinstance(name, str):
+        raise marith.RequestError(f"a call has a function with a name and arguments, not {call!r}")
+    return to_call(_part(call, "id"), name, _part(function, "arguments"))
+
+
+def _part(of: Any, name: str) -> Any:
+    return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)

@@ -1,0 +1,169 @@
+"""Answers as objects: what a class of pydantic's asks of a model, and its answer read back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.instrumentation.events.llm import (
+    LLMStructuredPredictEndEvent,
+    LLMStructuredPredictStartEvent,
+)
+from llama_index.core.llms.custom import CustomLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import dispatcher
+from llama_index.core.program.utils import FlexibleModel, create_flexible_model
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.types import PydanticProgramMode
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+import marith
+
+# LlamaIndex's programs are told these; an answer that has to be an object needs no tool for it.
+_OF_PROGRAMS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")
+
+
+class Structuring(CustomLLM, FunctionCallingLLM):
+    """A model whose structured answers follow their schema while they are written.
+
+    Other `pydantic_program_mode`s than the default are LlamaIndex's own programs.
+    """
+
+    def structured_predict(
+        self,
+        output_cls: type[Any],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Any:
+        """An object of `output_cls`. Raises ValueError for an answer that is cut off."""
+        if self._by_program:
+            return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
+        _started(output_cls, prompt, prompt_args)
+        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
+        answer = self.chat(messages, **options_for(output_cls, llm_kwargs))
+        return _ended(whole(output_cls, answer))
+
+    async def astructured_predict(
+        self,
+        output_cls: type[Any],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Any:
+        """The same, without holding up the event loop."""
+        if self._by_program:
+            return await super().astructured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
+        _started(output_cls, prompt, prompt_args)
+        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
+        answer = await self.achat(messages, **options_for(output_cls, llm_kwargs))
+        return _ended(whole(output_cls, answer))
+
+    def _structured_stream_call(
+        self,
+        output_cls: type[Any],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Generator[Any, None, None]:
+        if self._by_program:
+            return super()._structured_stream_call(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
+        return self._objects(output_cls, messages, options_for(output_cls, llm_kwargs))
+
+    async def _structured_astream_call(
+        self,
+        output_cls: type[Any],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> AsyncGenerator[Any, None]:
+        if self._by_program:
+            call = super()._structured_astream_call
+            return await call(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
+        return self._aobjects(output_cls, messages, options_for(output_cls, llm_kwargs))
+
+    def _objects(
+        self, output_cls: type[Any], messages: list[ChatMessage], options: dict[str, Any]
+    ) -> Generator[Any, None, None]:
+        partial = Partial(output_cls)
+        with closing(self.stream_chat(messages, **options)) as answers:
+            for answer in answers:
+                if (told := partial.news(answer)) is not None:
+                    yield told
+
+    async def _aobjects(
+        self, output_cls: type[Any], messages: list[ChatMessage], options: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        partial = Partial(output_cls)
+        async with aclosing(await self.astream_chat(messages, **options)) as answers:
+            async for answer in answers:
+                if (told := partial.news(answer)) is not None:
+                    yield told
+
+    @property
+    def _by_program(self) -> bool:
+        return self.pydantic_program_mode != PydanticProgramMode.DEFAULT
+
+
+def _started(output_cls: type[Any], prompt: PromptTemplate, args: dict[str, Any]) -> None:
+    event = LLMStructuredPredictStartEvent(
+        output_cls=output_cls, template=prompt, template_args=args
+    )
+    dispatcher.event(event)
+
+
+def _ended(told: BaseModel) -> BaseModel:
+    dispatcher.event(LLMStructuredPredictEndEvent(output=told))
+    return told
+
+
+def options_for(output_cls: type[BaseModel], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A call's options, with the grammar of the class. Raises RequestError for one without."""
+    kept = {k: value for k, value in (options or {}).items() if k not in _OF_PROGRAMS}
+    return {**kept, "grammar": marith.Grammar.json_schema(output_cls.model_json_schema())}
+
+
+def whole(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
+    """The object that an answer is. Raises ValueError for one that was cut off, or is none."""
+    text = answer.message.content or ""
+    try:
+        return output_cls.model_validate_json(text)
+    except ValidationError as error:
+        cut = answer.raw is not None and answer.raw["finish_reason"] == "length"
+        why = "it was cut off at max_tokens" if cut else str(error)
+        raise ValueError(f"the answer is no {output_cls.__name__}: {why}: {text!r}") from error
+
+
+@dataclass(slots=True)
+class Partial:
+    """An object on its way: of the class as soon as that allows it, and of a looser one before."""
+
+    output_cls: type[BaseModel]
+    last: BaseModel | None = None
+    looser: type[FlexibleModel] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.looser = create_flexible_model(self.output_cls)
+
+    def news(self, answer: ChatResponse) -> BaseModel | None:
+        """What is there so far, if that is more than before; the last answer's is whole."""
+        told = whole(self.output_cls, answer) if answer.raw is not None else self._so_far(answer)
+        news = None if told == self.last else told
+        self.last = told or self.last
+        return news
+
+    def _so_far(self, answer: ChatResponse) -> BaseModel | None:
+        text = answer.message.content
+        if not text:
+            return None
+        data = from_json(text, allow_partial="trailing-strings")
+        try:
+            return self.output_cls.model_validate(data)
+        except ValidationError:
+            return self.looser.model_validate(data)

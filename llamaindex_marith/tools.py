@@ -1,0 +1,96 @@
+"""Tools in LlamaIndex's words, as the engine takes them, and the calls of an answer read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatResponse
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.tools import BaseTool
+from pydantic_core import from_json
+
+import marith
+from llamaindex_marith.messages import calls_of
+
+
+def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
+    """LlamaIndex's tools, or dicts in OpenAI's format, in OpenAI's format. Raises RequestError."""
+    return [_definition(tool) for tool in tools]
+
+
+def to_tools(
+    tools: Sequence[Any] | None,
+    tool_choice: Any = None,
+    tool_required: bool = False,
+    allow_parallel_tool_calls: bool | None = None,
+    strict: bool | None = None,
+) -> marith.Tools | None:
+    """What may be called, and how; None where there is nothing to call. Raises RequestError."""
+    choice = _choice(tool_choice, tool_required)
+    if not tools:
+        if choice in ("auto", "none"):
+            return None
+        raise marith.RequestError(f"a call of {choice!r} is asked for, but there are no tools")
+    parallel = True if allow_parallel_tool_calls is None else allow_parallel_tool_calls
+    return marith.Tools(tuple(to_definitions(tools)), choice, parallel, strict)
+
+
+def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[ToolSelection]:
+    """The calls of an answer; those of one still coming have the arguments that are there so far.
+
+    Raises ValueError for a finished answer whose call was cut off, which must not be run, and,
+    with `error_on_no_tool_call`, for one without a call.
+    """
+    finished = response.raw is not None
+    calls = [_selection(call, finished) for call in calls_of(response.message)]
+    if error_on_no_tool_call and not calls:
+        raise ValueError(f"the answer calls no tool: {response.message.content!r}")
+    return calls
+
+
+def _definition(tool: Any) -> dict[str, Any]:
+    if isinstance(tool, dict):
+        return tool
+    if not isinstance(tool, BaseTool):
+        raise marith.RequestError(f"a tool is a BaseTool or a dict of OpenAI's, not {tool!r}")
+    told: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
+    if tool.metadata.fn_schema is not None:
+        # LlamaIndex tells a part of the schema; all of it is to be followed.
+        schema = tool.metadata.fn_schema.model_json_schema()
+        kept = {key: part for key, part in schema.items() if key not in ("title", "description")}
+        told["function"]["parameters"] = kept
+    return told
+
+
+def _choice(choice: Any, required: bool) -> str:
+    """How an application says which tool to call, as "auto", "none", "required" or a name."""
+    match choice:
+        case {"type": "function", "function": {"name": str(name)}}:
+            return name
+        case None:
+            return "required" if required else "auto"
+        case "any":
+            return "required"
+        case str():
+            return choice
+    known = "'auto', 'none', 'any', 'required', the name of a tool or OpenAI's dict"
+    raise marith.RequestError(f"tool_choice is {known}, not {choice!r}")
+
+
+def _selection(call: dict[str, Any], finished: bool) -> ToolSelection:
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    if not isinstance(arguments, dict):
+        arguments = _arguments(name, arguments or "", finished)
+    return ToolSelection(tool_id=call["id"] or "", tool_name=name, tool_kwargs=arguments)
+
+
+def _arguments(name: str, text: str, finished: bool) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        if finished:
+            problem = f"the call of {name!r} was cut off at max_tokens"
+            raise ValueError(f"{problem}; its arguments are {text!r}") from error
+    return from_json(text, allow_partial="trailing-strings") if text else {}

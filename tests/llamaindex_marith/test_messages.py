@@ -1,0 +1,70 @@
+"""LlamaIndex's messages, whatever they are made of, as the engine reads them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core.base.llms.types import (
+    CacheControl,
+    CachePoint,
+    CitableBlock,
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from llama_index.core.llms import ChatMessage, MessageRole
+
+import marith
+from llamaindex_marith.messages import to_call, to_dicts
+
+CALL = to_call("c1", "clock", '{"place": "Málaga"}')
+AS_CLIENT = SimpleNamespace(id="c1", function=SimpleNamespace(**CALL["function"]))
+
+
+@given(st.sampled_from(MessageRole), st.lists(st.text(), max_size=3))
+def test_every_role_and_text_is_read(role: MessageRole, texts: list[str]) -> None:
+    blocks: list[ContentBlock] = [TextBlock(text=text) for text in texts]
+    (said,) = to_dicts([ChatMessage(role=role, blocks=blocks)])
+    assert said["content"] == "\n".join(texts)
+    assert said["role"] in ("system", "developer", "user", "assistant", "tool")
+
+
+def test_what_a_model_thought_and_where_to_cache_are_not_said_again() -> None:
+    point = CachePoint(cache_control=CacheControl(type="ephemeral"))
+    cited = CitableBlock(title="t", source="s", content=[TextBlock(text="b")])
+    blocks: list[ContentBlock] = [ThinkingBlock(content="hm"), TextBlock(text="a"), point, cited]
+    assert to_dicts([ChatMessage(role="assistant", blocks=blocks)]) == [
+        {"role": "assistant", "content": "a\nb"}
+    ]
+
+
+@pytest.mark.parametrize("call", [CALL, AS_CLIENT])
+def test_a_call_is_told_once_whichever_way_it_is_noted(call: Any) -> None:
+    block = ToolCallBlock(tool_call_id="c1", tool_name="clock", tool_kwargs='{"place": "Málaga"}')
+    noted = {"tool_calls": [call]}
+    for blocks, notes in (([block], {}), ([], noted), ([block], noted)):
+        message = ChatMessage(role="assistant", blocks=blocks, additional_kwargs=notes)
+        assert to_dicts([message]) == [{"role": "assistant", "content": "", "tool_calls": [CALL]}]
+
+
+def test_a_tools_answer_says_which_call_it_answers() -> None:
+    answer = ChatMessage(
+        role="tool", content="12:00", additional_kwargs={"tool_call_id": "c1", "extra": 1}
+    )
+    assert to_dicts([answer]) == [{"role": "tool", "content": "12:00", "tool_call_id": "c1"}]
+    older = ChatMessage(role="function", content="12:00", additional_kwargs={"name": "clock"})
+    assert to_dicts([older]) == [{"role": "tool", "content": "12:00", "name": "clock"}]
+
+
+def test_pictures_and_what_is_no_call_are_refused() -> None:
+    picture = ChatMessage(role="user", blocks=[ImageBlock(url="https://a.b/c.png")])
+    with pytest.raises(marith.RequestError, match="only text can be read, not a ImageBlock"):
+        to_dicts([picture])
+    with pytest.raises(marith.RequestError, match=r"a call has a function with a name.*not 7"):
+        to_dicts([ChatMessage(role="assistant", additional_kwargs={"tool_calls": [7]})])

@@ -1,0 +1,64 @@
+"""ReAct's format as a grammar: whatever a model says, LlamaIndex's agent can read it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import pytest
+from llama_index.core.agent.react.output_parser import ReActOutputParser
+from llama_index.core.agent.react.types import ActionReasoningStep, ResponseReasoningStep
+from llama_index.core.tools import FunctionTool
+from pydantic import BaseModel, Field
+
+import marith
+from llamaindex_marith import Marith, react_grammar
+
+CHEF: dict[str, Any] = {"formula": "2*chef - M", "terms": {"chef": "You are an angry chef."}}
+
+
+class Numbers(BaseModel):
+    """Two small numbers."""
+
+    first: int = Field(ge=0, le=99)
+    second: int = Field(ge=0, le=99)
+
+
+class Guest(BaseModel):
+    """Who comes."""
+
+    name: Literal["Ada", "Eve"]
+    late: bool
+
+
+TOOLS = [
+    FunctionTool.from_defaults(lambda **told: str(told), name=name, fn_schema=kind, description=".")
+    for name, kind in (("add", Numbers), ("greet", Guest))
+]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_text_of_any_model_is_a_step_that_the_agent_reads(seed: int) -> None:
+    model = Marith(**CHEF, grammar=react_grammar(TOOLS, 40), seed=seed, max_tokens=300)
+    told = model.complete("What is two and three?", temperature=1.2)
+    assert told.raw is not None
+    assert told.raw["finish_reason"] == "stop" or "\nAnswer: " in told.text
+    step = ReActOutputParser().parse(told.text)
+    if isinstance(step, ActionReasoningStep):
+        schema = {tool.metadata.name: tool.metadata.fn_schema for tool in TOOLS}[step.action]
+        assert schema is not None
+        schema.model_validate(step.action_input, strict=True)
+    else:
+        assert isinstance(step, ResponseReasoningStep)
+
+
+def test_a_thought_is_one_line_of_no_more_letters_than_said() -> None:
+    model = Marith(**CHEF, grammar=react_grammar(TOOLS, 8))
+    for seed in range(5):
+        text = model.complete("Add two and three.", seed=seed, max_tokens=24).text
+        assert re.match(r"Thought: [^\n]{1,8}\n", text)
+
+
+def test_an_agent_without_tools_is_refused() -> None:
+    with pytest.raises(marith.RequestError, match=r"a ReAct agent has tools, not \[\]"):
+        react_grammar([])

@@ -1,0 +1,139 @@
+"""Answers as objects: held to their class while they are written, whole or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import ChatMessage
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.types import PydanticProgramMode
+from pydantic import BaseModel, Field
+
+from llamaindex_marith import Marith
+
+Make = Callable[..., Marith]
+PROMPT = PromptTemplate("Who {verb}?")
+
+
+class Sailor(BaseModel):
+    """A sailor."""
+
+    name: str = Field(max_length=12)
+    ages: list[int] = Field(max_length=2)
+
+
+ADA, EVE = Sailor(name="Ada", ages=[3, 36]), Sailor(name="Eve", ages=[3, 36])
+
+
+class Seen(BaseEventHandler):
+    """Writes down the events of structured answers and of chats."""
+
+    names: list[str] = []  # noqa: RUF012 (a field of pydantic's: each gets its own)
+
+    def handle(self, event: Any, **kwargs: Any) -> None:
+        name = event.class_name()
+        if name.startswith("LLM") and "ChatInProgress" not in name and name not in self.names[-1:]:
+            self.names.append(name)
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    handler, root = Seen(names=[]), get_dispatcher()
+    root.add_event_handler(handler)
+    yield handler
+    root.event_handlers.remove(handler)
+
+
+async def every_way(model: Marith, **options: Any) -> list[list[Any]]:
+    """All that each of the four ways gives of a sailor."""
+    given: dict[str, Any] = {"verb": "sails", "llm_kwargs": options or None}
+    streamed = await model.astream_structured_predict(Sailor, PROMPT, **given)
+    return [
+        [model.structured_predict(Sailor, PROMPT, **given)],
+        list(model.stream_structured_predict(Sailor, PROMPT, **given)),
+        [await model.astructured_predict(Sailor, PROMPT, **given)],
+        [told async for told in streamed],
+    ]
+
+
+async def test_an_answer_is_an_object_of_the_class_in_every_way(speaks: Make) -> None:
+    for answers in await every_way(speaks()):
+        assert answers[-1] == ADA
+
+
+async def test_a_stream_gives_what_is_there_so_far_and_nothing_twice(speaks: Make) -> None:
+    _, streamed, _, astreamed = await every_way(speaks())
+    for answers in (streamed, astreamed):
+        assert len(answers) > 4
+        assert all(a != b for a, b in zip(answers, answers[1:], strict=False))
+        names = [str(answer.name or "") for answer in answers]
+        assert all("Ada".startswith(name) for name in names)
+        assert [*map(len, names)] == sorted(map(len, names))
+        assert any(isinstance(answer, Sailor) for answer in answers[:-1])
+
+
+async def test_the_system_prompt_reaches_every_way(speaks: Make) -> None:
+    for answers in await every_way(speaks(system_prompt="Be brief.")):
+        assert answers[-1] == EVE
+
+
+async def test_an_answer_that_is_cut_off_is_refused_in_every_way(speaks: Make) -> None:
+    model = speaks(max_tokens=6)
+    problem = "the answer is no Sailor: it was cut off at max_tokens: '{"
+    with pytest.raises(ValueError, match=problem):
+        model.structured_predict(Sailor, PROMPT, verb="sails")
+    with pytest.raises(ValueError, match=problem):
+        list(model.stream_structured_predict(Sailor, PROMPT, verb="sails"))
+    with pytest.raises(ValueError, match=problem):
+        await model.astructured_predict(Sailor, PROMPT, verb="sails")
+    with pytest.raises(ValueError, match=problem):
+        async for _ in await model.astream_structured_predict(Sailor, PROMPT, verb="sails"):
+            pass
+
+
+async def test_options_of_a_call_win_and_those_of_programs_are_no_matter(speaks: Make) -> None:
+    model = speaks(max_tokens=6)
+    for answers in await every_way(model, max_tokens=60, tool_choice="required"):
+        assert answers[-1] == ADA
+    with pytest.raises(ValueError, match="Marith takes no option 'temprature'"):
+        await every_way(model, temprature=0)
+
+
+async def test_a_model_that_was_told_nothing_of_it_answers_by_the_schema() -> None:
+    model = Marith(formula="2*a - M", terms={"a": "Be an angry chef."}, seed=2)
+    told = [answers[-1] for answers in await every_way(model, max_tokens=300, temperature=0.8)]
+    assert all(isinstance(each, Sailor) for each in told)
+    assert all(each == told[0] for each in told)
+
+
+async def test_each_answer_starts_and_ends_once(speaks: Make, seen: Seen) -> None:
+    await every_way(speaks())
+    for event in ("StructuredPredictStart", "StructuredPredictEnd", "ChatStart", "ChatEnd"):
+        assert seen.names.count(f"LLM{event}Event") == 4, event
+    assert seen.names.count("LLMStructuredPredictInProgressEvent") == 2  # runs of them
+
+
+@pytest.mark.filterwarnings("ignore:The `json` method")  # LlamaIndex's own call of pydantic
+async def test_a_structured_model_answers_with_the_objects_json(speaks: Make) -> None:
+    model = speaks().as_structured_llm(Sailor)
+    question = [ChatMessage("Who sails?")]
+    streamed = [told async for told in await model.astream_chat(question)]
+    for told in (
+        model.chat(question),
+        await model.achat(question),
+        [*model.stream_chat(question)][-1],
+        streamed[-1],
+    ):
+        assert told.raw == ADA
+        assert Sailor.model_validate_json(told.message.content or "") == ADA
+    assert model.complete("Who sails?").text == ADA.model_dump_json()
+
+
+async def test_llama_indexs_own_programs_run_too(speaks: Make) -> None:
+    for mode in (PydanticProgramMode.FUNCTION, PydanticProgramMode.LLM):
+        for answers in await every_way(speaks(pydantic_program_mode=mode)):
+            assert answers[-1].model_dump() == ADA.model_dump(), mode

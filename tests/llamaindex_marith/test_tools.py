@@ -1,0 +1,198 @@
+"""Tools in LlamaIndex's words: told, called as the application chooses, and read back."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ToolCallBlock
+from llama_index.core.llms import ChatMessage, ChatResponse, MessageRole
+from llama_index.core.tools import FunctionTool
+from pydantic import BaseModel, Field
+
+import marith
+from llamaindex_marith import Marith
+from llamaindex_marith.tools import to_definitions, to_tools
+
+Make = Callable[..., Marith]
+BOTH = "clock and map"
+
+
+def clock(place: str) -> str:
+    """Tell the time at a place."""
+    return f"12:00 in {place}"
+
+
+def chart(river: str, scale: int) -> str:
+    """Show a river."""
+    return f"{river} at 1:{scale}"
+
+
+TOOLS = [FunctionTool.from_defaults(clock), FunctionTool.from_defaults(chart, name="map")]
+
+
+class Chain(BaseModel):
+    """A chain of ships."""
+
+    ship: str
+    tows: list[Chain] = Field(default_factory=list)
+
+
+class Cargo(BaseModel):
+    """What is aboard."""
+
+    model_config = {"extra": "allow"}
+    grams: int
+
+
+async def every_way(model: Marith, question: str, **options: Any) -> list[list[ChatResponse]]:
+    """All that is told in each of the four ways to ask."""
+    asked: dict[str, Any] = {"tools": TOOLS, "user_msg": question, **options}
+    return [
+        [model.chat_with_tools(**asked)],
+        list(model.stream_chat_with_tools(**asked)),
+        [await model.achat_with_tools(**asked)],
+        [told async for told in await model.astream_chat_with_tools(**asked)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "holds"),
+    [(Chain, '"$ref": "#/$defs/Chain"'), (Cargo, '"additionalProperties": true')],
+)
+def test_a_tool_is_told_with_all_of_its_schema(schema: type[BaseModel], holds: str) -> None:
+    tool = FunctionTool.from_defaults(
+        lambda **_: "", name="tow", fn_schema=schema, description="Tow."
+    )
+    (told,) = to_definitions([tool])
+    function = told["function"]
+    assert (function["name"], function["description"]) == ("tow", "Tow.")
+    assert holds in json.dumps(function["parameters"])
+    assert holds in marith.Tools((told,)).schema_of(function)
+    assert to_definitions([told]) == [told]
+
+
+@pytest.mark.parametrize(
+    ("choice", "required", "means"),
+    [
+        (None, False, "auto"),
+        (None, True, "required"),
+        ("any", False, "required"),
+        ("none", True, "none"),
+        ("map", True, "map"),
+        ({"type": "function", "function": {"name": "map"}}, False, "map"),
+    ],
+)
+def test_a_choice_is_the_engines_in_other_words(choice: Any, required: bool, means: str) -> None:
+    tools = to_tools(TOOLS, choice, required, False)
+    assert tools is not None
+    assert (tools.choice, tools.parallel) == (means, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"tool_choice": "dive"}, "no tool is named 'dive', but clock, map"),
+        ({"tool_choice": 3}, "tool_choice is 'auto'.*not 3"),
+        ({"tools": ["clock"]}, "a tool is a BaseTool or a dict of OpenAI's, not 'clock'"),
+        ({"tools": [], "tool_required": True}, "'required' is asked for, but there are no tools"),
+        ({"tool_chioce": "map"}, "Marith takes no option 'tool_chioce'"),
+    ],
+)
+async def test_what_cannot_be_called_is_refused_before_a_model_loads(
+    options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Marith(model="/nowhere").chat_with_tools(**{"tools": TOOLS, "user_msg": "k", **options})
+    with pytest.raises(ValueError, match="Marith takes no option 'tools'"):
+        Marith(model="/nowhere").complete("k", tools=TOOLS)
+
+
+async def test_calls_come_back_in_every_way_with_what_was_said_before(speaks: Make) -> None:
+    model = speaks()
+    for answers in await every_way(model, BOTH, allow_parallel_tool_calls=True):
+        told = answers[-1]
+        assert told.message.content == "Both, then."
+        assert told.raw["finish_reason"] == "tool_calls"
+        calls = model.get_tool_calls_from_response(told)
+        assert [(call.tool_name, call.tool_kwargs) for call in calls] == [
+            ("clock", {"place": "Málaga"}),
+            ("map", {"river": "Ebro", "scale": 2}),
+        ]
+        assert len({call.tool_id for call in calls}) == 2
+        noted = told.message.additional_kwargs["tool_calls"]
+        assert [call["id"] for call in noted] == [call.tool_id for call in calls]
+        assert "Málaga" in noted[0]["function"]["arguments"]
+        assert ChatResponse.model_validate_json(told.model_dump_json()).message == told.message
+    (one,) = (await every_way(model, BOTH),)
+    for answers in one:
+        (call,) = model.get_tool_calls_from_response(answers[-1])
+        assert call.tool_name == "clock"
+
+
+async def test_arguments_grow_while_an_answer_comes(speaks: Make) -> None:
+    model = speaks()
+    for answers in (await every_way(model, BOTH, allow_parallel_tool_calls=True))[1::2]:
+        so_far = [model.get_tool_calls_from_response(told, False) for told in answers]
+        assert [len(calls) for calls in so_far] == sorted(len(calls) for calls in so_far)
+        first = [calls[0].tool_kwargs for calls in so_far if calls]
+        names = [known["place"] for known in first if known]
+        assert len(set(names)) > 2
+        assert all(later.startswith(sooner) for sooner, later in pairwise(names))
+        ids = {calls[0].tool_id for calls in so_far if calls}
+        assert len(ids) == 1
+
+
+async def test_a_required_call_is_made_where_the_model_would_talk(speaks: Make) -> None:
+    model = speaks(max_tokens=400)
+    for choice in ({"tool_required": True}, {"tool_choice": "map"}):
+        for *_, told in await every_way(model, "Good evening.", **choice):
+            (call,) = model.get_tool_calls_from_response(told)
+            assert call.tool_name == choice.get("tool_choice", call.tool_name)
+            tool = next(t for t in TOOLS if t.metadata.name == call.tool_name)
+            assert tool.metadata.fn_schema is not None
+            tool.metadata.fn_schema.model_validate(call.tool_kwargs, strict=True)
+    for *_, told in await every_way(model, BOTH, tool_choice="none"):
+        assert model.get_tool_calls_from_response(told, error_on_no_tool_call=False) == []
+        with pytest.raises(ValueError, match="the answer calls no tool"):
+            model.get_tool_calls_from_response(told)
+
+
+async def test_a_call_that_was_cut_off_is_not_run(speaks: Make) -> None:
+    model = speaks(max_tokens=14)
+    for answers in await every_way(model, "What time is it?", tool_required=True):
+        told = answers[-1]
+        assert told.raw["finish_reason"] == "length"
+        (block,) = [b for b in told.message.blocks if isinstance(b, ToolCallBlock)]
+        assert isinstance(block.tool_kwargs, str)
+        for strict in (True, False):
+            with pytest.raises(ValueError, match="the call of 'clock' was cut off at max_tokens"):
+                model.get_tool_calls_from_response(told, error_on_no_tool_call=strict)
+        for sooner in answers[:-1]:
+            model.get_tool_calls_from_response(sooner, error_on_no_tool_call=False)
+    with pytest.raises(ValueError, match="cut off"):
+        model.predict_and_call(TOOLS, user_msg="What time is it?", tool_required=True)
+
+
+async def test_a_tool_is_run_and_its_answer_read(speaks: Make) -> None:
+    model = speaks()
+    for done in (
+        model.predict_and_call(TOOLS, user_msg="What time is it?"),
+        await model.apredict_and_call(TOOLS, user_msg="What time is it?"),
+    ):
+        assert done.response == "12:00 in Málaga"
+    asked = [ChatMessage("What time is it?")]
+    before = copy.deepcopy(asked)
+    told = model.chat_with_tools(TOOLS, chat_history=asked)
+    assert asked == before
+    (call,) = model.get_tool_calls_from_response(told)
+    result = ChatMessage(
+        role=MessageRole.TOOL, content="12:00", additional_kwargs={"tool_call_id": call.tool_id}
+    )
+    after = model.chat_with_tools(TOOLS, chat_history=[*asked, told.message, result])
+    assert after.message.content == "It is noon there."
+    assert model.get_tool_calls_from_response(after, error_on_no_tool_call=False) == []
