@@ -21,14 +21,13 @@ _VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
 
 
 def context_of(*templates: str | BasePromptTemplate) -> str:
-    """A regular expression of what templates say of the retrieved text, for `faithful_to`.
+    """A regular expression of what fills `{context_str}` or `{context_msg}`, for `faithful_to`.
 
-    It covers the text around `{context_str}` or `{context_msg}` too, up to the next variable on
-    either side. Raises ValueError for a template that has neither, or nothing around it.
+    It is known by the text around it, up to the next variable on either side, which stays. Raises
+    ValueError for a template that has neither, or nothing around it.
     """
     found = dict.fromkeys(frame for each in templates for frame in _frames(each))
-    # The longest first: one frame may be the end of another.
-    return f"(?s:{'|'.join(sorted(found, key=len, reverse=True))})"
+    return f"(?s:{'|'.join(found)})"
 
 
 def _frames(template: str | BasePromptTemplate) -> list[str]:
@@ -62,9 +61,9 @@ def _around(text: str, names: set[str]) -> Iterator[str]:
     for i in range(1, len(pieces), 2):
         before, after = pieces[i - 1], pieces[i + 1]
         if pieces[i] in names and (before.strip() or after.strip()):
-            start = "" if before else r"\A"
-            end = "" if after else r"\Z"
-            yield f"{start}{_literal(before)}.*{_literal(after)}{end}"
+            start = f"(?<={_literal(before)})" if before else r"\A"
+            end = f"(?={_literal(after)})" if after else r"\Z"
+            yield f"{start}.*{end}"
 
 
 def _literal(text: str) -> str:

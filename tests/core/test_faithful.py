@@ -81,7 +81,7 @@ def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None
         options.submit("k l")
     with pytest.raises(ValidationError, match="faithful"):
         Options(faithful=-0.1)
-    with pytest.raises(ValidationError, match="hide is not a regular expression.*'\\('"):
+    with pytest.raises(ValidationError, match=r"hide is not a regular expression.*'\('"):
         Options(faithful_to="(")
 
 

@@ -24,15 +24,21 @@ def dismiss() -> None:
         pause(_SOFT)
 
 
-@cache
 def settle() -> None:
-    """Once a process, before weights load: garbage is not sought among the libraries' objects.
+    """Garbage is no longer sought among the objects that are here now.
 
-    They are there to stay, and a full search among them holds every thread up for some tenths of
-    a second, an event loop too.
+    Those of the libraries and of a loaded model are there to stay, and a full search among them
+    holds every thread up for some tenths of a second, an event loop too. Weights are in no circle
+    of references: they go when their engine does.
     """
     gc.collect()
     gc.freeze()
+
+
+@cache
+def settle_libraries() -> None:
+    """Once a process, before weights load: loading, too, goes on beside an event loop."""
+    settle()
 
 
 @cache

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
+import time
+import weakref
 from pathlib import Path
 
 import pytest
 import torch
 
+from marith import Engine, Stop
 from marith.engine import workers
+from marith.testing import tiny_model, tiny_tokenizer
 
 
 def team() -> int:
@@ -56,3 +61,32 @@ def test_a_runtime_that_does_not_know_how_is_left_alone(monkeypatch: pytest.Monk
         workers.dismiss()
     finally:
         workers._pause.cache_clear()
+
+
+def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path) -> None:
+    tiny_model(seed=9).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    engine = Engine.shared(str(tmp_path))
+    engine.generate("k l", stop=Stop(3))
+    weights = weakref.ref(next(engine._panel.base.checkpoint.model.parameters()))
+    gc.disable()
+    try:
+        engine.close()
+        del engine
+        for _ in range(100):  # the engine's thread lets go of it a moment later
+            if weights() is None:
+                break
+            time.sleep(0.02)
+        assert weights() is None
+    finally:
+        gc.enable()
+
+
+def test_what_a_shared_engine_has_loaded_is_not_looked_through_again(tmp_path: Path) -> None:
+    tiny_model(seed=10).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    before = gc.get_freeze_count()
+    with Engine.shared(str(tmp_path)) as engine:
+        model = engine._panel.base.checkpoint.model
+        assert gc.get_freeze_count() > before
+        assert not any(each is model for each in gc.get_objects())
