@@ -9,35 +9,12 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from looping import LONG, PAUSE, Loop, frees_its_lanes, running
 from speaking_model import Make, by_engine, clock
 
 import marith
 
-LONG: dict[str, Any] = {"max_tokens": 900, "grammar": marith.Grammar.regex("[a-z]{800}")}
 _HUMAN = [HumanMessage("k l")]
-PAUSE = 0.5  # seconds that a loop may stand still, on a machine that has other things to do
-
-
-class Loop:
-    """How long the event loop stood still at most, in seconds, and how often it turned."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self.turns = 0
-
-    async def __aenter__(self) -> Loop:
-        self._watch = asyncio.create_task(self._turn())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._watch.cancel()
-
-    async def _turn(self) -> None:
-        while True:
-            before = time.monotonic()
-            await asyncio.sleep(0.001)
-            self.longest = max(self.longest, time.monotonic() - before)
-            self.turns += 1
 
 
 async def test_sixty_four_at_once_speak_as_one_by_one(make: Make, tiny_dir: str) -> None:
@@ -76,37 +53,17 @@ async def test_weights_load_off_the_event_loop(tiny_dir: str, make: Make) -> Non
     model.engine().close()
 
 
-async def _frees_its_lanes(model: Any, steps: int) -> None:
-    """Whether all lanes are free within one step of the moment when `steps` were taken."""
-    scheduler = model.engine()._scheduler
-    async with asyncio.timeout(9):
-        while not scheduler.idle:
-            await asyncio.sleep(0.001)
-    assert scheduler.steps <= steps + 1
-    assert model.engine()._panel.base.runner.lanes.busy == 0
-
-
-async def _running(model: Any) -> Any:
-    """The scheduler of a model, once it speaks."""
-    scheduler = model.engine()._scheduler
-    before = scheduler.steps
-    async with asyncio.timeout(9):
-        while scheduler.steps < before + 3:
-            await asyncio.sleep(0.001)
-    return scheduler
-
-
 async def test_a_cancelled_task_frees_its_lanes(make: Make) -> None:
     model = make()
     model.invoke("k l")
     for ask in (model.ainvoke, model.agenerate):
         task = asyncio.create_task(ask([_HUMAN] if ask == model.agenerate else _HUMAN, **LONG))
-        scheduler = await _running(model)
+        scheduler = await running(model)
         task.cancel()
         steps = scheduler.steps
         with pytest.raises(asyncio.CancelledError):
             await task
-        await _frees_its_lanes(model, steps)
+        await frees_its_lanes(model, steps)
 
 
 async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
@@ -116,14 +73,14 @@ async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     stream = model.stream("k l", **LONG)
     next(stream)
     stream.close()
-    await _frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, scheduler.steps)
     astream = model.astream("k l", **LONG)
     await anext(astream)
     await astream.aclose()
-    await _frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, scheduler.steps)
     for _ in model.stream("k l", **LONG):
         break  # forgotten rather than closed
-    await _frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, scheduler.steps)
 
 
 async def test_a_timeout_frees_its_lanes(make: Make) -> None:
@@ -131,11 +88,11 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
     make().invoke("k l")
     with pytest.raises(TimeoutError):
         await model.ainvoke("k l", **LONG)
-    await _frees_its_lanes(model, model.engine()._scheduler.steps)
+    await frees_its_lanes(model, model.engine()._scheduler.steps)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await make().ainvoke("k l", **LONG)
-    await _frees_its_lanes(model, model.engine()._scheduler.steps)
+    await frees_its_lanes(model, model.engine()._scheduler.steps)
 
 
 async def test_who_leaves_before_weights_are_there_leaves_nothing(

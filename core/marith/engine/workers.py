@@ -28,10 +28,10 @@ def settle() -> None:
     """Garbage is no longer sought among the objects that are here now.
 
     Those of the libraries and of a loaded model are there to stay, and a full search among them
-    holds every thread up for some tenths of a second, an event loop too. Weights are in no circle
-    of references: they go when their engine does.
+    holds every thread up for some tenths of a second, an event loop too. Only the youngest are
+    looked through now. Weights are in no circle of references: they go when their engine does.
     """
-    gc.collect()
+    gc.collect(1)
     gc.freeze()
 
 

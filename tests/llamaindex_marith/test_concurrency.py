@@ -1,0 +1,129 @@
+"""Many callers on one event loop: none is held up, and whoever leaves frees what it held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from llama_index.core.llms import ChatMessage
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.tools import FunctionTool
+from looping import LONG, PAUSE, Loop, frees_its_lanes, running
+from pydantic import BaseModel, Field
+
+from llamaindex_marith import Marith
+
+Make = Callable[..., Marith]
+QUESTION = [ChatMessage("k l")]
+
+
+class Log(BaseModel):
+    """A long log."""
+
+    line: str = Field(min_length=800, max_length=800)
+
+
+def dive(deep: str) -> str:
+    """Dive."""
+    return deep
+
+
+async def test_thirty_two_at_once_speak_as_one_by_one(make: Make) -> None:
+    model = make()
+    letters = "abcdefghijklmnopq"
+    asked = [[ChatMessage(f"{letters[i % 17]} {letters[i // 4]} k")] for i in range(32)]
+    async with Loop() as loop:
+        together = await asyncio.gather(*(model.achat(question) for question in asked))
+    assert loop.longest < PAUSE
+    assert loop.turns > 10
+    texts = [answer.message.content for answer in together]
+    assert texts == [model.chat(question).message.content for question in asked]
+    assert len(set(texts)) > 8
+
+
+async def test_weights_load_off_the_event_loop(make: Make) -> None:
+    model = make(max_queue=78)  # an engine of its own
+    async with Loop() as loop:
+        await model.achat(QUESTION)
+    assert loop.turns > 1
+    assert loop.longest < 2 * PAUSE
+    model.engine().close()
+
+
+@pytest.mark.parametrize("way", ["achat", "acomplete", "structured", "tools"])
+async def test_a_cancelled_task_frees_its_lanes(make: Make, speaks: Make, way: str) -> None:
+    model = make() if way in ("achat", "acomplete") else speaks(temperature=1, max_tokens=900)
+    model.complete("k l")
+    ways: dict[str, Callable[[], Any]] = {
+        "achat": lambda: model.achat(QUESTION, **LONG),
+        "acomplete": lambda: model.acomplete("k l", **LONG),
+        "structured": lambda: model.astructured_predict(Log, PromptTemplate("k l")),
+        "tools": lambda: model.achat_with_tools(
+            [FunctionTool.from_defaults(dive, fn_schema=Log)], "k l", tool_required=True
+        ),
+    }
+    task = asyncio.create_task(ways[way]())
+    scheduler = await running(model)
+    task.cancel()
+    steps = scheduler.steps
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await frees_its_lanes(model, steps)
+
+
+async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
+    model = make()
+    model.complete("k l")
+    scheduler = model.engine()._scheduler
+    for begin, question in ((model.stream_chat, QUESTION), (model.stream_complete, "k l")):
+        stream: Any = begin(question, **LONG)
+        next(stream)
+        stream.close()
+        await frees_its_lanes(model, scheduler.steps)
+    for abegin, question in ((model.astream_chat, QUESTION), (model.astream_complete, "k l")):
+        astream: Any = await abegin(question, **LONG)
+        await anext(astream)
+        steps = scheduler.steps
+        await astream.aclose()
+        await frees_its_lanes(model, steps + 1)
+    for _ in model.stream_chat(QUESTION, **LONG):
+        break  # forgotten rather than closed
+    await frees_its_lanes(model, scheduler.steps)
+
+
+async def test_a_structured_stream_that_is_left_frees_its_lanes(speaks: Make) -> None:
+    model = speaks(temperature=1, max_tokens=900)
+    model.complete("k l")
+    scheduler = model.engine()._scheduler
+    stream: Any = model.stream_structured_predict(Log, PromptTemplate("k l"))
+    next(stream)
+    stream.close()
+    await frees_its_lanes(model, scheduler.steps)
+    astream: Any = await model.astream_structured_predict(Log, PromptTemplate("k l"))
+    await anext(astream)
+    steps = scheduler.steps
+    await astream.aclose()
+    await frees_its_lanes(model, steps + 1)
+
+
+async def test_a_timeout_frees_its_lanes(make: Make) -> None:
+    make().complete("k l")
+    model = make(timeout=0.05)
+    with pytest.raises(TimeoutError):
+        await model.achat(QUESTION, **LONG)
+    await frees_its_lanes(model, model.engine()._scheduler.steps)
+
+
+async def test_one_of_many_may_fail_alone(make: Make) -> None:
+    model = make()
+    told = await asyncio.gather(
+        model.acomplete("k l"),
+        model.acomplete("k " * 1200),
+        model.acomplete("m"),
+        return_exceptions=True,
+    )
+    assert isinstance(told[1], ValueError)
+    texts = [model.complete(prompt).text for prompt in ("k l", "m")]
+    assert [answer.text for answer in told[::2] if not isinstance(answer, BaseException)] == texts

@@ -1,0 +1,54 @@
+"""An event loop that is watched while models speak, and the lanes that are free when none does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import marith
+
+LONG: dict[str, Any] = {"max_tokens": 900, "grammar": marith.Grammar.regex("[a-z]{800}")}
+PAUSE = 0.5  # seconds that a loop may stand still, on a machine that has other things to do
+
+
+class Loop:
+    """How long the event loop stood still at most, in seconds, and how often it turned."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.turns = 0
+
+    async def __aenter__(self) -> Loop:
+        self._watch = asyncio.create_task(self._turn())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._watch.cancel()
+
+    async def _turn(self) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.001)
+            self.longest = max(self.longest, time.monotonic() - before)
+            self.turns += 1
+
+
+async def frees_its_lanes(model: Any, steps: int) -> None:
+    """Whether all lanes are free within one step of the moment when `steps` were taken."""
+    scheduler = model.engine()._scheduler
+    async with asyncio.timeout(9):
+        while not scheduler.idle:
+            await asyncio.sleep(0.001)
+    assert scheduler.steps <= steps + 1
+    assert model.engine()._panel.base.runner.lanes.busy == 0
+
+
+async def running(model: Any) -> Any:
+    """The scheduler of a model, once it speaks."""
+    scheduler = model.engine()._scheduler
+    before = scheduler.steps
+    async with asyncio.timeout(9):
+        while scheduler.steps < before + 3:
+            await asyncio.sleep(0.001)
+    return scheduler
