@@ -31,6 +31,13 @@ class Asking(marith.Options):
             note("marith", marith.__version__)
         return self
 
+    @model_validator(mode="after")
+    def _faithful_to_something(self) -> Self:
+        """What was retrieved looks as the application says: LangChain has no words for it."""
+        if self.faithful_to is None:
+            self.retrieves("")  # raises for a strength
+        return self
+
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """Everything that a text hangs on: the key of cached answers."""

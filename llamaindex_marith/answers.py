@@ -20,6 +20,7 @@ from llama_index.core.base.llms.types import (
 import marith
 from llamaindex_marith.asking import Asked
 from llamaindex_marith.messages import to_call
+from llamaindex_marith.tools import PARTIAL
 
 _NEVER = -9999.0  # as OpenAI writes it: JSON knows no infinity
 
@@ -41,11 +42,11 @@ class Telling:
             self._take(piece)
         delta = {"thinking_delta": chunk.reasoning} if chunk.reasoning else {}
         if completion is None:
+            notes: dict[str, Any] = {PARTIAL: True, **delta}
+            if self.thought:
+                notes["reasoning"] = self.thought
             message = _message(self.text, self.thought, self.calls)
-            thought = {"reasoning": self.thought} if self.thought else {}
-            return ChatResponse(
-                message=message, delta=chunk.text, additional_kwargs=thought | delta
-            )
+            return ChatResponse(message=message, delta=chunk.text, additional_kwargs=notes)
         told = to_chat(self.asked, completion)
         told.message = _message(self.text, completion.reasoning, completion.calls)
         told.delta = chunk.text
@@ -132,7 +133,7 @@ def _raw(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
         "model": options.speaks_as,
         "composition": {
             "formula": options.formula,
-            "faithful": options.faithful,
+            "faithful": options.faithful if asked.retrieved else 0.0,
             "passes": stats.passes,
             "calls": stats.calls,
             "judgements": stats.judgements,

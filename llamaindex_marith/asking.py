@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import marith
+from llamaindex_marith.lens import RETRIEVED
 from llamaindex_marith.tools import to_tools
 
 _TOOLING = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
@@ -21,6 +22,7 @@ class Asked:
     grammar: marith.Grammar | None = None
     tools: marith.Tools | None = None
     logprobs: int | None = None
+    retrieved: bool = False  # whether the answer is faithful to something in its prompt
 
     @classmethod
     def of(
@@ -28,15 +30,17 @@ class Asked:
         model: marith.Options,
         grammar: marith.Grammar | None,
         options: Mapping[str, Any],
-        calls_tools: bool,
+        in_chat: bool,
     ) -> Asked:
         """A model's options, and its `grammar`, with the options of one call over them.
 
         Raises ValueError for an option that does not exist, before anything loads.
         """
-        own = (*_ANSWERING, *(_TOOLING if calls_tools else ()))
+        own = (*_ANSWERING, *(_TOOLING if in_chat else ()))
         said = {name: options[name] for name in own if name in options}
         chosen = model.over({name: options[name] for name in options if name not in said})
+        if chosen.faithful and chosen.faithful_to is None:
+            chosen = chosen.over({"faithful_to": RETRIEVED})
         tooling = {name: said[name] for name in _TOOLING if said.get(name) is not None}
         tools = to_tools(tooling.pop("tools", None), **tooling)
         return cls(chosen, said.get("grammar", grammar), tools, said.get("logprobs"))

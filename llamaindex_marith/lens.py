@@ -27,27 +27,29 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
     ValueError for a template that has neither, or nothing around it.
     """
     found = dict.fromkeys(frame for each in templates for frame in _frames(each))
+    if not found:
+        raise ValueError("context_of reads one template at least")
     return f"(?s:{'|'.join(found)})"
 
 
 def _frames(template: str | BasePromptTemplate) -> list[str]:
-    mapped = getattr(template, "template_var_mappings", None) or {}
-    names = {mapped.get(name, name) for name in _RETRIEVED}
-    frames = [frame for text in _texts(template) for frame in _around(text, names)]
+    frames = [frame for text, names in _texts(template) for frame in _around(text, names)]
     if not frames:
         raise ValueError(f"this template has no {{context_str}} with a text around it: {template}")
     return frames
 
 
-def _texts(template: str | BasePromptTemplate) -> Iterator[str]:
-    """The template's messages, before they are filled in."""
+def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]:
+    """The template's messages before they are filled in, and what the context is called there."""
+    mapped = getattr(template, "template_var_mappings", None) or {}
+    names = {mapped.get(name, name) for name in _RETRIEVED}
     match template:
         case str():
-            yield template
+            yield template, names
         case PromptTemplate():
-            yield template.template
+            yield template.template, names
         case ChatPromptTemplate():
-            yield from (message.content or "" for message in template.message_templates)
+            yield from ((message.content or "", names) for message in template.message_templates)
         case SelectorPromptTemplate():
             for each in (template.default_template, *(t for _, t in template.conditionals or ())):
                 yield from _texts(each)
@@ -56,14 +58,24 @@ def _texts(template: str | BasePromptTemplate) -> Iterator[str]:
 
 
 def _around(text: str, names: set[str]) -> Iterator[str]:
-    """A message's text and variables by turns: what stands between two variables is literal."""
-    pieces = _VARIABLE.split(text)
+    """A message's text and variables by turns: what stands between two variables is literal.
+
+    At the edges of a message it may be blank, and is read without the blanks: who strips messages
+    strips those. Elsewhere nothing but blanks would end the context in the midst of it.
+    """
+    pieces = _VARIABLE.split(text.strip())
     for i in range(1, len(pieces), 2):
-        before, after = pieces[i - 1], pieces[i + 1]
-        if pieces[i] in names and (before.strip() or after.strip()):
-            start = f"(?<={_literal(before)})" if before else r"\A"
-            end = f"(?={_literal(after)})" if after else r"\Z"
-            yield f"{start}.*{end}"
+        before, after, rest = pieces[i - 1], pieces[i + 1], pieces[i + 3 :: 2]
+        opens, closes = i == 1 and not before, i == len(pieces) - 2 and not after
+        if pieces[i] not in names or (opens and closes):
+            continue
+        if (opens or before.strip()) and (closes or after.strip()):
+            start = r"\A" if opens else f"(?<={_literal(before)})"
+            end = r"\Z" if closes else _literal(after)
+            follows = "".join(f"(?>.*?{_literal(each)})" for each in rest)
+            # The last place where all that follows can follow: passages may hold `after`. That
+            # there is one is asked before, in one go: long texts without are left quickly.
+            yield f"{start}(?=(?>.*?{end}){follows}).*(?={end}{follows})"
 
 
 def _literal(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.base.llms.generic_utils import messages_to_prompt as generic
@@ -26,7 +27,6 @@ from pydantic import ConfigDict, InstanceOf, field_serializer, field_validator
 import marith
 from llamaindex_marith.answers import Telling, to_chat, to_completion
 from llamaindex_marith.asking import Asked
-from llamaindex_marith.lens import RETRIEVED
 from llamaindex_marith.messages import to_dicts
 from llamaindex_marith.structured import Structuring
 from llamaindex_marith.tools import selections, to_definitions
@@ -45,7 +45,6 @@ class Marith(marith.Options, Structuring):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
-    faithful_to: str | None = RETRIEVED
     grammar: InstanceOf[marith.Grammar] | None = None
 
     @classmethod
@@ -57,7 +56,7 @@ class Marith(marith.Options, Structuring):
     def metadata(self) -> LLMMetadata:
         """What prompts are cut to. Loads the model only where no file of it tells its context."""
         return LLMMetadata(
-            context_window=self.known_context() or self.engine().context_length,
+            context_window=self.known_context() or self._loaded_context(),
             num_output=self.max_tokens,
             is_chat_model=True,
             is_function_calling_model=True,
@@ -67,8 +66,6 @@ class Marith(marith.Options, Structuring):
     def to_payload(self) -> dict[str, Any]:
         """What observers are told, without loading the model: all that a text hangs on."""
         told = {name: value for name, value in self.chosen().items() if name != "file"}
-        if not self.faithful:
-            del told["faithful_to"]
         return {
             "class_name": self.class_name(),
             "model_name": self.speaks_as,
@@ -83,14 +80,14 @@ class Marith(marith.Options, Structuring):
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """Answer a prompt."""
-        return to_completion(self._answer(self._asked(prompt, formatted), kwargs, False))
+        return to_completion(self._answer(self._asked(prompt, formatted), kwargs, in_chat=False))
 
     @llm_completion_callback()
     def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
         """Answer a prompt as the text comes."""
-        answers = self._answers(self._asked(prompt, formatted), kwargs, False)
+        answers = self._answers(self._asked(prompt, formatted), kwargs, in_chat=False)
         return (to_completion(answer) for answer in answers)
 
     @llm_completion_callback()
@@ -98,14 +95,15 @@ class Marith(marith.Options, Structuring):
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponse:
         """Answer a prompt without holding up the event loop."""
-        return to_completion(await self._aanswer(self._asked(prompt, formatted), kwargs, False))
+        asked = self._asked(prompt, formatted)
+        return to_completion(await self._aanswer(asked, kwargs, in_chat=False))
 
     @llm_completion_callback()
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
         """Answer a prompt as the text comes, without holding up the event loop."""
-        answers = await self._aanswers(self._asked(prompt, formatted), kwargs, False)
+        answers = await self._aanswers(self._asked(prompt, formatted), kwargs, in_chat=False)
         return (to_completion(answer) async for answer in answers)
 
     @llm_chat_callback()
@@ -153,7 +151,7 @@ class Marith(marith.Options, Structuring):
     ) -> dict[str, Any]:
         """A chat's messages and options, as plain data: observers are told them."""
         if isinstance(user_msg, str):
-            user_msg = ChatMessage(role=MessageRole.USER, content=user_msg)
+            user_msg = _user(user_msg)
         said = {
             "tools": to_definitions(tools),
             "tool_choice": tool_choice,
@@ -167,25 +165,25 @@ class Marith(marith.Options, Structuring):
         """A prompt as a conversation; one that is formatted says all there is to say."""
         wrap = None if formatted else self.completion_to_prompt
         text = wrap(prompt) if wrap else prompt
-        question = [ChatMessage(role=MessageRole.USER, content=text)]
+        question = [_user(text)]
         return question if formatted else self._extend_messages(question)
 
     def _answer(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> ChatResponse:
-        asked, ticket = self._ask(messages, options, calls_tools)
+        asked, ticket = self._ask(messages, options, in_chat)
         return to_chat(asked, ticket.result())
 
     async def _aanswer(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> ChatResponse:
-        asked, ticket = await sync_to_async(self._ask)(messages, options, calls_tools)
+        asked, ticket = await sync_to_async(self._ask)(messages, options, in_chat)
         return to_chat(asked, await ticket)
 
     def _answers(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> Generator[ChatResponse, None, None]:
-        asked, ticket = self._ask(messages, options, calls_tools)
+        asked, ticket = self._ask(messages, options, in_chat)
 
         def told() -> Generator[ChatResponse, None, None]:
             telling = Telling(asked)
@@ -199,9 +197,9 @@ class Marith(marith.Options, Structuring):
         return told()
 
     async def _aanswers(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool = True
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> AsyncGenerator[ChatResponse, None]:
-        asked, ticket = await sync_to_async(self._ask)(messages, options, calls_tools)
+        asked, ticket = await sync_to_async(self._ask)(messages, options, in_chat)
 
         async def told() -> AsyncGenerator[ChatResponse, None]:
             telling = Telling(asked)
@@ -215,19 +213,33 @@ class Marith(marith.Options, Structuring):
         return told()
 
     def _ask(
-        self, messages: Sequence[ChatMessage], options: dict[str, Any], calls_tools: bool
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
     ) -> tuple[Asked, marith.Ticket]:
         """Put a conversation to the engine. No event loop waits for this: weights may load."""
-        asked = Asked.of(self, self.grammar, options, calls_tools)
-        if calls_tools and self.messages_to_prompt not in (None, generic):
-            messages = [ChatMessage(content=self.messages_to_prompt(messages))]
-        return asked, asked.submit(to_dicts(messages))
+        asked = Asked.of(self, self.grammar, options, in_chat)
+        if in_chat and self.messages_to_prompt not in (None, generic):
+            messages = [_user(self.messages_to_prompt(messages))]
+        prompt = to_dicts(messages)
+        asked = replace(asked, retrieved=asked.options.retrieves(prompt))
+        return asked, asked.submit(prompt)
+
+    def _loaded_context(self) -> int:
+        own = self.engine().context_length
+        return self.known_context(own) or own
 
     @field_validator("grammar", mode="before")
     @classmethod
     def _grammar_from_data(cls, grammar: Any) -> Any:
-        return marith.Grammar(**grammar) if isinstance(grammar, dict) else grammar
+        as_data = isinstance(grammar, dict) and grammar.keys() == {"kind", "text"}
+        return marith.Grammar(**grammar) if as_data else grammar
 
     @field_serializer("grammar")
     def _grammar_as_data(self, grammar: marith.Grammar | None) -> dict[str, str] | None:
         return None if grammar is None else {"kind": grammar.kind, "text": grammar.text}
+
+
+def _user(text: Any) -> ChatMessage:
+    """A user's message, of what a prompt was made by too. Raises RequestError for no text."""
+    if not isinstance(text, str):
+        raise marith.RequestError(f"a prompt is a text, not {text!r}")
+    return ChatMessage(role=MessageRole.USER, content=text)

@@ -14,6 +14,7 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from llama_index.core.llms.llm import ToolSelection
 
 import marith
 
@@ -39,13 +40,20 @@ def calls_of(message: ChatMessage) -> list[dict[str, Any]]:
     blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if blocks:
         return [to_call(each.tool_call_id, each.tool_name, each.tool_kwargs) for each in blocks]
-    return [_noted(call) for call in message.additional_kwargs.get("tool_calls") or ()]
+    noted = message.additional_kwargs.get("tool_calls") or []
+    if not isinstance(noted, (list, tuple)):
+        raise marith.RequestError(f"tool_calls are a list of calls, not {noted!r}")
+    return [_noted(call) for call in noted]
 
 
 def _dict(message: ChatMessage) -> dict[str, Any]:
+    if not isinstance(message, ChatMessage):
+        raise marith.RequestError(f"a message is a ChatMessage, not {message!r}")
     role, notes = _ROLES.get(message.role, message.role.value), message.additional_kwargs
     said: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
-    if role == "assistant" and (calls := calls_of(message)):
+    if calls := calls_of(message):
+        if role != "assistant":
+            raise marith.RequestError(f"only an assistant calls tools, not {role!r}: {calls!r}")
         said["tool_calls"] = calls
     if role == "tool":
         said |= {key: notes[key] for key in ("tool_call_id", "name") if notes.get(key)}
@@ -71,7 +79,9 @@ def to_call(id: str | None, name: str, arguments: Any) -> dict[str, Any]:  # noq
 
 
 def _noted(call: Any) -> dict[str, Any]:
-    """A call as OpenAI's client or its JSON have it."""
+    """A call as OpenAI's client, its JSON or LlamaIndex's agents have it."""
+    if isinstance(call, ToolSelection):
+        return to_call(call.tool_id, call.tool_name, call.tool_kwargs)
     function = _part(call, "function")
     name = _part(function, "name")
     if not isinstance(name, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,14 @@ from llama_index.core.program.utils import FlexibleModel, create_flexible_model
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import from_json
 
 import marith
 
 # LlamaIndex's programs are told these; an answer that has to be an object needs no tool for it.
 _OF_PROGRAMS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")
+_OWN = frozenset(("grammar", "tools"))
 
 
 class Structuring(CustomLLM, FunctionCallingLLM):
@@ -126,7 +128,16 @@ def _ended(told: BaseModel) -> BaseModel:
 def options_for(output_cls: type[BaseModel], options: Mapping[str, Any] | None) -> dict[str, Any]:
     """A call's options, with the grammar of the class. Raises RequestError for one without."""
     kept = {k: value for k, value in (options or {}).items() if k not in _OF_PROGRAMS}
-    return {**kept, "grammar": marith.Grammar.json_schema(output_cls.model_json_schema())}
+    for name in _OWN.intersection(kept):
+        raise marith.RequestError(f"an object is answered by its class, not by {name!r}")
+    if not (isinstance(output_cls, type) and issubclass(output_cls, BaseModel)):
+        raise marith.RequestError(f"output_cls is a class of pydantic's, not {output_cls!r}")
+    try:
+        schema = output_cls.model_json_schema()
+    except PydanticInvalidForJsonSchema as error:
+        problem = f"{output_cls.__name__} has no JSON schema"
+        raise marith.RequestError(f"{problem}: {error.message}") from error
+    return {**kept, "grammar": marith.Grammar.json_schema(schema)}
 
 
 def whole(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
@@ -135,9 +146,15 @@ def whole(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
     try:
         return output_cls.model_validate_json(text)
     except ValidationError as error:
-        cut = answer.raw is not None and answer.raw["finish_reason"] == "length"
-        why = "it was cut off at max_tokens" if cut else str(error)
+        why = _why(answer.raw or {}) or str(error)
         raise ValueError(f"the answer is no {output_cls.__name__}: {why}: {text!r}") from error
+
+
+def _why(raw: Mapping[str, Any]) -> str:
+    """What ended an answer before its time."""
+    if raw.get("finish_reason") == "length":
+        return "it was cut off at max_tokens"
+    return f"it ended at the stop string {raw['stop_reason']!r}" if "stop_reason" in raw else ""
 
 
 @dataclass(slots=True)
@@ -163,7 +180,8 @@ class Partial:
         if not text:
             return None
         data = from_json(text, allow_partial="trailing-strings")
-        try:
-            return self.output_cls.model_validate(data)
-        except ValidationError:
-            return self.looser.model_validate(data)
+        for kind in (self.output_cls, self.looser):
+            # Validators are the application's, and half an object is not what they expect.
+            with suppress(Exception):
+                return kind.model_validate(data)
+        return None

@@ -14,9 +14,13 @@ from pydantic_core import from_json
 import marith
 from llamaindex_marith.messages import calls_of
 
+PARTIAL = "partial"  # notes that more of an answer is to come
+
 
 def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
     """LlamaIndex's tools, or dicts in OpenAI's format, in OpenAI's format. Raises RequestError."""
+    if not isinstance(tools, (list, tuple)):
+        raise marith.RequestError(f"tools are a list, not {tools!r}")
     return [_definition(tool) for tool in tools]
 
 
@@ -28,6 +32,10 @@ def to_tools(
     strict: bool | None = None,
 ) -> marith.Tools | None:
     """What may be called, and how; None where there is nothing to call. Raises RequestError."""
+    flags = {"tool_required": tool_required, "allow_parallel_tool_calls": allow_parallel_tool_calls}
+    for name, flag in {**flags, "strict": strict}.items():
+        if not (flag is None or isinstance(flag, bool)):
+            raise marith.RequestError(f"{name} is True or False, not {flag!r}")
     choice = _choice(tool_choice, tool_required)
     if not tools:
         if choice in ("auto", "none"):
@@ -43,7 +51,7 @@ def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[Tool
     Raises ValueError for a finished answer whose call was cut off, which must not be run, and,
     with `error_on_no_tool_call`, for one without a call.
     """
-    finished = response.raw is not None
+    finished = not response.additional_kwargs.get(PARTIAL)
     calls = [_selection(call, finished) for call in calls_of(response.message)]
     if error_on_no_tool_call and not calls:
         raise ValueError(f"the answer calls no tool: {response.message.content!r}")
@@ -56,12 +64,24 @@ def _definition(tool: Any) -> dict[str, Any]:
     if not isinstance(tool, BaseTool):
         raise marith.RequestError(f"a tool is a BaseTool or a dict of OpenAI's, not {tool!r}")
     told: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
+    told["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
     if tool.metadata.fn_schema is not None:
         # LlamaIndex tells a part of the schema; all of it is to be followed.
-        schema = tool.metadata.fn_schema.model_json_schema()
-        kept = {key: part for key, part in schema.items() if key not in ("title", "description")}
-        told["function"]["parameters"] = kept
+        schema = _untitled(tool.metadata.fn_schema.model_json_schema())
+        schema.pop("description", None)  # the tool's own says it
+        told["function"]["parameters"] = schema
     return told
+
+
+def _untitled(schema: Any) -> Any:
+    """A schema without the titles that pydantic makes of names: small models copy them."""
+    match schema:
+        case dict():
+            kept = {k: v for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+            return {key: _untitled(value) for key, value in kept.items()}
+        case list():
+            return [_untitled(value) for value in schema]
+    return schema
 
 
 def _choice(choice: Any, required: bool) -> str:
@@ -71,6 +91,8 @@ def _choice(choice: Any, required: bool) -> str:
             return name
         case None:
             return "required" if required else "auto"
+        case "auto" | "none" if required:
+            raise marith.RequestError(f"tool_choice is {choice!r}, but a tool is required")
         case "any":
             return "required"
         case str():

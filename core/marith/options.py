@@ -23,12 +23,12 @@ from marith.engine.speculating import read_speculation
 from marith.engine.stages import Stages
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import parse, resolve
-from marith.formula.checking import check, leaves, weight_of
+from marith.formula.checking import check, leaves
 from marith.formula.opening import made, opened
 from marith.formula.personas import ELSEWHERE, Personas, as_text, terms_as_text
 from marith.formula.terms import Prompted
-from marith.recipes import context_aware
-from marith.scoring.places import context_of
+from marith.recipes import faithful_to
+from marith.scoring.places import context_length_of
 
 if TYPE_CHECKING:
     from marith.decoding.grammar import Grammar
@@ -86,8 +86,8 @@ class Options(BaseModel):
     max_retries: int = Field(default=2, ge=0)
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     steer_tools: bool = True
-    faithful: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    faithful_to: str | None = None
+    faithful: float = Field(default=0.0, ge=0, le=100)
+    faithful_to: str | None = Field(default=None, min_length=1)
     file: Personas | None = None
 
     @model_validator(mode="before")
@@ -128,10 +128,9 @@ class Options(BaseModel):
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         known = resolve(self.terms)
-        check(parse(self.formula), known)
-        Prompted(hide=self.faithful_to)  # refuses what is no regular expression
-        check(self.faithfully, known)
-        Stages.of(self.faithfully, known, self.speculation)
+        for formula in (parse(self.formula), self.faithfully):
+            check(formula, known)
+            Stages.of(formula, known, self.speculation)
         return self
 
     @classmethod
@@ -163,11 +162,10 @@ class Options(BaseModel):
     @property
     def faithfully(self) -> Formula:
         """The formula as it is spoken where something was retrieved."""
-        formula = parse(self.formula)
-        if not (self.faithful and self.faithful_to):
+        formula, known = parse(self.formula), resolve(self.terms)
+        if self.faithful_to is None:
             return formula
-        strength = self.faithful * weight_of(formula, resolve(self.terms))
-        return context_aware(Prompted(), Prompted(hide=self.faithful_to), strength, formula)
+        return faithful_to(self.faithful_to, formula, self.faithful, known)
 
     def values(self) -> dict[str, Any]:
         """Every option with its value as it is kept."""
@@ -204,12 +202,22 @@ class Options(BaseModel):
             base["file"] = replace(base["file"], kept=_kept([*base["file"].kept, *given]))
         return Options(**{**base, **given})
 
-    def known_context(self) -> int | None:
-        """How many tokens all terms read at most, if that is known without loading the model."""
+    def known_context(self, base: int | None = None) -> int | None:
+        """How many tokens all terms read at most, as files say, or `base` of the model itself."""
         terms = leaves(parse(self.faithfully, self.terms))
         named = {term.model for term in terms if isinstance(term, Prompted) and term.model}
-        own = self.context_length or context_of(self.model, self.revision)
-        return own and min([own, *(size for size in map(context_of, named) if size)])
+        own = base or self.context_length or context_length_of(self.model, self.revision)
+        return own and min([own, *(size for size in map(context_length_of, named) if size)])
+
+    def retrieves(self, prompt: str | Sequence[Message]) -> bool:
+        """Whether a prompt holds what answers are to be faithful to. Raises RequestError."""
+        if not self.faithful:
+            return False
+        if self.faithful_to is None:
+            raise RequestError(f"faithful is {self.faithful}, but faithful_to does not say to what")
+        from marith.scoring.templates import hides, to_prompt  # torch again
+
+        return hides(self.faithful_to, to_prompt(prompt).messages)
 
     def engine(self) -> Engine:
         """The process's one engine for this model and placement; loads it at first."""
@@ -250,22 +258,13 @@ class Options(BaseModel):
         from marith.decoding.sampling import Sampling  # torch again
         from marith.decoding.stopping import Stop
         from marith.engine.request import Request
-        from marith.scoring.templates import hides, to_prompt
 
-        formula: str | Formula = self.formula
-        if self.faithful:
-            if self.faithful_to is None:
-                raise RequestError(
-                    f"faithful is {self.faithful!r}, but faithful_to does not say to what"
-                )
-            if hides(self.faithful_to, to_prompt(prompt).messages):
-                formula = self.faithfully
         sampling = Sampling(
             self.temperature, self.top_k, self.top_p, self.seed, self.min_p, self.repetition_penalty
         )
         return Request(
             prompt,
-            formula,
+            self.faithfully if self.retrieves(prompt) else self.formula,
             self.terms,
             sampling,
             Stop(self.max_tokens, tuple(self.stop)),

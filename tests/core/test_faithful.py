@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 import marith
 from marith import Options, Prompted, RequestError
-from marith.scoring.templates import see
+from marith.scoring.templates import hides, see
 
 FRAME = r"(?s)<found>.*?</found>"
 SHOWN = "k <found>a b c</found> l"
@@ -66,6 +66,13 @@ def test_any_message_may_hold_what_was_retrieved() -> None:
         assert "hide=" in str(request.formula)
 
 
+@given(st.text("<>foundk", max_size=30), st.sampled_from([FRAME, "f*", "", "o|<", "(?s).*"]))
+def test_to_hide_is_to_read_something_else(text: str, pattern: str) -> None:
+    messages = [{"role": "user", "content": text}]
+    read = [see(Prompted(hide=hide), messages) for hide in (pattern, None)]
+    assert hides(pattern, messages) == (read[0] != read[1])
+
+
 @given(st.text(), st.text(), st.text())
 def test_a_term_that_hides_reads_nothing_else_than_one_that_does_not_or_less(
     before: str, inside: str, after: str
@@ -79,9 +86,10 @@ def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None
     options = Options(model="/nowhere", faithful=0.5)
     with pytest.raises(RequestError, match=r"faithful is 0.5, but faithful_to does not say"):
         options.submit("k l")
-    with pytest.raises(ValidationError, match="faithful"):
-        Options(faithful=-0.1)
-    with pytest.raises(ValidationError, match=r"hide is not a regular expression.*'\('"):
+    for wrong in ({"faithful": -0.1}, {"faithful": 1e6}, {"faithful_to": ""}):
+        with pytest.raises(ValidationError, match="faithful"):
+            Options(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match=r"faithful_to is not a regular expression.*'\('"):
         Options(faithful_to="(")
 
 
@@ -111,3 +119,17 @@ def test_the_context_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Any) -> 
     small = {"small": f"prompted(model={str(tmp_path)!r})"}
     assert Options(model=tiny_dir, formula="M + small", terms=small).known_context() == 64
     assert Options(model=tiny_dir, formula="M", terms=small).known_context() == 1024
+
+
+def test_the_model_is_the_one_that_the_terms_call_so(tiny_dir: str) -> None:
+    options = Options(terms={"M": "x y z"}, faithful=1, faithful_to=FRAME)
+    told = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, options.faithfully, options.terms)
+    blind = Prompted("x y z", hide=FRAME)
+    truth = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, 2 * Prompted("x y z") - blind)
+    assert_close(told, truth, atol=1e-4, rtol=0)
+
+
+def test_a_plan_fits_the_formula_where_nothing_was_retrieved_too() -> None:
+    only = {"formula": "formal", "terms": {"formal": "x"}, "faithful": 0.5, "faithful_to": FRAME}
+    with pytest.raises(ValidationError, match="names 'M', which is no term of the formula"):
+        Options(**only, speculation=marith.Plan.factors({"M": 2}))  # type: ignore[arg-type]

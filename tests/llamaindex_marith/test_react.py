@@ -59,6 +59,12 @@ def test_a_thought_is_one_line_of_no_more_letters_than_said() -> None:
         assert re.match(r"Thought: [^\n]{1,8}\n", text)
 
 
-def test_an_agent_without_tools_is_refused() -> None:
-    with pytest.raises(marith.RequestError, match=r"a ReAct agent has tools, not \[\]"):
-        react_grammar([])
+def test_what_react_cannot_read_is_refused() -> None:
+    spaced = FunctionTool.from_defaults(lambda: "", name="look up", description="Look up.")
+    for given, problem in (
+        (([],), r"a ReAct agent has tools, not \[\]"),
+        (([spaced],), "no spaces or brackets in the name of a tool: 'look up'"),
+        ((TOOLS, 0), "most_letters is a whole number from 1, not 0"),
+    ):
+        with pytest.raises(marith.RequestError, match=problem):
+            react_grammar(*given)  # type: ignore[arg-type]

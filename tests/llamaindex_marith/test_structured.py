@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel, field_validator
 
+import marith
 from llamaindex_marith import Marith
+from llamaindex_marith.structured import Partial
 
 Make = Callable[..., Marith]
 PROMPT = PromptTemplate("Who {verb}?")
@@ -24,6 +26,12 @@ class Sailor(BaseModel):
 
     name: str = Field(max_length=12)
     ages: list[int] = Field(max_length=2)
+
+
+class Deed(BaseModel):
+    """What is done."""
+
+    do: Callable[[], None]
 
 
 ADA, EVE = Sailor(name="Ada", ages=[3, 36]), Sailor(name="Eve", ages=[3, 36])
@@ -103,6 +111,50 @@ async def test_options_of_a_call_win_and_those_of_programs_are_no_matter(speaks:
         await every_way(model, temprature=0)
 
 
+class Crew(RootModel[list[int]]):
+    """Ages, and no names."""
+
+    @field_validator("root")
+    @classmethod
+    def _whole(cls, ages: list[int]) -> list[int]:
+        return [ages[0], ages[1]]  # an IndexError for half a crew
+
+
+def test_a_class_that_half_an_object_breaks_is_answered_in_the_end() -> None:
+    partial = Partial(Crew)
+    told = [partial.news(heard(text, text.endswith("]"))) for text in ("[", "[3", "[3, 36]")]
+    assert told == [None, None, Crew([3, 36])]
+
+
+def heard(text: str, whole: bool) -> ChatResponse:
+    raw = {"finish_reason": "stop"} if whole else None
+    return ChatResponse(message=ChatMessage(text), raw=raw)
+
+
+@pytest.mark.parametrize(
+    ("output_cls", "options", "problem"),
+    [
+        (Sailor, {"grammar": "x"}, "an object is answered by its class, not by 'grammar'"),
+        (Sailor, {"tools": []}, "an object is answered by its class, not by 'tools'"),
+        (dict, {}, "output_cls is a class of pydantic's, not <class 'dict'>"),
+        (Deed, {}, "Deed has no JSON schema: Cannot generate"),
+    ],
+)
+def test_what_no_object_can_be_asked_by_is_refused(
+    output_cls: Any, options: dict[str, Any], problem: str
+) -> None:
+    model = Marith(model="/nowhere")
+    with pytest.raises(marith.RequestError, match=problem):
+        model.structured_predict(output_cls, PROMPT, llm_kwargs=options, verb="sails")
+    with pytest.raises(marith.RequestError, match=problem):
+        list(model.stream_structured_predict(output_cls, PROMPT, options, verb="sails"))
+
+
+def test_an_object_that_a_stop_string_ends_is_refused_with_its_name(speaks: Make) -> None:
+    with pytest.raises(ValueError, match="no Sailor: it ended at the stop string 'da'"):
+        speaks(stop=["da"]).structured_predict(Sailor, PROMPT, verb="sails")
+
+
 async def test_a_model_that_was_told_nothing_of_it_answers_by_the_schema() -> None:
     model = Marith(formula="2*a - M", terms={"a": "Be an angry chef."}, seed=2)
     told = [answers[-1] for answers in await every_way(model, max_tokens=300, temperature=0.8)]
@@ -117,7 +169,6 @@ async def test_each_answer_starts_and_ends_once(speaks: Make, seen: Seen) -> Non
     assert seen.names.count("LLMStructuredPredictInProgressEvent") == 2  # runs of them
 
 
-@pytest.mark.filterwarnings("ignore:The `json` method")  # LlamaIndex's own call of pydantic
 async def test_a_structured_model_answers_with_the_objects_json(speaks: Make) -> None:
     model = speaks().as_structured_llm(Sailor)
     question = [ChatMessage("Who sails?")]

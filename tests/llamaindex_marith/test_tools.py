@@ -82,7 +82,7 @@ def test_a_tool_is_told_with_all_of_its_schema(schema: type[BaseModel], holds: s
         (None, False, "auto"),
         (None, True, "required"),
         ("any", False, "required"),
-        ("none", True, "none"),
+        ("none", False, "none"),
         ("map", True, "map"),
         ({"type": "function", "function": {"name": "map"}}, False, "map"),
     ],
@@ -101,6 +101,10 @@ def test_a_choice_is_the_engines_in_other_words(choice: Any, required: bool, mea
         ({"tools": ["clock"]}, "a tool is a BaseTool or a dict of OpenAI's, not 'clock'"),
         ({"tools": [], "tool_required": True}, "'required' is asked for, but there are no tools"),
         ({"tool_chioce": "map"}, "Marith takes no option 'tool_chioce'"),
+        ({"tools": 5}, "tools are a list, not 5"),
+        ({"tool_required": "no"}, "tool_required is True or False, not 'no'"),
+        ({"allow_parallel_tool_calls": 2}, "allow_parallel_tool_calls is True or False, not 2"),
+        ({"tool_choice": "auto", "tool_required": True}, "is 'auto', but a tool is required"),
     ],
 )
 async def test_what_cannot_be_called_is_refused_before_a_model_loads(
@@ -196,3 +200,17 @@ async def test_a_tool_is_run_and_its_answer_read(speaks: Make) -> None:
     after = model.chat_with_tools(TOOLS, chat_history=[*asked, told.message, result])
     assert after.message.content == "It is noon there."
     assert model.get_tool_calls_from_response(after, error_on_no_tool_call=False) == []
+
+
+def test_a_tool_goes_by_the_name_that_llama_index_finds_it_by(speaks: Make) -> None:
+    shop = FunctionTool.from_defaults(clock, name="shop.look up")
+    done = speaks(max_tokens=400).predict_and_call([shop], "Good evening.", tool_required=True)
+    assert [each.tool_name for each in done.sources] == ["shop.look up"]
+    assert not done.sources[0].is_error
+
+
+def test_a_kept_answer_with_half_a_call_is_not_read_as_a_whole_one(speaks: Make) -> None:
+    half = ToolCallBlock(tool_call_id="c", tool_name="pay", tool_kwargs='{"amount": 10')
+    kept = ChatResponse(message=ChatMessage(role="assistant", blocks=[half]))
+    with pytest.raises(ValueError, match="the call of 'pay' was cut off"):
+        speaks().get_tool_calls_from_response(kept)

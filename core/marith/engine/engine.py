@@ -101,12 +101,12 @@ class Engine(Asking):
         """The process's one engine for these options, loaded when first asked for."""
         limits = Limits(max_lanes, max_queue, cache_bytes)
         placement = Placement(device, dtype, revision, context_length)
-        workers.settle_libraries()
+        workers.settle("weights")
         with loading:
             key = locate(model), placement, limits
             if key not in _shared or _shared[key].closed:
                 _shared[key] = cls(shelf.language_model(model, placement), limits)
-                workers.settle()
+                workers.settle("texts")
             return _shared[key]
 
     @property

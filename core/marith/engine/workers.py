@@ -13,6 +13,7 @@ import ctypes
 import gc
 from collections.abc import Callable
 from functools import cache
+from typing import Literal
 
 _SOFT = 1  # omp_pause_soft (OpenMP 5.0, section 3.2.44): what the program sees stays as it is
 
@@ -24,21 +25,17 @@ def dismiss() -> None:
         pause(_SOFT)
 
 
-def settle() -> None:
-    """Garbage is no longer sought among the objects that are here now.
-
-    Those of the libraries and of a loaded model are there to stay, and a full search among them
-    holds every thread up for some tenths of a second, an event loop too. Only the youngest are
-    looked through now. Weights are in no circle of references: they go when their engine does.
-    """
-    gc.collect(1)
-    gc.freeze()
-
-
 @cache
-def settle_libraries() -> None:
-    """Once a process, before weights load: loading, too, goes on beside an event loop."""
-    settle()
+def settle(before: Literal["weights", "texts"]) -> None:  # noqa: ARG001 (once for each)
+    """Once a process each: garbage is no longer sought among the objects that are here now.
+
+    Those of the libraries, and of the first model, are there to stay, and a full search among them
+    holds every thread up for some tenths of a second, an event loop too. Weights are in no circle
+    of references: they go when their engine does. No more often than that, for what an application
+    holds by then is spared too.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @cache

@@ -46,7 +46,7 @@ def locate(name: str) -> str:
     return name
 
 
-def context_of(name: str, revision: str | None = None) -> int | None:
+def context_length_of(name: str, revision: str | None = None) -> int | None:
     """How many tokens a model reads at most, as its files on this machine say.
 
     None where there are none, or where they do not say.

@@ -39,8 +39,9 @@ def to_prompt(
 
 
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
-    """Whether a term that hides what matches would read anything else than one that does not."""
-    return any(re.search(pattern, message["content"]) for message in messages)
+    """Whether a term that hides what matches reads anything else than one that does not."""
+    texts = [message["content"] for message in messages]
+    return any(re.sub(pattern, "", text) != text for text in texts)
 
 
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:

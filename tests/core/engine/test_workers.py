@@ -82,11 +82,18 @@ def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path
         gc.enable()
 
 
-def test_what_a_shared_engine_has_loaded_is_not_looked_through_again(tmp_path: Path) -> None:
+def test_what_an_application_holds_later_is_garbage_like_any(tmp_path: Path) -> None:
+    class Index:
+        def __init__(self) -> None:
+            self.me = self
+
     tiny_model(seed=10).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    before = gc.get_freeze_count()
-    with Engine.shared(str(tmp_path)) as engine:
-        model = engine._panel.base.checkpoint.model
-        assert gc.get_freeze_count() > before
-        assert not any(each is model for each in gc.get_objects())
+    with Engine.shared("pocket"):
+        for lanes in (8, 9):  # further engines
+            index = Index()
+            kept = weakref.ref(index)
+            Engine.shared(str(tmp_path), max_lanes=lanes).close()
+            del index
+            gc.collect()
+            assert kept() is None

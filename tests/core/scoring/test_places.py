@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from marith.scoring.places import context_of
+from marith.scoring.places import context_length_of
 from marith.scoring.shelf import Placement, language_model
 from marith.testing import FAMILIES, tiny_model
 
 
 def test_what_is_known_is_what_is_loaded(tiny_dir: str) -> None:
     for name in ("pocket", "pocket-draft", tiny_dir):
-        assert context_of(name) == language_model(name, Placement()).context_length
+        assert context_length_of(name) == language_model(name, Placement()).context_length
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -26,7 +26,7 @@ def test_each_family_says_its_context_or_nothing(family: str, tmp_path: Path) ->
     model = tiny_model(family)
     model.save_pretrained(tmp_path)
     known = getattr(model.config, "max_position_embeddings", None)
-    assert context_of(str(tmp_path)) == known
+    assert context_length_of(str(tmp_path)) == known
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ def test_a_configuration_is_read_as_it_is_written(
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (tmp_path / "model.safetensors").touch()
-    assert context_of(str(tmp_path)) == known
+    assert context_length_of(str(tmp_path)) == known
 
 
 def test_nothing_is_known_of_what_is_not_here(tmp_path: Path) -> None:
     for name in ("/nowhere", "pocket-nobody", "", "nobody/has-this", "--", str(tmp_path)):
-        assert context_of(name) is None
+        assert context_length_of(name) is None
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     (tmp_path / "model.safetensors").touch()
-    assert context_of(str(tmp_path)) is None
+    assert context_length_of(str(tmp_path)) is None
 
 
 def test_a_model_of_the_hub_is_known_once_it_was_downloaded_and_without_torch(

@@ -1,0 +1,105 @@
+"""What a model is made of, and what a call, a file or LlamaIndex's own fields say over it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.llms import ChatMessage
+from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
+from pydantic import ValidationError
+
+import marith
+from llamaindex_marith import Marith
+
+Make = Callable[..., Marith]
+FOUND = CHAT_TEXT_QA_PROMPT.format_messages(context_str="a b c", query_str="k l")
+MINE = [ChatMessage("k <found>a b c</found> l")]
+FILE = """
+[terms]
+formal = "x y z"
+
+[formulas]
+plain = "M"
+careful = { formula = "2*formal - M", faithful = 0.5 }
+mine = { formula = "M", faithful = 0.5, faithful_to = "<found>.*?</found>" }
+"""
+
+
+def strength(model: Marith, messages: list[ChatMessage], /, **options: Any) -> float:
+    """How faithful an answer was, as it says itself."""
+    told = model.chat(messages, max_tokens=2, **options)
+    assert told.raw is not None
+    return float(told.raw["composition"]["faithful"])
+
+
+def test_answers_are_faithful_where_something_was_retrieved(make: Make) -> None:
+    model = make(faithful=0.5)
+    assert strength(model, FOUND) == 0.5
+    assert strength(model, MINE) == 0
+    assert strength(model, MINE, faithful_to="<found>.*?</found>") == 0.5
+    assert strength(model, FOUND, faithful=0) == 0
+    assert strength(make(), FOUND, faithful=0.25) == 0.25
+
+
+def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(f'[model]\nmodel = "{tiny_dir}"\n{FILE}')
+    model = Marith.from_file(path, "plain")
+    assert strength(model, FOUND) == 0
+    assert strength(model, FOUND, model="careful") == 0.5
+    assert strength(model, MINE, model="mine") == 0.5
+    assert strength(Marith.from_file(path, "mine"), FOUND, model="careful") == 0.5
+    careful = Marith.from_file(path, "careful")
+    for twin in (
+        careful,
+        Marith(**careful.chosen()),
+        pickle.loads(pickle.dumps(careful)),
+        Marith.from_dict(json.loads(json.dumps(careful.to_dict()))),
+    ):
+        assert strength(twin, FOUND) == 0.5
+        assert len(json.dumps(twin.to_dict())) < 3000  # no pattern of a release's templates
+
+
+def test_a_grammar_is_a_plain_value(make: Make) -> None:
+    model = make(grammar=marith.Grammar.regex("[xyz]{4}"))
+    for twin in (
+        model,
+        pickle.loads(pickle.dumps(model)),
+        Marith.from_dict(json.loads(json.dumps(model.to_dict()))),
+    ):
+        text = twin.complete("k l").text
+        assert len(text) == 4
+        assert set(text) <= set("xyz")
+        assert len(twin.complete("k l", grammar=None).text) > 4
+    assert json.loads(json.dumps(model.to_payload()))["grammar"]["kind"] == "regex"
+
+
+@pytest.mark.parametrize("grammar", ["x", {"kind": "regex"}, {"kind": "regex", "text": "("}])
+def test_what_is_no_grammar_is_refused(grammar: Any) -> None:
+    with pytest.raises(ValidationError, match="grammar"):
+        Marith(model="/nowhere", grammar=grammar)
+
+
+def test_what_makes_no_text_of_a_prompt_is_refused() -> None:
+    nothing: Any = lambda *_: None  # noqa: E731 (as short as it is wrong)
+    with pytest.raises(marith.RequestError, match="a prompt is a text, not None"):
+        Marith(model="/nowhere", completion_to_prompt=nothing).complete("k")
+    with pytest.raises(marith.RequestError, match="a prompt is a text, not None"):
+        Marith(model="/nowhere", messages_to_prompt=nothing).chat([ChatMessage("k")])
+
+
+def test_the_context_window_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Path) -> None:
+    from marith.testing import tiny_model, tiny_tokenizer
+
+    tiny_model(seed=1, context_length=64).save_pretrained(tmp_path / "small")
+    tiny_tokenizer().save_pretrained(tmp_path / "small")
+    terms = {"small": f"prompted(model={str(tmp_path / 'small')!r})"}
+    model = Marith(model=tiny_dir, formula="M + small", terms=terms)
+    assert model.metadata.context_window == 64
+    assert model._loaded_context() == 64
+    assert Marith(model=tiny_dir).metadata.context_window == 1024
