@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format reference bench speed pocket clean
+.PHONY: demo test check format reference peers bench speed pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -27,6 +27,11 @@ format: .venv/installed
 reference: .venv/installed
 	$(BIN)/python docs/reference.py
 
+# Ten minutes: the conformance suite on our LLM for LlamaIndex and on another's, as the tables of
+# docs/llamaindex_conformance.md.
+peers: .venv/peers
+	OMP_NUM_THREADS=1 $(BIN)/python docs/conformance.py
+
 # Some minutes, on a machine with nothing else to do: the table and the plot of docs/performance.md.
 bench: .venv/installed
 	$(BIN)/marith bench --plot docs/images/performance.png
@@ -43,6 +48,10 @@ pocket: .venv/installed
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "marith needs Python 3.11 or later")'
 	$(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+.venv/peers: .venv/installed peers/requirements.txt
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --requirement peers/requirements.txt
 	touch $@
 
 clean:

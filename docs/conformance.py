@@ -1,0 +1,133 @@
+"""Write the tables of docs/llamaindex_conformance.md: the suite, run on `Marith` and on its peers.
+
+Run by `make peers`, which installs the peers first. It takes some minutes.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[1]
+SUITE = ROOT / "tests" / "llamaindex_marith"
+PAGE = Path(__file__).with_name("llamaindex_conformance.md")
+MARK = "<!-- From here on by `make peers`. -->"
+# Each LLM, by the file that tells the suite of it and by how strict pytest is with warnings.
+LLMS = {
+    "Marith": (SUITE / "test_conformance.py", ()),
+    "HuggingFaceLLM": (ROOT / "peers" / "test_huggingface.py", ("-W", "ignore")),
+}
+LONGEST = 100  # characters of a reason
+
+Checks = dict[str, dict[str, int]]
+
+
+@dataclass
+class Case:
+    """One case of a check: its parameters, what came of it, and why."""
+
+    parameters: str
+    outcome: str
+    reason: str = ""
+
+
+Results = dict[str, list[Case]]
+
+
+def run(file: Path, options: tuple[str, ...]) -> Results:
+    """What becomes of each check of a file, in pytest's own words."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        quiet = ("--tb=no", "--no-summary")
+        command = [sys.executable, "-m", "pytest", str(file), f"--junitxml={report}", *quiet]
+        path = os.pathsep.join([str(SUITE), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": path}
+        subprocess.run([*command, *options], cwd=ROOT, env=environment, check=False)  # noqa: S603
+        return read(ElementTree.parse(report))  # noqa: S314 (pytest wrote it)
+
+
+def read(report: ElementTree.ElementTree) -> Results:  # type: ignore[type-arg]
+    """The cases of a report, by their checks."""
+    results: Results = {}
+    for told in report.iter("testcase"):
+        check, _, parameters = told.get("name", "").rstrip("]").partition("[")
+        outcome, reason = "passed", ""
+        for kind in told:
+            if kind.tag in ("failure", "error", "skipped"):
+                outcome, reason = kind.tag, kind.get("message", "")
+        results.setdefault(check, []).append(Case(parameters, outcome, first_line(reason)))
+    return results
+
+
+def first_line(reason: str) -> str:
+    """The gist of a failure, without the names of exceptions that say nothing more."""
+    line = reason.strip().splitlines()[0] if reason.strip() else ""
+    line = re.sub(r"^[\w.]+\.(?=\w+: )", "", line)  # the module of an exception
+    line = re.sub(r"^(AssertionError|Failed): ", "", line)
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+def cell(cases: list[Case]) -> str:
+    """What a table says of a check: what came of its cases, and why the first one failed."""
+    failed = [case for case in cases if case.outcome in ("failure", "error")]
+    if not failed:
+        skipped = all(case.outcome == "skipped" for case in cases)
+        return "not offered" if skipped else "passed"
+    parts = f" {len(failed)} of {len(cases)}" if len(cases) > 1 else ""
+    reason = failed[0].reason.replace("|", "\\|").replace("`", "'")
+    return f"**failed**{parts}: `{reason}`"
+
+
+def words(check: str) -> str:
+    return check.removeprefix("test_").replace("_", " ")
+
+
+def summary(checks: Checks, results: dict[str, Results]) -> list[str]:
+    count, cases = sum(map(len, checks.values())), sum(sum(t.values()) for t in checks.values())
+    lines = [
+        f"The suite has {count} checks, which are {cases} cases: a check is tried in each way to "
+        "ask that it holds for.",
+        "",
+        "| cases | passed | failed | not offered |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, result in results.items():
+        told = Counter(case.outcome for each in result.values() for case in each)
+        failed = told["failure"] + told["error"]
+        lines.append(f"| `{name}` | {told['passed']} | {failed} | {told['skipped']} |")
+    return lines
+
+
+def table(topic: str, names: dict[str, int], results: dict[str, Results]) -> list[str]:
+    head = [f"## {topic}", "", f"| check | cases | {' | '.join(f'`{name}`' for name in results)} |"]
+    lines = [*head, f"| --- | --- |{' --- |' * len(results)}"]
+    for check, count in names.items():
+        cells = " | ".join(cell(result.get(check, [])) for result in results.values())
+        lines.append(f"| {words(check)} | {count} | {cells} |")
+    return lines
+
+
+def tables(checks: Checks, results: dict[str, Results]) -> str:
+    parts = [summary(checks, results)]
+    parts += [table(topic, names, results) for topic, names in checks.items()]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def main() -> None:
+    sys.path.insert(0, str(SUITE))
+    from conformance.suite import checks
+
+    results = {name: run(file, options) for name, (file, options) in LLMS.items()}
+    written = tables(checks(), results)
+    before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    PAGE.write_text(f"{before}{MARK}\n\n{written}", encoding="utf-8")
+    print(written)
+
+
+if __name__ == "__main__":
+    main()

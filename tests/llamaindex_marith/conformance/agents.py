@@ -1,0 +1,116 @@
+"""Do LlamaIndex's agents run on it: one step at the least, whatever it says?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import (
+    AgentOutput,
+    AgentStream,
+    AgentWorkflow,
+    FunctionAgent,
+    ReActAgent,
+    ToolCallResult,
+)
+from llama_index.core.memory import ChatMemoryBuffer
+
+from conformance.subject import Subject
+from conformance.tooling import DEPTH, SAIL, Voyage, cores_own, depth
+
+ENOUGH = 120  # tokens: a call of the tools here is shorter
+each_streaming = pytest.mark.parametrize("streaming", [True, False])
+
+
+class Agents(Subject):
+    """A model need not be clever for this: after two turns the agent is told to come to an end."""
+
+    @cores_own
+    def test_an_agent_is_of_the_kind_that_was_claimed(self) -> None:
+        llm = self.llm()
+        workflow = AgentWorkflow.from_tools_or_functions([depth], llm=llm)
+        (agent,) = workflow.agents.values()
+        claimed = llm.metadata.is_function_calling_model
+        assert claimed >= self.supports_tools
+        assert isinstance(agent, FunctionAgent if claimed else ReActAgent)
+
+    @cores_own
+    @each_streaming
+    async def test_a_function_agent_runs_its_first_tool(self, streaming: bool) -> None:
+        self.offered_tools()
+        events, output = await run(self._agent(streaming=streaming))
+        ran = [event for event in events if isinstance(event, ToolCallResult)]
+        assert ran[0].tool_name == DEPTH.metadata.name
+        assert ran[0].tool_output.content.endswith("three metres")
+        assert isinstance(output, AgentOutput)
+        assert output.tool_calls
+
+    @cores_own
+    async def test_a_function_agent_streams_what_it_says(self) -> None:
+        self.offered_tools()
+        events, output = await run(self._agent(), max_iterations=1)
+        streamed = [event for event in events if isinstance(event, AgentStream)]
+        assert len(streamed) > 1
+        for event in streamed:
+            event.model_dump_json()
+        last = streamed[-1]
+        assert last.response == (output.response.content or "")
+        assert "".join(each.delta for each in streamed).endswith(last.response)
+
+    @cores_own
+    async def test_a_function_agent_answers_twice(self) -> None:
+        self.offered_tools()
+        agent = self._agent()
+        memory = ChatMemoryBuffer.from_defaults(token_limit=600)
+        for turn in (1, 2):
+            events, output = await run(agent, memory=memory)
+            assert [event for event in events if isinstance(event, ToolCallResult)]
+            assert isinstance(output, AgentOutput)
+            assert [each.role.value for each in memory.get_all()].count("user") == turn
+
+    @cores_own
+    async def test_a_workflow_of_agents_runs(self) -> None:
+        self.offered_tools()
+        workflow = AgentWorkflow(
+            agents=[self._agent(name="sailor", description="Knows rivers.")],
+            early_stopping_method="generate",
+        )
+        events, output = await run(workflow)
+        assert [event for event in events if isinstance(event, ToolCallResult)]
+        assert isinstance(output, AgentOutput)
+
+    @cores_own
+    async def test_an_agent_answers_by_an_object(self) -> None:
+        self.offered_tools()
+        agent = self._agent(output_cls=Voyage, initial_tool_choice="none")
+        _, output = await run(agent, max_iterations=3)
+        Voyage.model_validate(output.structured_response)
+
+    @cores_own
+    @each_streaming
+    async def test_a_react_agent_makes_a_step(self, streaming: bool) -> None:
+        agent = ReActAgent(
+            tools=[DEPTH, SAIL],
+            llm=self.llm(),
+            streaming=streaming,
+            early_stopping_method="generate",
+        )
+        events, output = await run(agent)
+        outputs = [event for event in events if isinstance(event, AgentOutput)]
+        assert outputs
+        assert str(outputs[0].response.content).strip()
+        assert bool([e for e in events if isinstance(e, AgentStream)]) == streaming
+        assert isinstance(output, AgentOutput)
+
+    def _agent(self, **options: Any) -> FunctionAgent:
+        chosen = {"initial_tool_choice": DEPTH.metadata.name, "early_stopping_method": "generate"}
+        return FunctionAgent(
+            tools=[DEPTH, SAIL], llm=self.llm(max_tokens=ENOUGH), **{**chosen, **options}
+        )
+
+
+async def run(agent: Any, max_iterations: int = 2, **options: Any) -> tuple[list[Any], Any]:
+    """All that an agent tells while it works, and what it comes to."""
+    working = agent.run("How deep is the Ebro?", max_iterations=max_iterations, **options)
+    events = [event async for event in working.stream_events()]
+    return events, await working

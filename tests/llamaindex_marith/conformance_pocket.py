@@ -1,0 +1,42 @@
+"""What the conformance suite is told of `Marith` on pocket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conformance import LLMConformance
+from llama_index.core.llms import LLM
+
+from llamaindex_marith import Marith
+
+
+class Pocket(LLMConformance):
+    """Real weights; only its thoughts are written for it, since pocket has none."""
+
+    supports_logprobs = True
+    supports_tools = True
+    supports_reasoning = True
+    context_window = 1024
+    thinker = ""
+
+    @pytest.fixture(autouse=True)
+    def _has_a_thinker(self, thinking_dir: str) -> None:
+        self.thinker = thinking_dir
+
+    def make(self, **options: Any) -> LLM:
+        return Marith(**options)
+
+    def lasting(self) -> LLM:
+        """So small a model soon comes to an end, unless it is too warm to."""
+        return self.make(temperature=3.0, seed=1, max_tokens=80)
+
+    def unloaded(self) -> LLM:
+        return self.make(model="/nowhere")
+
+    def thinking(self) -> tuple[LLM, str]:
+        return self.make(model=self.thinker, temperature=0.0), self.question
+
+    def tokenizer(self, llm: Any) -> Callable[[str], list[Any]]:
+        return llm.encode

@@ -1,0 +1,9 @@
+"""The conformance suite for LlamaIndex's LLMs, on pocket: real weights, no network."""
+
+from __future__ import annotations
+
+from conformance_pocket import Pocket
+
+
+class TestMarith(Pocket):
+    """Every check, with nothing left out."""
