@@ -1,0 +1,117 @@
+"""A chat over documents in a persona's voice, whose second turn reads the first from the cache."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from llama_index.core import Document, SimpleKeywordTableIndex
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.llm import LLMChatEndEvent
+from llama_index.core.memory import ChatMemoryBuffer
+from pydantic import Field
+
+from llamaindex_marith import Marith
+
+DOCUMENTS = (
+    "Pandas eat bamboo for twelve hours a day. Pandas live in the cool mountain forests of China.",
+    "Volcanoes throw out ash and lava. Some islands were built by volcanoes.",
+    "Bees dance to tell others where flowers are. Bees live in hives with one queen.",
+)
+FORMAL = "You are an assistant using formal and objective language to answer the user."
+PERSONA = "2*formal - M"
+TURNS = ("What do you know about pandas?", "Where do pandas live?")
+# The second question says "they": it is made whole by the model, and then looked up.
+CONDENSED = ("Tell me something interesting about bees.", "Where do they live?")
+# `context`'s own words: those of `condense_plus_context` are too many for pocket.
+CONTEXT = "Use the context information below to assist the user.\n{context_str}\n"
+
+
+class Listener(BaseEventHandler):
+    """What each answer of a model used, as LlamaIndex's instrumentation tells it."""
+
+    used: list[dict[str, int]] = Field(default_factory=list)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "Listener"
+
+    def handle(self, event: Any, **kwargs: Any) -> None:
+        if isinstance(event, LLMChatEndEvent) and event.response is not None:
+            self.used.append(event.response.raw["usage"])
+
+
+@contextmanager
+def listening() -> Iterator[list[dict[str, int]]]:
+    """The usage of every answer from here on: chat engines pass on the text alone."""
+    dispatcher, listener = get_dispatcher(), Listener()
+    dispatcher.add_event_handler(listener)
+    try:
+        yield listener.used
+    finally:
+        dispatcher.event_handlers.remove(listener)
+
+
+def model(formula: str = PERSONA, **options: Any) -> Marith:
+    """A model that speaks as the persona does."""
+    known = {"terms": {"formal": FORMAL}, "temperature": 0.3, "max_tokens": 64, "seed": 0}
+    return Marith(formula=formula, **{**known, **options})
+
+
+def chat(speaker: Marith, mode: str = "context") -> BaseChatEngine:
+    """A chat of LlamaIndex's over the document that shares most words with what is asked."""
+    documents = [Document(text=text) for text in DOCUMENTS]
+    index = SimpleKeywordTableIndex.from_documents(documents, llm=speaker)
+    limit = speaker.metadata.context_window - 256
+    return index.as_chat_engine(
+        chat_mode=mode,
+        llm=speaker,
+        memory=ChatMemoryBuffer.from_defaults(token_limit=limit, tokenizer_fn=speaker.encode),
+        context_prompt=CONTEXT,
+        retriever_mode="simple",
+        num_chunks_per_query=1,
+    )
+
+
+def talk(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[str]:
+    """What is answered, turn by turn."""
+    return [str(engine.chat(said)) for said in turns]
+
+
+def stream(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[list[str]]:
+    """The same, in the pieces that it comes in."""
+    return [list(engine.stream_chat(said).response_gen) for said in turns]
+
+
+async def atalk(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[str]:
+    """The same, without holding up the event loop: many may talk at once."""
+    return [str(await engine.achat(said)) for said in turns]
+
+
+async def astream(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[list[str]]:
+    """The same, in pieces, without holding up the event loop."""
+    told = []
+    for said in turns:
+        answer = await engine.astream_chat(said)
+        told.append([piece async for piece in answer.async_response_gen()])
+    return told
+
+
+def main() -> None:
+    with listening() as used:
+        for said, answer in zip(TURNS, talk(chat(model())), strict=True):
+            print(f"{said}\n    {answer}")
+        for each in used:
+            print(f"    of {each['prompt_tokens']} tokens {each['cached_tokens']} were at hand")
+
+    print("bare:", talk(chat(model("M"))))
+    print("as it comes:", "|".join(stream(chat(model()))[0]))
+    print("the same:", asyncio.run(atalk(chat(model()))) == talk(chat(model())))
+    for answer in talk(chat(model(), "condense_plus_context"), CONDENSED):
+        print("condensed:", answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""The adapters' pages: a reference is what the docstrings say, every program is shown."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+adapters = pytest.mark.parametrize("adapter", ["langchain", "llamaindex"])
+
+
+@adapters
+def test_the_reference_is_what_docstrings_say(adapter: str) -> None:
+    page = DOCS / f"{adapter}_reference.md"
+    written = runpy.run_path(str(DOCS / "reference.py"))["pages"]()
+    assert page.read_text(encoding="utf-8") == written[page], "run `python docs/reference.py`"
+
+
+@adapters
+def test_every_program_is_on_its_page(adapter: str) -> None:
+    page = (DOCS / f"{adapter}.md").read_text(encoding="utf-8")
+    shown = set(re.findall(rf"examples/({adapter}_\w+\.py)", page))
+    assert shown == {path.name for path in (DOCS / "examples").glob(f"{adapter}_*.py")}

@@ -1,0 +1,120 @@
+"""Chat engines over several turns: a persona's voice, and a second turn that costs little."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Callable, Sequence
+
+import pytest
+from applications import application
+from llama_index.core.llms import ChatMessage
+
+from marith.evals.measures import attribute
+
+shown = application("llamaindex_chat")
+TALKS = (
+    ("What do you know about pandas?", "Where do pandas live?", "What do pandas eat?"),
+    ("Describe volcanoes.", "What else do you know about volcanoes?", "Explain volcanoes to me."),
+    ("Tell me something interesting about bees.", "Where do bees live?", "Describe bees."),
+)
+
+Report = Callable[[str], None]
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Report:
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print("\n  " + line, end="")
+
+    return tell
+
+
+def formality(texts: Sequence[str]) -> float:
+    return statistics.mean(attribute(list(texts), "pocket-formality", "formal"))
+
+
+async def said(formula: str, mode: str = "context") -> list[str]:
+    """All that a persona answers in its talks, which are held at once."""
+    talks = (
+        shown.atalk(shown.chat(shown.model(formula, seed=seed), mode), turns)
+        for seed, turns in enumerate(TALKS)
+    )
+    return [answer for answers in await asyncio.gather(*talks) for answer in answers]
+
+
+async def test_every_turn_of_a_chat_is_in_the_personas_voice(report: Report) -> None:
+    bare, persona = formality(await said("M")), formality(await said(shown.PERSONA))
+    report(f"chat: formality  M {bare:.3f}  {shown.PERSONA} {persona:.3f}")
+    assert persona > bare + 0.5
+
+
+def test_a_chat_answers_from_the_document_that_was_found() -> None:
+    engine = shown.chat(shown.model("M", temperature=0))
+    for turn in TALKS[0]:
+        answer = engine.chat(turn)
+        assert [node.text for node in answer.source_nodes] == [shown.DOCUMENTS[0]]
+    assert "cool mountain forests of China" in str(engine.chat("Where do pandas live?"))
+    assert len(engine.chat_history) == 2 * (len(TALKS[0]) + 1)
+
+
+def test_a_turn_finds_the_keys_and_values_of_all_turns_before(report: Report) -> None:
+    with shown.listening() as used:
+        shown.talk(shown.chat(shown.model(seed=7)), TALKS[0])
+    first, second, third = used
+    for before, after in ((first, second), (second, third)):
+        report(f"chat: {after['cached_tokens']} of {after['prompt_tokens']} tokens at hand")
+        assert after["cached_tokens"] >= before["prompt_tokens"]
+        assert after["cached_tokens"] < after["prompt_tokens"]
+
+
+@pytest.fixture(scope="module")
+def plain() -> tuple[list[str], list[dict[str, int]]]:
+    """What is said turn by turn, and what it uses when the first question was asked before."""
+    shown.talk(shown.chat(shown.model()))
+    with shown.listening() as used:
+        return shown.talk(shown.chat(shown.model())), used
+
+
+@pytest.mark.parametrize("way", ["stream", "atalk", "astream"])
+async def test_every_way_to_talk_says_the_same_and_finds_the_same_in_the_cache(
+    way: str, plain: tuple[list[str], list[dict[str, int]]]
+) -> None:
+    with shown.listening() as used:
+        answers = getattr(shown, way)(shown.chat(shown.model()))
+        answers = answers if way == "stream" else await answers
+    if way != "atalk":
+        assert all(len([piece for piece in pieces if piece]) > 3 for pieces in answers)
+        answers = ["".join(pieces) for pieces in answers]
+    assert (answers, used) == plain
+
+
+async def test_chats_held_at_once_say_what_each_says_alone() -> None:
+    alone = [shown.talk(shown.chat(shown.model(seed=i)), TALKS[i][:2]) for i in range(2)]
+    together = (shown.atalk(shown.chat(shown.model(seed=i)), TALKS[i][:2]) for i in range(2))
+    assert await asyncio.gather(*together) == alone
+
+
+def test_a_condensed_question_finds_the_document_that_the_chat_is_about() -> None:
+    engine = shown.chat(shown.model(), "condense_plus_context")
+    first, second = (engine.chat(turn) for turn in shown.CONDENSED)
+    assert first.sources[0].raw_input["message"] == shown.CONDENSED[0]
+    assert "bees" in second.sources[0].raw_input["message"]
+    assert [node.text for node in second.source_nodes] == [shown.DOCUMENTS[2]]
+    assert formality([str(first), str(second)]) > 0.9
+
+
+async def test_a_chat_that_condenses_streams_what_it_says() -> None:
+    whole = shown.talk(shown.chat(shown.model(), "condense_plus_context"), shown.CONDENSED)
+    engine = shown.chat(shown.model(), "condense_plus_context")
+    streamed = await shown.astream(engine, shown.CONDENSED)
+    assert ["".join(pieces) for pieces in streamed] == whole
+
+
+def test_what_is_said_after_listening_is_not_heard() -> None:
+    said = [ChatMessage("Hello!")]
+    with shown.listening() as used:
+        shown.model("M", max_tokens=1).chat(said)
+    shown.model("M", max_tokens=1).chat(said)
+    assert len(used) == 1
