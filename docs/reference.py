@@ -17,7 +17,10 @@ HEAD = """# API reference of the {name} adapter
 Written from docstrings by `python docs/reference.py`. What each option means is in
 [the table of the adapters](adapters.md#what-they-share)."""
 SHARED = "These options are for the constructor or for a call, by name, beside these methods."
-PAGES = {"langchain": (langchain_marith, "LangChain"), "llamaindex": (llamaindex_marith, "LlamaIndex")}
+PAGES = {
+    "langchain": (langchain_marith, "LangChain"),
+    "llamaindex": (llamaindex_marith, "LlamaIndex"),
+}
 OURS = ("marith", *(f"{name}_marith" for name in PAGES))
 
 
