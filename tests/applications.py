@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+Report = Callable[[str], None]
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,17 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
 settings.register_profile("marith", deadline=None)  # laws are timed by nobody: machines are shared
 settings.load_profile("marith")
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Tells a figure beside the dots of a run."""
+
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print("\n  " + line, end="")
+
+    return tell
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from applications import application
+from applications import Report, application
 from jsonschema import Draft202012Validator
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -26,17 +26,6 @@ ASKED = [
 ]
 TOOLS = (shown.get_price, shown.check_weather)
 LIMIT = {"recursion_limit": 20, "max_concurrency": 16}
-
-Report = Callable[[str], None]
-
-
-@pytest.fixture
-def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print("\n  " + line, end="")
-
-    return tell
 
 
 def ask(agent: Any, questions: Sequence[str]) -> list[list[AnyMessage]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from applications import application
+from applications import Report, application
 from jsonschema import Draft202012Validator
 from llama_index.core.agent.react.output_parser import ReActOutputParser
 from llama_index.core.agent.workflow.workflow_events import AgentStream
@@ -30,16 +30,6 @@ FACTS = [(f"Find facts for '{topic}'.", "find_facts", {"title": topic}) for topi
 ASKED = [*WEATHER, *TABLES]
 SEEDS = 24
 Asked = Sequence[tuple[str, str, dict[str, Any]]]
-Report = Callable[[str], None]
-
-
-@pytest.fixture
-def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print("\n  " + line, end="")
-
-    return tell
 
 
 async def work(make: Callable[[int], Any], asked: Asked) -> list[Any]:

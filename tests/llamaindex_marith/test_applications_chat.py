@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
-from applications import application
+from applications import Report, application
 from llama_index.core.llms import ChatMessage
 
 from marith.evals.measures import attribute
@@ -18,17 +18,6 @@ TALKS = (
     ("Describe volcanoes.", "What else do you know about volcanoes?", "Explain volcanoes to me."),
     ("Tell me something interesting about bees.", "Where do bees live?", "Describe bees."),
 )
-
-Report = Callable[[str], None]
-
-
-@pytest.fixture
-def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print("\n  " + line, end="")
-
-    return tell
 
 
 def formality(texts: Sequence[str]) -> float:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from applications import application
+from applications import Report, application
 from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from pydantic import PrivateAttr
 
@@ -57,18 +56,6 @@ def folder(embedding: Noting, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def index(folder: Path, embedding: Noting) -> Any:
     return rag.stored(folder, embedding)
-
-
-Report = Callable[[str], None]
-
-
-@pytest.fixture
-def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print("\n  " + line, end="")
-
-    return tell
 
 
 def test_a_store_is_read_again_without_embedding_a_passage_anew(
