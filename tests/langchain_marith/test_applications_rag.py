@@ -2,64 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from types import ModuleType
 from typing import Any
 
 import pytest
 from applications import application
+from contradictions import Contradiction, contradictions
 
 import marith
 from marith.evals.measures import attribute
-from marith.pocket.grammar import words
-from marith.pocket.grammar.document import Document
-
-TRIES = 4000
-PROPER = ("city", "country", "planet", "full_name", "weekday", "month")
-
-
-@dataclass(frozen=True)
-class Contradiction:
-    """A question, what is usually answered, and a passage that says something else."""
-
-    question: str
-    passage: str
-    usual: str
-    told: str
-
-    def follows(self, answer: str) -> bool:
-        return _says(answer, self.told)
-
-    def remembers(self, answer: str) -> bool:
-        return _says(answer, self.usual) and not self.follows(answer)
-
-
-def _says(answer: str, value: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", answer, re.IGNORECASE) is not None
-
-
-def _untold(fact: dict[str, Any], rng: Random) -> str | None:
-    """A value against what is usual, which training never told of this fact."""
-    for _ in range(TRIES):
-        value = words.draw(fact["value"], rng)
-        value = words.capital(value) if fact["value"] in PROPER else value
-        fresh = Document("passage", f"{fact['name']}/{value}").held_out
-        if fresh and value.lower() != fact["usual"].lower():
-            return value
-    return None  # all twelve months may have been told
-
-
-def contradictions() -> Iterator[Contradiction]:
-    rng = Random(1)
-    for fact in words.table("passages.toml")["facts"]:
-        if (value := _untold(fact, rng)) is not None:
-            said = words.capital(rng.choice(fact["states"]).format(v=value))
-            yield Contradiction(rng.choice(fact["asks"]), said, fact["usual"], value)
-
 
 CASES = list(contradictions())
 

