@@ -1,6 +1,6 @@
 """Print how far answers follow passages that contradict what a model knows, as a table.
 
-Run as `PYTHONPATH=tests python docs/faithful.py`; it takes a quarter of an hour on one core.
+Run as `PYTHONPATH=tests python docs/faithful.py`; it takes some twenty minutes on one core.
 """
 
 import asyncio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import marith
@@ -38,9 +39,12 @@ class Asked:
         """
         own = (*_ANSWERING, *(_TOOLING if in_chat else ()))
         said = {name: options[name] for name in own if name in options}
+        for name in options.keys() - {*own, *model.option_names()}:
+            raise ValueError(_no_option(type(model).__name__, name, [*model.option_names(), *own]))
         chosen = model.over({name: options[name] for name in options if name not in said})
-        if chosen.faithful and chosen.faithful_to is None:
-            chosen = chosen.over({"faithful_to": RETRIEVED})
+        if chosen.faithful:  # to LlamaIndex's templates, which its engines mix with those of others
+            patterns = [*filter(None, [chosen.faithful_to]), RETRIEVED]
+            chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
         tooling = {name: said[name] for name in _TOOLING if said.get(name) is not None}
         tools = to_tools(tooling.pop("tools", None), **tooling)
         return cls(chosen, said.get("grammar", grammar), tools, said.get("logprobs"))
@@ -48,3 +52,10 @@ class Asked:
     def submit(self, prompt: Sequence[dict[str, Any]]) -> marith.Ticket:
         """Start on the engine. Blocks while weights load, or while the engine is busy."""
         return self.options.submit(prompt, self.grammar, self.tools, self.logprobs)
+
+
+def _no_option(kind: str, name: str, known: list[str]) -> str:
+    """What is wrong with an option, and which one it may have been meant for."""
+    meant = get_close_matches(name, known, 1)
+    told = f"; is {meant[0]!r} meant?" if meant else f", but {', '.join(known)}"
+    return f"{kind} takes no option {name!r}{told}"

@@ -29,7 +29,7 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
     found = dict.fromkeys(frame for each in templates for frame in _frames(each))
     if not found:
         raise ValueError("context_of reads one template at least")
-    return f"(?s:{'|'.join(found)})"
+    return f"(?s-ix:{'|'.join(found)})"  # whatever flags an expression beside it has
 
 
 def _frames(template: str | BasePromptTemplate) -> list[str]:

@@ -52,10 +52,18 @@ def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[Tool
     with `error_on_no_tool_call`, for one without a call.
     """
     finished = not response.additional_kwargs.get(PARTIAL)
+    if finished and _is_cut(response):
+        raise ValueError("the answer was cut off at max_tokens before it said or called anything")
     calls = [_selection(call, finished) for call in calls_of(response.message)]
     if error_on_no_tool_call and not calls:
         raise ValueError(f"the answer calls no tool: {response.message.content!r}")
     return calls
+
+
+def _is_cut(response: ChatResponse) -> bool:
+    """Whether an answer ended in the midst of what would have been a call, or a thought."""
+    length = isinstance(response.raw, dict) and response.raw.get("finish_reason") == "length"
+    return length and not response.message.content and not calls_of(response.message)
 
 
 def _definition(tool: Any) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_index.core import PromptTemplate
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from pydantic import ValidationError
 
 import marith
-from llamaindex_marith import Marith
+from llamaindex_marith import Marith, context_of
 
 Make = Callable[..., Marith]
 FOUND = CHAT_TEXT_QA_PROMPT.format_messages(context_str="a b c", query_str="k l")
@@ -44,6 +45,24 @@ def test_answers_are_faithful_where_something_was_retrieved(make: Make) -> None:
     assert strength(model, MINE, faithful_to="<found>.*?</found>") == 0.5
     assert strength(model, FOUND, faithful=0) == 0
     assert strength(make(), FOUND, faithful=0.25) == 0.25
+
+
+def test_a_template_of_ones_own_is_known_beside_those_of_llama_index(make: Make) -> None:
+    mine = PromptTemplate("Notes:\n{context_str}\nEnd of notes.\n{query_str}")
+    asked = mine.format_messages(context_str="a b c", query_str="k l")
+    for pattern in (context_of(mine), "(?six)Notes : \\s [^E]* (?=End)"):
+        model = make(faithful=0.5, faithful_to=pattern)
+        assert strength(model, asked) == strength(model, FOUND) == 0.5
+        assert strength(model, [ChatMessage("k l")]) == 0
+    assert strength(make(faithful=0.5), asked) == 0
+
+
+def test_an_option_that_nearly_exists_is_named(make: Make) -> None:
+    for wrong, meant in (("temprature", "temperature"), ("tool_requird", "tool_required")):
+        with pytest.raises(ValueError, match=f"no option '{wrong}'; is '{meant}' meant"):
+            make(model="/nowhere").chat(MINE, **{wrong: 1})
+    with pytest.raises(ValueError, match=r"no option 'xyz', but model, .*, logprobs, tools"):
+        make(model="/nowhere").chat(MINE, xyz=1)
 
 
 def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path: Path) -> None:

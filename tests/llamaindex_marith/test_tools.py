@@ -182,6 +182,16 @@ async def test_a_call_that_was_cut_off_is_not_run(speaks: Make) -> None:
         model.predict_and_call(TOOLS, user_msg="What time is it?", tool_required=True)
 
 
+async def test_an_answer_that_is_cut_off_before_it_names_a_tool_is_no_answer(speaks: Make) -> None:
+    model = speaks(max_tokens=3)
+    for *sooner, told in await every_way(model, "What time is it?", tool_required=True):
+        assert (told.raw["finish_reason"], told.message.content) == ("length", "")
+        with pytest.raises(ValueError, match="cut off at max_tokens before it said or called"):
+            model.get_tool_calls_from_response(told, error_on_no_tool_call=False)
+        for part in sooner:
+            assert model.get_tool_calls_from_response(part, error_on_no_tool_call=False) == []
+
+
 async def test_a_tool_is_run_and_its_answer_read(speaks: Make) -> None:
     model = speaks()
     for done in (
