@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,9 @@ def speak(
         for i, prompt in enumerate(prompts)
     ]
     done = [ticket.result(timeout=240) for ticket in tickets]
-    surprise = [
-        perplexity(engine, prompt, one.tokens, terms)
-        for prompt, one in zip(prompts, done, strict=True)
-        if one.tokens
-    ]
+    said = [(prompt, one.tokens) for prompt, one in zip(prompts, done, strict=True) if one.tokens]
+    with ThreadPoolExecutor(32) as pool:  # together they share passes
+        surprise = [*pool.map(lambda text: perplexity(engine, *text, terms), said)]
     return [one.text for one in done], statistics.median(surprise)
 
 
