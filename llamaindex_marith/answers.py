@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -48,7 +48,6 @@ class Telling:
             message = _message(self.text, self.thought, self.calls)
             return ChatResponse(message=message, delta=chunk.text, additional_kwargs=notes)
         told = to_chat(self.asked, completion)
-        told.message = _message(self.text, completion.reasoning, completion.calls)
         told.delta = chunk.text
         told.additional_kwargs |= delta
         return told
@@ -57,9 +56,8 @@ class Telling:
         if piece.name is not None:
             self.calls.append(marith.ToolCall(piece.id or "", piece.name, piece.arguments))
             return
-        *rest, last = self.calls
-        more = marith.ToolCall(last.id, last.name, last.arguments + piece.arguments)
-        self.calls = [*rest, more]
+        last = self.calls[-1]
+        self.calls[-1] = replace(last, arguments=last.arguments + piece.arguments)
 
 
 def to_chat(asked: Asked, completion: marith.Completion) -> ChatResponse:
@@ -133,7 +131,7 @@ def _raw(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
         "model": options.speaks_as,
         "composition": {
             "formula": options.formula,
-            "faithful": options.faithful if asked.retrieved else 0.0,
+            "faithful": options.faithful,
             "passes": stats.passes,
             "calls": stats.calls,
             "judgements": stats.judgements,

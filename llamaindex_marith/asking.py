@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -23,7 +23,6 @@ class Asked:
     grammar: marith.Grammar | None = None
     tools: marith.Tools | None = None
     logprobs: int | None = None
-    retrieved: bool = False  # whether the answer is faithful to something in its prompt
 
     @classmethod
     def of(
@@ -48,6 +47,12 @@ class Asked:
         tooling = {name: said[name] for name in _TOOLING if said.get(name) is not None}
         tools = to_tools(tooling.pop("tools", None), **tooling)
         return cls(chosen, said.get("grammar", grammar), tools, said.get("logprobs"))
+
+    def about(self, prompt: Sequence[dict[str, Any]]) -> Asked:
+        """The same of one prompt: where nothing was retrieved for it, there is no faithfulness."""
+        if self.options.retrieves(prompt):
+            return self
+        return replace(self, options=self.options.model_copy(update={"faithful": 0.0}))
 
     def submit(self, prompt: Sequence[dict[str, Any]]) -> marith.Ticket:
         """Start on the engine. Blocks while weights load, or while the engine is busy."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from llama_index.core.base.llms.generic_utils import messages_to_prompt as generic
@@ -220,7 +219,7 @@ class Marith(marith.Options, Structuring):
         if in_chat and self.messages_to_prompt not in (None, generic):
             messages = [_user(self.messages_to_prompt(messages))]
         prompt = to_dicts(messages)
-        asked = replace(asked, retrieved=asked.options.retrieves(prompt))
+        asked = asked.about(prompt)
         return asked, asked.submit(prompt)
 
     def _loaded_context(self) -> int:

@@ -46,8 +46,8 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         if self._by_program:
             return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
         _started(output_cls, prompt, prompt_args)
-        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
-        answer = self.chat(messages, **options_for(output_cls, llm_kwargs))
+        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        answer = self.chat(messages, **options)
         return _ended(whole(output_cls, answer))
 
     async def astructured_predict(
@@ -61,8 +61,8 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         if self._by_program:
             return await super().astructured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
         _started(output_cls, prompt, prompt_args)
-        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
-        answer = await self.achat(messages, **options_for(output_cls, llm_kwargs))
+        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        answer = await self.achat(messages, **options)
         return _ended(whole(output_cls, answer))
 
     def _structured_stream_call(
@@ -74,8 +74,8 @@ class Structuring(CustomLLM, FunctionCallingLLM):
     ) -> Generator[Any, None, None]:
         if self._by_program:
             return super()._structured_stream_call(output_cls, prompt, llm_kwargs, **prompt_args)
-        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
-        return self._objects(output_cls, messages, options_for(output_cls, llm_kwargs))
+        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        return self._objects(output_cls, messages, options)
 
     async def _structured_astream_call(
         self,
@@ -87,8 +87,19 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         if self._by_program:
             call = super()._structured_astream_call
             return await call(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        return self._aobjects(output_cls, messages, options)
+
+    def _to_ask(
+        self,
+        output_cls: type[Any],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None,
+        prompt_args: dict[str, Any],
+    ) -> tuple[list[ChatMessage], dict[str, Any]]:
+        """The messages and the options of the chat that answers with an object."""
         messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
-        return self._aobjects(output_cls, messages, options_for(output_cls, llm_kwargs))
+        return messages, options_for(output_cls, llm_kwargs)
 
     def _objects(
         self, output_cls: type[Any], messages: list[ChatMessage], options: dict[str, Any]

@@ -128,7 +128,7 @@ class Options(BaseModel):
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         known = resolve(self.terms)
-        for formula in (parse(self.formula), self.faithfully):
+        for formula in dict.fromkeys((parse(self.formula), self.faithfully)):
             check(formula, known)
             Stages.of(formula, known, self.speculation)
         return self
@@ -162,10 +162,10 @@ class Options(BaseModel):
     @property
     def faithfully(self) -> Formula:
         """The formula as it is spoken where something was retrieved."""
-        formula, known = parse(self.formula), resolve(self.terms)
+        formula = parse(self.formula)
         if self.faithful_to is None:
             return formula
-        return faithful_to(self.faithful_to, formula, self.faithful, known)
+        return faithful_to(self.faithful_to, formula, self.faithful, resolve(self.terms))
 
     def values(self) -> dict[str, Any]:
         """Every option with its value as it is kept."""
