@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop
@@ -27,22 +28,11 @@ PLAIN = {
 }
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 
-Report = Callable[[str], None]
-
 
 @pytest.fixture(scope="module")
 def pocket() -> Iterator[Engine]:
     with Engine.load("pocket") as engine:
         yield engine
-
-
-@pytest.fixture
-def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print("\n  " + line, end="")
-
-    return tell
 
 
 def speak(
