@@ -1,51 +1,26 @@
-"""The command line: `marith generate`, `calibrate`, `show`, `demo`, `bench` and `eval`."""
+"""Commands that speak: `marith generate`, `calibrate`, `show` and `demo`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from marith.cli.shared import Formula, Model, Terms, app, clear_errors, lines, split_terms
 from marith.engine.plan import Plan
 from marith.engine.stages import Stages
-from marith.errors import MarithError, RequestError
+from marith.errors import RequestError
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
 from marith.formula.explaining import explain
 
-app = typer.Typer(
-    help="Language models composed by arithmetic.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-evals = typer.Typer(help="Measure: how much does it help?", no_args_is_help=True)
-app.add_typer(evals, name="eval")
-BAD_INPUT = 2
-_SHAPE = (
-    "HIDDEN,LAYERS,HEADS,INTERMEDIATE,VOCABULARY of the random Llama (768,12,12,2048,16000), or "
-    "what --model is inflated to."
-)
-
-Formula = Annotated[str, typer.Option(help="What to sample from, e.g. '2*formal - M'.")]
-Terms = Annotated[
-    list[str] | None,
-    typer.Option("--term", help="NAME=PROMPT: a system prompt or formula text. Repeatable."),
-]
 Speculation = Annotated[
     str, typer.Option(help="auto, none or a plan that `marith calibrate` wrote.")
 ]
-Model = Annotated[str, typer.Option(help="pocket, a directory or a hub id.")]
-AsJson = Annotated[
-    Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
-]
-Plot = Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")]
 
 
 @app.command()
@@ -66,8 +41,8 @@ def generate(
     as_json: Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")] = False,
 ) -> None:
     """Answer PROMPT with a formula, as the text comes."""
-    with _clear_errors():
-        terms = dict(_split(text) for text in term or ())
+    with clear_errors():
+        terms = split_terms(term)
         plan = _speculation(speculation)
         _check(formula, terms, plan)
         from marith import Engine, Request, Sampling, Stop  # torch, which `show` does without
@@ -99,9 +74,9 @@ def calibrate(
     output: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
 ) -> None:
     """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
-    with _clear_errors():
-        terms = dict(_split(text) for text in term or ())
-        asked = [*(prompt or ()), *_lines(prompts)]
+    with clear_errors():
+        terms = split_terms(term)
+        asked = [*(prompt or ()), *lines(prompts)]
         if not asked:
             raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
         if costs not in ("time", "calls"):
@@ -126,8 +101,8 @@ def show(
     formula: Annotated[str, typer.Argument(help="The formula to explain.")], term: Terms = None
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
-    with _clear_errors():
-        terms = dict(_split(text) for text in term or ())
+    with clear_errors():
+        terms = split_terms(term)
         typer.echo(explain(formula, terms or None))
 
 
@@ -140,67 +115,10 @@ def demo(
     seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 1,
 ) -> None:
     """Put one question to six formulas: by the engine, by LangChain and by LlamaIndex."""
-    with _clear_errors():
+    with clear_errors():
         from marith.demo import run  # torch, which `show` does without
 
         run(model, question, seed)
-
-
-@app.command()
-def bench(
-    model: Annotated[
-        str | None, typer.Option(help="pocket, a directory or a hub id; else a random Llama.")
-    ] = None,
-    shape: Annotated[str | None, typer.Option(metavar="SIZES", help=_SHAPE)] = None,
-    tokens: Annotated[int, typer.Option(help="Tokens a measurement.")] = 32,
-    rounds: Annotated[int, typer.Option(help="Medians are over so many.")] = 5,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Of terms,concurrency,first-token,floor. Repeatable."),
-    ] = None,
-    as_json: AsJson = None,
-    plot: Plot = None,
-) -> None:
-    """Time formulas against transformers' own decoding, on the same weights and in turn."""
-    with _clear_errors():
-        from marith.evals.bench import running, settings, showing  # torch
-
-        sections = settings.split_sections(only or ())
-        sizes = None if shape is None else settings.Shape.parse(shape)
-        asked = settings.Settings(model, sizes, tokens, rounds, sections)
-        showing.check_outputs(as_json, plot, sections)
-        showing.show(running.run(asked), as_json, plot)
-
-
-@evals.command()
-def speed(
-    model: Model = "pocket",
-    only: Annotated[
-        list[str] | None, typer.Option(help="Of table,lambda,auto,large. Repeatable.")
-    ] = None,
-    prompts: Annotated[
-        int | None, typer.Option(help="Texts a round; else each section its own.")
-    ] = None,
-    tokens: Annotated[int, typer.Option(help="At most so many tokens a text.")] = 64,
-    rounds: Annotated[
-        int | None, typer.Option(help="Medians are over so many; else each section its own.")
-    ] = None,
-    as_json: AsJson = None,
-    plot: Plot = None,
-) -> None:
-    """Measure what speculation saves: the paper's table and figure, and what "auto" makes of it."""
-    with _clear_errors():
-        from marith.evals.speed import running, settings, showing  # torch
-
-        sections = settings.split_sections(only or ())
-        asked = settings.Settings(model, sections, prompts, tokens, rounds)
-        showing.check_outputs(as_json, plot, sections)
-        showing.show(running.run(asked), as_json, plot)
-
-
-@evals.callback()
-def _evals() -> None:
-    """Measure: how much does it help?"""
 
 
 def _check(formula: str, terms: dict[str, str], plan: Plan | Literal["auto"] | None = None) -> None:
@@ -213,25 +131,7 @@ def _check(formula: str, terms: dict[str, str], plan: Plan | Literal["auto"] | N
 def _speculation(text: str) -> Plan | Literal["auto"] | None:
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
-    return Plan.from_json("\n".join(_lines(Path(text))))
-
-
-def _lines(path: Path | None) -> list[str]:
-    """The lines of a file that are not empty."""
-    try:
-        text = "" if path is None else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, equals, prompt = text.partition("=")
-    if not equals or not name.strip():
-        raise RequestError(f"--term is NAME=PROMPT, not {text!r}")
-    if prompt.strip().startswith("{"):
-        raise RequestError(f"--term {text!r} is written as in a file; here: {name}=prompted(…)")
-    return name.strip(), prompt
+    return Plan.from_json("\n".join(lines(Path(text))))
 
 
 def _print(ticket: Any, as_json: bool) -> None:
@@ -253,17 +153,3 @@ def _print_json(completion: Any) -> None:
     data["stats"]["calls_per_token"] = stats.calls_per_token
     data["stats"]["acceptance"] = stats.acceptance
     typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
-
-
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    """Bad input ends with one clear sentence and exit code 2."""
-    try:
-        yield
-    except MarithError as error:
-        typer.echo(f"marith: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-
-
-if __name__ == "__main__":
-    app()

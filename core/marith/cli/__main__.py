@@ -1,0 +1,5 @@
+"""`python -m marith.cli`."""
+
+from marith.cli import app
+
+app()
