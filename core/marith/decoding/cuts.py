@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -34,6 +35,21 @@ def plausible(logprobs: Tensor, alpha: float) -> Tensor:
     The plausibility constraint of Li et al. (2023), equation 2; as a cut on samples it is min-p.
     """
     return logprobs >= logprobs.amax(dim=-1, keepdim=True) + math.log(alpha)
+
+
+def common(members: Sequence[Tensor], count: int) -> Tensor:
+    """True for what is in every member's top k, for the smallest k that gives so many tokens.
+
+    SafeDecoding (Xu et al., 2024), equation 2. Each member is [positions, vocab].
+    """
+    ranks = [
+        torch.argsort(torch.argsort(m, dim=-1, descending=True, stable=True), dim=-1)
+        for m in members
+    ]
+    worst = torch.stack(ranks).amax(dim=0)
+    needed = worst.sort(dim=-1).values[:, min(count, worst.shape[-1]) - 1, None]
+    possible = torch.stack([m > -math.inf for m in members]).all(dim=0)
+    return (worst <= needed) & possible
 
 
 def keep(logprobs: Tensor, kept: Tensor) -> Tensor:

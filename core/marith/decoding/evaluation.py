@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 import torch
 from torch import Tensor
 
 from marith.decoding import cuts
+from marith.decoding.factors import Factors
+from marith.decoding.meaning import Meaning, both
 from marith.errors import FormulaError
+from marith.formula.compounds import Agreed, Mixture, Posterior, Relu, SelfDebias, Where
+from marith.formula.measures import POSITION, likelihood_of
 from marith.formula.nodes import (
     Cut,
     Formula,
@@ -24,39 +27,22 @@ from marith.formula.nodes import (
     Scaled,
     Sum,
     Supersede,
+    Tempered,
     Union,
     Unscaled,
 )
 from marith.formula.printing import to_text
 from marith.formula.terms import Classifier, Term
 
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """A node's score [positions, vocab], finite everywhere; its weight; the tokens it allows.
-
-    `allowed` is a mask beside the score, never a very negative score: −inf in a difference
-    would make NaN. None allows every token.
-    """
-
-    score: Tensor
-    weight: float
-    allowed: Tensor | None = None
-
-    def logprobs(self) -> Tensor:
-        """Log P = log_softmax(score / weight) on the allowed tokens, [positions, vocab]."""
-        scaled = self.score / self.weight
-        if self.allowed is not None:
-            scaled = scaled.masked_fill(~self.allowed, -math.inf)
-        return torch.log_softmax(scaled, dim=-1)
+LEAST_MASS = 1e-30  # of a mixture whose weights leave a token none
 
 
 def evaluate(formula: Formula, spoken: Mapping[Term, Tensor]) -> Tensor:
     """The composed log-distribution, [positions, vocab] in float32.
 
-    `spoken` holds for each term its log-probabilities [positions, vocab], and for each
-    classifier its log-ratios, 0 outside its candidates. Raises FormulaError where the terms
-    allow no token in common.
+    `spoken` holds for each term its log-probabilities [positions, vocab], for each classifier its
+    log-ratios, 0 outside its candidates, and for each observation its numbers [positions, 1].
+    Raises FormulaError where the terms allow no token in common.
     """
     meaning = meaning_of(formula, spoken)
     if meaning.allowed is not None and not bool(meaning.allowed.any(dim=-1).all()):
@@ -66,30 +52,7 @@ def evaluate(formula: Formula, spoken: Mapping[Term, Tensor]) -> Tensor:
 
 def meaning_of(formula: Formula, spoken: Mapping[Term, Tensor]) -> Meaning:
     """Score, weight and allowed tokens of one node."""
-    match formula:
-        case Classifier():
-            return Meaning(spoken[formula], 0.0)
-        case Term():
-            return _from_logprobs(spoken[formula])
-        case Scaled(0.0, _):
-            return Meaning(torch.zeros(()), 0.0)  # 0 · (−∞) never reaches a sum
-        case Scaled(factor, of):
-            inner = meaning_of(of, spoken)
-            return Meaning(factor * inner.score, factor * inner.weight, inner.allowed)
-        case Sum(members):
-            return reduce(_added, (meaning_of(member, spoken) for member in members))
-        case Union(members):
-            return _from_logprobs(reduce(torch.maximum, _distributions(members, spoken)))
-        case Intersection(members):
-            return _from_logprobs(reduce(torch.minimum, _distributions(members, spoken)))
-        case Supersede(_, of):
-            return meaning_of(of, spoken)
-        case Unscaled(of):
-            inner = meaning_of(of, spoken)
-            return Meaning(inner.score, 1.0, inner.allowed)
-        case Cut(of, kind, bound):
-            return _cut(meaning_of(of, spoken), kind, bound)
-    raise TypeError(f"a formula has no meaning for {type(formula).__name__}")
+    return _Evaluation(spoken).meaning(formula)
 
 
 def likeliest(
@@ -111,27 +74,108 @@ def likeliest(
     return [row[:kept] for row, kept in zip(tokens, needed.sum(dim=-1).tolist(), strict=True)]
 
 
-def _distributions(members: tuple[Formula, ...], spoken: Mapping[Term, Tensor]) -> list[Tensor]:
-    return [meaning_of(member, spoken).logprobs() for member in members]
+class _Evaluation:
+    """One look at what terms have spoken."""
+
+    def __init__(self, spoken: Mapping[Term, Tensor]) -> None:
+        self.spoken = spoken
+        self.factors = Factors(spoken, self.meaning)
+
+    def meaning(self, formula: Formula) -> Meaning:
+        match formula:
+            case Classifier():
+                return Meaning(self.spoken[formula], 0.0)
+            case Term():
+                return Meaning.of(self.spoken[formula])
+            case Scaled(0.0, _):
+                return Meaning(torch.zeros(()), 0.0)  # 0 · (−∞) never reaches a sum
+            case Scaled(factor, of):
+                return _scaled(self.factors.of(factor), self.meaning(of))
+            case Sum(members):
+                return reduce(_added, (self.meaning(member) for member in members))
+            case Union(members):
+                return Meaning.of(reduce(torch.maximum, self._distributions(members)))
+            case Intersection(members):
+                return Meaning.of(reduce(torch.minimum, self._distributions(members)))
+            case Supersede(_, of):
+                return self.meaning(of)
+            case Unscaled(of):
+                inner = self.meaning(of)
+                return Meaning(inner.score, 1.0, inner.allowed)
+            case Cut(of, kind, bound):
+                return _cut(self.meaning(of), kind, bound)
+            case Tempered(of, at):
+                inner = self.meaning(of)
+                return Meaning(inner.score / at, inner.weight, inner.allowed)
+        return self._compound(formula)
+
+    def _compound(self, formula: Formula) -> Meaning:
+        match formula:
+            case Relu(of):
+                inner = self.meaning(of)
+                return Meaning(inner.score.clamp(min=0.0), 0.0, inner.allowed)
+            case Where(condition, then, otherwise):
+                chosen, other = self._distributions((then, otherwise))
+                return Meaning.of(torch.where(self.factors.holds(condition), chosen, other))
+            case Mixture():
+                return Meaning.of(self._mixed(formula))
+            case SelfDebias(of, biased, decay, floor):
+                own, *others = self._distributions((of, *biased))
+                return Meaning.of(_debiased(own, reduce(torch.maximum, others), decay, floor))
+            case Posterior(members):
+                return self._posterior(members)
+            case Agreed(members, count):
+                kept = cuts.common(self._distributions(members), count)
+                return Meaning(torch.zeros(()), 0.0, kept)
+        raise TypeError(f"a formula has no meaning for {type(formula).__name__}")
+
+    def _distributions(self, members: tuple[Formula, ...]) -> list[Tensor]:
+        return [self.meaning(member).logprobs() for member in members]
+
+    def _mixed(self, mixture: Mixture) -> Tensor:
+        """Σ wᵢ Pᵢ in float64, normalised; what members can say keeps a mass above zero."""
+        shares = [self.factors.of(weight) for weight in mixture.weights]
+        members = self._distributions(mixture.members)
+        masses = sum(
+            share * member.double().exp() for share, member in zip(shares, members, strict=True)
+        )
+        said = torch.stack([member > -math.inf for member in members]).any(dim=0)
+        assert isinstance(masses, Tensor)
+        masses = torch.where(said, masses.clamp(min=LEAST_MASS), 0.0)
+        return torch.log_softmax(masses.log(), dim=-1).float()
+
+    def _posterior(self, members: tuple[Formula, ...]) -> Meaning:
+        """Log P(first | text), each member's log-likelihood divided by the text's length."""
+        distributions = self._distributions(members)
+        length = self.spoken[POSITION] + 1
+        told = [
+            (self.spoken[likelihood_of(member)] + logprobs) / length
+            for member, logprobs in zip(members, distributions, strict=True)
+        ]
+        allowed = told[0] > -math.inf
+        score = told[0] - torch.logsumexp(torch.stack(told), dim=0)
+        return Meaning(score.masked_fill(~allowed, 0.0), 0.0, allowed)
 
 
-def _from_logprobs(logprobs: Tensor) -> Meaning:
-    allowed = logprobs > -math.inf
-    if bool(allowed.all()):
-        return Meaning(logprobs, 1.0)
-    return Meaning(logprobs.masked_fill(~allowed, 0.0), 1.0, allowed)
+def _scaled(factor: float | Tensor, of: Meaning) -> Meaning:
+    allowed = of.allowed
+    if allowed is not None and isinstance(factor, Tensor):
+        allowed = allowed | (factor == 0)  # what has no say forbids nothing
+    return Meaning(factor * of.score, factor * of.weight, allowed)
 
 
 def _added(left: Meaning, right: Meaning) -> Meaning:
     return Meaning(
-        left.score + right.score, left.weight + right.weight, _both(left.allowed, right.allowed)
+        left.score + right.score, left.weight + right.weight, both(left.allowed, right.allowed)
     )
 
 
-def _both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return left & right
+def _debiased(own: Tensor, biased: Tensor, decay: float, floor: float) -> Tensor:
+    """Log P + max(log ε, −λ·max(0, P_b − P)), normalised."""
+    rarer = -decay * (biased.exp() - own.exp()).clamp(min=0.0)
+    if floor > 0.0:
+        rarer = rarer.clamp(min=math.log(floor))
+    return torch.log_softmax(own + rarer, dim=-1)
 
 
 def _cut(meaning: Meaning, kind: str, bound: float) -> Meaning:
@@ -145,4 +189,4 @@ def _cut(meaning: Meaning, kind: str, bound: float) -> Meaning:
             kept = cuts.plausible(logprobs, bound)
         case _:
             raise ValueError(f"no cut is called {kind!r}")
-    return Meaning(meaning.score, meaning.weight, _both(meaning.allowed, kept))
+    return Meaning(meaning.score, meaning.weight, both(meaning.allowed, kept))

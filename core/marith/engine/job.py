@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from marith.decoding.speculation import Trial, Verdict
 from marith.engine.positions import Block
 from marith.engine.request import Reader
-from marith.formula.terms import Term
+from marith.formula.terms import Prompted, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +84,7 @@ class Job(Protocol):
 
 
 def lane_of(job: Job, term: Term) -> Hashable:
-    """Whose reading it is: this job's, of this term."""
+    """Whose reading it is: this job's, of this term; what leaves a model early reads as it does."""
+    if isinstance(term, Prompted) and term.exit_layer is not None:
+        term = replace(term, exit_layer=None)
     return id(job), term

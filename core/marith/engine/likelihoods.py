@@ -53,7 +53,7 @@ class Likelihoods:
             chosen.data,
             chosen.logprob,
             tuple(self._alternative(each, row) for each in likeliest),
-            _by_text({term: float(one[token]) for term, one in said.items()}),
+            _by_text({t: float(one[token]) for t, one in said.items() if len(one) > 1}),
         )
 
     def _alternative(self, token: int, row: Tensor) -> Alternative:

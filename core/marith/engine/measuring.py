@@ -17,7 +17,7 @@ from marith.engine.questions import Question
 from marith.engine.request import Reader
 from marith.engine.stages import Stages
 from marith.formula.nodes import Formula
-from marith.formula.terms import NGram, Term, Uniform
+from marith.formula.terms import NGram, Position, Term, Uniform
 
 WIDTHS = (1, 4, 8)
 REPEATS = 5
@@ -89,7 +89,7 @@ class Price:
     @classmethod
     def by_calls(cls, term: Term) -> Price:
         """One a call, however many positions, as the paper counts; what only counts costs none."""
-        return cls(frozenset((term,)), float(not isinstance(term, (NGram, Uniform))))
+        return cls(frozenset((term,)), float(not isinstance(term, (NGram, Uniform, Position))))
 
     @classmethod
     def by_time(cls, terms: Iterable[Term], seconds: Mapping[int, float]) -> Price:

@@ -13,7 +13,7 @@ from marith.formula.binding import bind, parse
 from marith.formula.checking import check, leaves, without_classifiers
 from marith.formula.nodes import Formula, supersede
 from marith.formula.partial import drafts, part, without_drafts
-from marith.formula.terms import Classifier, NGram, Prompted, Term
+from marith.formula.terms import Classifier, Likelihood, NGram, Prompted, Term
 
 LOOKUP = NGram(order=5, online=True)  # the draft that costs nothing and needs nothing
 
@@ -75,7 +75,7 @@ class Stages:
     @property
     def lanes(self) -> int:
         """How many lanes of language models are held."""
-        return sum(isinstance(term, Prompted) for term in self.voices)
+        return sum(isinstance(term, (Prompted, Likelihood)) for term in self.voices)
 
     def part(self, spoken: Collection[Term]) -> Formula | None:
         """What can be said when these terms have spoken; see `formula.partial`."""

@@ -15,7 +15,7 @@ from marith.engine.job import Cost, Job, lane_of
 from marith.engine.pilot import Pilot, judged
 from marith.engine.positions import Block
 from marith.formula.nodes import Formula
-from marith.formula.terms import Classifier, Term
+from marith.formula.terms import Classifier, Observation, Term
 from marith.scoring.scorer import Scored, Scorer, Span
 
 
@@ -160,6 +160,7 @@ def _cost(turn: Turn) -> Cost:
     answers = turn.heard
     scorers = turn.job.reader.scorers
     passes = {(id(scorers[term]), n) for term, scored in answers.items() for n in scored.passes}
-    cached = {t: s.cached for t, s in answers.items() if not isinstance(t, Classifier) and s.passes}
+    unread = (Classifier, Observation)
+    cached = {t: s.cached for t, s in answers.items() if not isinstance(t, unread) and s.passes}
     judged = sum(scored.judged for scored in answers.values())
     return Cost(len(passes), len(answers), judged, cached)

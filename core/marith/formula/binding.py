@@ -8,25 +8,15 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from marith.errors import FormulaError
-from marith.formula.nodes import (
-    Cut,
-    Formula,
-    Intersection,
-    Name,
-    Scaled,
-    Sum,
-    Supersede,
-    Union,
-    Unscaled,
-    walk,
-)
+from marith.formula.factors import Node, rebuilt
+from marith.formula.nodes import Formula, Name, Scaled, Sum, walk
 from marith.formula.parsing import CALLS, MAX_LENGTH, is_expression, read
 from marith.formula.printing import locate
 from marith.formula.terms import Classifier, Prompted
 
 BARE = "M"
 MAX_NODES = 5_000
-_CALL = re.compile(rf"\s*({'|'.join(CALLS)})\s*\(")
+_CALL = re.compile(r"\s*(\w+)\s*\(")
 
 Terms: TypeAlias = "Mapping[str, str | Formula]"
 
@@ -70,6 +60,9 @@ def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
     if size > MAX_NODES:
         raise FormulaError(f"with its terms the formula has {size} parts; {MAX_NODES} are allowed")
 
+    def formed(node: Node) -> Node:
+        return bound(node) if isinstance(node, Formula) else rebuilt(node, formed)
+
     def bound(node: Formula) -> Formula:
         match node:
             case Name(name):
@@ -84,18 +77,10 @@ def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
                     first = first + member
                 return first
             case Scaled(factor, of):
-                return factor * bound(of)
-            case Union(members) | Intersection(members):
-                return type(node)(tuple(bound(member) for member in members))
-            case Supersede(draft, of):
-                return Supersede(bound(draft), bound(of))
-            case Unscaled(of):
-                return Unscaled(bound(of))
-            case Cut(of, kind, bound_value):
-                return Cut(bound(of), kind, bound_value)
+                return (formed(factor) if isinstance(factor, Node) else factor) * bound(of)
             case Classifier(guide=Formula() as guide):
                 return replace(node, guide=bind(guide, terms))
-        return node
+        return rebuilt(node, formed)
 
     return bound(formula)
 
@@ -106,7 +91,10 @@ def _meaning(name: str, value: str | Formula, known: set[str]) -> Formula:
     if not isinstance(value, str):
         raise FormulaError(f"term {name!r} is a system prompt, a term or a formula, not {value!r}")
     alone = value.strip() in known and value.strip() != name
-    if not _CALL.match(value) and (len(value) > MAX_LENGTH or not (alone or is_expression(value))):
+    called = _CALL.match(value)
+    if not (called and called[1] in CALLS) and (
+        len(value) > MAX_LENGTH or not (alone or is_expression(value))
+    ):
         return Prompted(system=value)
     try:
         formula = read(value)
@@ -143,7 +131,7 @@ def _resolve_one(
 
 def _names(formula: Formula) -> list[str]:
     names: list[str] = []
-    for node in walk(formula):
+    for node in walk(formula):  # those that factors look at too
         if isinstance(node, Name):
             names.append(node.name)
         if isinstance(node, Classifier) and node.guide is not None:

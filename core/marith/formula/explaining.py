@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from marith.formula.binding import Terms, parse, resolve
 from marith.formula.checking import check, weight_of
+from marith.formula.factors import Varying
 from marith.formula.nodes import Formula, Intersection, Name, Scaled, Sum, Union, walk
 from marith.formula.printing import draw_tree, number_text, to_text
 from marith.formula.terms import Classifier, Prompted
+from marith.formula.weights import weigh
 
 
 def explain(formula: str | Formula, terms: Terms | None = None) -> str:
@@ -28,7 +30,7 @@ def explain(formula: str | Formula, terms: Terms | None = None) -> str:
         "",
         draw_tree(tree),
         "",
-        f"total weight: {_rounded(weight_of(tree, known))}",
+        f"total weight: {weigh(tree, known)}",
         f"normalised:   log P = {normalised(tree, known)}  (+ constant)",
     ]
     return "\n".join(lines + [f"warning: {warning}" for warning in warnings])
@@ -39,7 +41,9 @@ def normalised(formula: Formula, terms: Mapping[str, Formula]) -> str:
 
     `M - 0.96*union(toxic, M)` is `log M − 24·relu(log toxic − log M)`.
     """
-    weight = weight_of(formula, terms)
+    weight = weigh(formula, terms).constant
+    if weight is None:  # differs from context to context, and so stands below the whole
+        return f"({_plain(formula, terms)}) / ({weigh(formula, terms)})"
     factors: dict[Formula, float] = {}
     for factor, atom in _linear(formula, 1.0, terms):
         own = weight_of(atom, terms) or 1.0  # "log t" is the log-distribution of t, weight one
@@ -60,7 +64,7 @@ def _linear(
     match formula:
         case Sum(members):
             return [piece for member in members for piece in _linear(member, factor, terms)]
-        case Scaled(inner, of):
+        case Scaled(float() as inner, of):
             return _linear(of, factor * inner, terms)
         case Name(name) if isinstance(terms[name], Sum | Scaled):
             if weight_of(formula, terms) <= 0:
@@ -88,7 +92,17 @@ def _is_pair(formula: Formula) -> bool:
     return isinstance(formula, Union | Intersection)
 
 
+def _plain(formula: Formula, terms: Mapping[str, Formula]) -> str:
+    """A score as it stands, not divided."""
+    pieces = [(factor, _log(atom, terms)) for factor, atom in _linear(formula, 1.0, terms)]
+    return _signed(pieces) or "0"
+
+
 def _log(formula: Formula, terms: Mapping[str, Formula]) -> str:
+    if isinstance(formula, Scaled) and isinstance(formula.factor, Varying):
+        return f"{formula.factor}·({_plain(formula.of, terms)})"
+    if not isinstance(formula, Name) and weigh(formula, terms).constant == 0.0:
+        return to_text(formula)
     meant = terms.get(formula.name) if isinstance(formula, Name) else formula
     if isinstance(meant, Classifier):
         return to_text(formula)

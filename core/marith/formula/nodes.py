@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import keyword
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 from unicodedata import normalize
 
 from marith.errors import FormulaError
+from marith.formula.factors import Factor, Node, Varying, is_number, number, parts, times
 
-Factor: TypeAlias = "float"
-
-LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
 MOST_TOKENS = 10**9
 
 
-class Formula:
+class Formula(Node):
     """A tree that says which distribution to sample from. Immutable, hashable, without tensors.
 
     The operators `+ - * /` only build nodes: sums are flat, numbers are folded.
@@ -44,17 +41,29 @@ class Formula:
         return self
 
     def __mul__(self, factor: object) -> Formula:
+        if isinstance(factor, Varying):
+            return _scaled(factor, self)
         return _scaled(number(factor), self) if is_number(factor) else _refuse("*", self, factor)
 
     def __rmul__(self, factor: object) -> Formula:
         return self * factor
 
     def __truediv__(self, factor: object) -> Formula:
+        if isinstance(factor, Varying):
+            return _scaled(1.0 / factor, self)
         if not is_number(factor):
             return _refuse("/", self, factor)
         if not number(factor):
             raise FormulaError(f"a formula cannot be divided by zero: {self} / {factor!r}")
         return _scaled(number(1.0 / number(factor)), self)
+
+    def temperature(self, temperature: float) -> Formula:
+        """This formula made flatter (above 1) or sharper (below): its log P over a temperature."""
+        if not is_number(temperature) or not 0.0 < temperature <= 1e6:
+            raise FormulaError(
+                f"temperature takes a number above 0 and up to 1e6, not {temperature!r}"
+            )
+        return Tempered(self, float(temperature))
 
     def top_k(self, k: int) -> Formula:
         """This formula with all but its k likeliest tokens forbidden."""
@@ -144,65 +153,56 @@ class Cut(Formula):
     bound: float
 
 
+@dataclass(frozen=True, slots=True)
+class Tempered(Formula):
+    """`of` at a temperature of its own: P^(1/T), with the weight it has."""
+
+    of: Formula
+    at: float
+
+
 def union(*members: Formula) -> Formula:
     """What any of the members would say: the token-wise maximum (paper, equation 7)."""
-    return Union(_members("union", members))
+    return Union(as_members("union", members))
 
 
 def intersection(*members: Formula) -> Formula:
     """What all of the members would say: the token-wise minimum (paper, equation 8)."""
-    return Intersection(_members("intersection", members))
+    return Intersection(as_members("intersection", members))
 
 
 def supersede(draft: Formula, of: Formula) -> Formula:
     """`of`, drafted by `draft`: the draft changes the cost, never the distribution."""
-    return Supersede(*_members("supersede", (draft, of)))
+    return Supersede(*as_members("supersede", (draft, of)))
 
 
 def unscaled(of: Formula) -> Formula:
     """The raw score of a formula, not divided by its total weight."""
-    return Unscaled(*_members("unscaled", (of,), least=1))
+    return Unscaled(*as_members("unscaled", (of,), least=1))
 
 
 def children(formula: Formula) -> tuple[Formula, ...]:
-    """The direct parts of a formula, from left to right."""
-    match formula:
-        case Sum(members) | Union(members) | Intersection(members):
-            return members
-        case Supersede(draft, of):
-            return draft, of
-        case Scaled(_, of) | Unscaled(of) | Cut(of, _, _):
-            return (of,)
-    return ()
+    """The direct parts of a formula that are formulas, from left to right; no factor's."""
+    return tuple(part for part in parts(formula) if isinstance(part, Formula))
 
 
-def walk(formula: Formula) -> Iterator[Formula]:
-    """Every node, parents before their children; a classifier's guide is a formula of its own."""
-    yield formula
-    for child in children(formula):
-        yield from walk(child)
+def walk(formula: Node) -> Iterator[Formula]:
+    """Every formula in the tree, parents before children, those that factors look at included.
+
+    A classifier's guide is a formula of its own.
+    """
+    if isinstance(formula, Formula):
+        yield formula
+    for part in parts(formula):
+        yield from walk(part)
 
 
-def is_number(value: object) -> bool:
-    """Whether a value may stand as a factor."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def number(value: Any) -> float:
-    """A factor that float32 can carry, as a float; zero has one sign."""
-    try:
-        result = float(value) + 0.0
-    except OverflowError:
-        result = math.inf
-    if not abs(result) <= LARGEST_FACTOR:
-        raise FormulaError(f"a factor is a finite number of at most 1e30 in size, not {result!r}")
-    return result
-
-
-def _scaled(factor: float, of: Formula) -> Formula:
+def _scaled(factor: Factor, of: Formula) -> Formula:
     if isinstance(of, Scaled):
-        factor, of = number(factor * of.factor), of.of
-    return of if factor == 1.0 else Scaled(factor + 0.0, of)
+        factor, of = times(factor, of.factor), of.of
+    if isinstance(factor, float):
+        factor += 0.0
+    return of if factor == 1.0 else Scaled(factor, of)
 
 
 def _sum(*members: Formula) -> Formula:
@@ -212,7 +212,8 @@ def _sum(*members: Formula) -> Formula:
     return Sum(tuple(flat))
 
 
-def _members(name: str, members: tuple[Formula, ...], least: int = 2) -> tuple[Formula, ...]:
+def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:
+    """Formulas that a call was given. Raises FormulaError for others, and for too few."""
     for member in members:
         if not isinstance(member, Formula):
             raise FormulaError(f"{name} takes formulas, not {member!r}")
@@ -230,7 +231,8 @@ def _fraction(name: str, value: float) -> float:
 def _refuse(operator: str, left: object, right: object) -> Formula:
     if isinstance(left, Formula) and isinstance(right, Formula):
         raise FormulaError(
-            f"a formula can be multiplied by a number only: ({left}) {operator} ({right})"
+            f"a formula can be multiplied by a number only, or by a factor: "
+            f"({left}) {operator} ({right})"
         )
     stranger = right if isinstance(left, Formula) else left
     raise FormulaError(f"{stranger!r} has no place beside '{operator}' in a formula")

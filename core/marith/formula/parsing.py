@@ -7,19 +7,13 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError
-from marith.formula.nodes import (
-    Formula,
-    Name,
-    intersection,
-    is_number,
-    number,
-    supersede,
-    union,
-    unscaled,
-)
+from marith.formula import compounds, factors, measures
+from marith.formula.factors import Comparison, Node, Varying, is_number, number
+from marith.formula.nodes import Formula, Name, intersection, supersede, union, unscaled
 from marith.formula.terms import Classifier, NGram, Prompted, Uniform
 
 T = TypeVar("T")
@@ -27,9 +21,9 @@ T = TypeVar("T")
 MAX_LENGTH = 20_000
 MAX_DEPTH = 60
 
-Value: TypeAlias = "Formula | float | int | str | bool | list[Any] | dict[Any, Any] | None"
+Value: TypeAlias = "Node | float | int | str | bool | list[Any] | dict[Any, Any] | None"
 
-CALLS: Mapping[str, Callable[..., Formula]] = {
+CALLS: dict[str, Callable[..., Node]] = {
     "union": union,
     "intersection": intersection,
     "supersede": supersede,
@@ -38,14 +32,33 @@ CALLS: Mapping[str, Callable[..., Formula]] = {
     "classifier": Classifier,
     "ngram": NGram,
     "uniform": Uniform,
-}
-CUTS = ("top_k", "top_p", "plausible")
+    **{name: getattr(compounds, name) for name in (
+        "relu", "mixture", "where", "self_debias", "posterior", "agreed",
+    )},
+    **{name: getattr(measures, name) for name in (
+        "jsd", "renyi", "entropy", "peak", "margin", "indicator", "strength", "first", "decay",
+        "balance",
+    )},
+    **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
+}  # fmt: skip
+METHODS = ("top_k", "top_p", "plausible", "temperature")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
+
+
+_RELATIONS: Mapping[type[ast.cmpop], str] = {
+    ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
+}  # fmt: skip
+
+
+def define(name: str, build: Callable[..., Formula]) -> None:
+    """Let formulas call a recipe by its name. Raises ValueError for a name that has a meaning."""
+    if CALLS.setdefault(name, build) is not build:
+        raise ValueError(f"{name!r} already means something in a formula")
 
 
 def read(text: str) -> Formula:
@@ -73,7 +86,9 @@ def read(text: str) -> Formula:
         raise FormulaError("a formula has no comments", source, source.index("#"), len(source))
     value = _Reader(source).read(tree.body, 0)
     if not isinstance(value, Formula):
-        raise FormulaError(f"a formula needs a term; this is {value!r}", source, 0, len(source))
+        raise FormulaError(
+            f"a formula needs a term; this is {_shown(value)}", source, 0, len(source)
+        )
     return value
 
 
@@ -103,9 +118,13 @@ class _Reader:
                 return self.binary(node, depth)
             case ast.Call(func=ast.Name(id=name)) if name in CALLS:
                 return self.call(CALLS[name], node, depth)
-            case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in CUTS:
+            case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in METHODS:
                 cut = getattr(self.formula(of, depth), name)
                 return self.call(cut, node, depth)
+            case ast.Call(func=ast.Name(id=name)):
+                raise self.error(f"{name!r} has no meaning in a formula{_near(name)}", node)
+            case ast.Compare(left=left, ops=[relation], comparators=[right]):
+                return self.comparison(left, _RELATIONS.get(type(relation), ""), right, node, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 return [self.read(item, depth + 1) for item in items]
             case ast.Dict(keys=keys, values=values):
@@ -114,6 +133,17 @@ class _Reader:
                     for k, v in zip(keys, values, strict=True)
                 }
         raise self.error("this has no meaning in a formula", node)
+
+    def comparison(
+        self, left: ast.expr, relation: str, right: ast.expr, node: ast.expr, depth: int
+    ) -> Comparison:
+        sides = [self.arithmetic(left, depth), self.arithmetic(right, depth)]
+        formula = next((side for side in sides if isinstance(side, Formula)), None)
+        if formula is not None or not relation or all(map(is_number, sides)):
+            raise self.error(
+                "this has no meaning: a condition compares factors, by >, >=, < or <=", node
+            )
+        return Comparison(sides[0], relation, sides[1])
 
     def key(self, key: ast.expr | None, within: ast.Dict) -> str:
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
@@ -140,10 +170,12 @@ class _Reader:
 
     def arithmetic(self, node: ast.expr, depth: int) -> Any:
         value = self.read(node, depth + 1)
-        if isinstance(value, Formula):
+        if isinstance(value, (Formula, Varying)):
             return value
         if not is_number(value):
-            raise self.error("only terms and numbers can be added and multiplied", node)
+            raise self.error(
+                "only terms and numbers, or factors, can be added and multiplied", node
+            )
         return self.built(node, lambda: number(value))
 
     def formula(self, node: ast.expr, depth: int) -> Formula:
@@ -152,7 +184,7 @@ class _Reader:
             raise self.error("a term is needed here", node)
         return value
 
-    def call(self, build: Callable[..., Formula], node: ast.Call, depth: int) -> Formula:
+    def call(self, build: Callable[..., Node], node: ast.Call, depth: int) -> Node:
         positional = [self.read(argument, depth + 1) for argument in node.args]
         named = {k.arg: self.read(k.value, depth + 1) for k in node.keywords if k.arg}
         if len(named) < len(node.keywords):
@@ -175,6 +207,16 @@ class _Reader:
         return FormulaError(
             problem, self.source, start, _characters(self.source, node.end_col_offset or 0)
         )
+
+
+def _shown(value: Value) -> str:
+    return f"the factor {value}" if isinstance(value, Varying) else repr(value)
+
+
+def _near(name: str) -> str:
+    """A hint at what may have been meant."""
+    found = get_close_matches(name, CALLS, 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def _characters(source: str, byte_offset: int) -> int:

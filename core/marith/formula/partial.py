@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TypeGuard
 
 from marith.formula.checking import has_weight, leaves
+from marith.formula.factors import Node, Varying
 from marith.formula.nodes import Formula, Scaled, Sum, Supersede, walk
 from marith.formula.terms import Classifier, Term
 
@@ -60,9 +61,13 @@ def _said(formula: Formula, spoken: Collection[Term]) -> Formula | None:
             return None
         case Term():
             return formula if formula in spoken else None
+        case Scaled(Varying() as factor, _) if not _all_spoken(factor, spoken):
+            return None
         case Scaled(factor, of):
             inner = _said(of, spoken)
-            return None if inner is None else formula if inner is of else factor * inner
+            if inner is None or inner is of:
+                return None if inner is None else formula
+            return inner * factor
         case Sum(members):
             said = [_said(member, spoken) for member in members]
             kept = tuple(one for one in said if one is not None)
@@ -80,5 +85,5 @@ def _sum(members: tuple[Formula, ...]) -> Formula | None:
     return Sum(members)
 
 
-def _all_spoken(formula: Formula, spoken: Collection[Term]) -> bool:
+def _all_spoken(formula: Node, spoken: Collection[Term]) -> bool:
     return all(term in spoken for term in leaves(formula))

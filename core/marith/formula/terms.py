@@ -9,17 +9,29 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError
-from marith.formula.nodes import Formula, is_number
+from marith.formula.factors import is_number
+from marith.formula.nodes import Formula
 
 Option: TypeAlias = "str | int | float | bool | None"
 
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
+SCALES = ("log", "probability", "logit")
 MAX_ORDER = 32  # every token of a text is counted once for each shorter order
 
 
 class Term(Formula):
     """A leaf that names a distribution over the next token."""
+
+    __slots__ = ()
+    leaf = True
+
+
+class Observation(Term):
+    """A leaf that tells a number about the text so far, which factors are made of.
+
+    Asked like a term, it answers with one column. Nobody writes it: factors name it.
+    """
 
     __slots__ = ()
 
@@ -32,7 +44,8 @@ class Prompted(Term):
     expression `hide` is removed from the messages; `model` names another checkpoint of the same
     vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
     `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
-    whose pass it shares.
+    whose pass it shares. With `exit_layer` the model speaks from what so many of its layers have
+    made, through its own last norm and head; it shares the whole model's lane.
     """
 
     system: str = ""
@@ -42,6 +55,7 @@ class Prompted(Term):
     template: Literal["chat", "plain"] | None = None
     options: tuple[tuple[str, Option], ...] = ()
     adapter: str | None = None
+    exit_layer: int | None = None
 
     def __post_init__(self) -> None:
         _check_text("a system prompt", self.system)
@@ -55,6 +69,8 @@ class Prompted(Term):
             _check_text("an adapter", self.adapter)
         if self.hide is not None:
             _check_pattern(self.hide)
+        if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
+            raise FormulaError(f"exit_layer is a whole number from 0, not {self.exit_layer!r}")
         object.__setattr__(self, "options", _frozen_options(self.options))
 
 
@@ -65,7 +81,9 @@ class Classifier(Term):
     `label` is a class by name or index. The `candidates` likeliest tokens of `guide` (by default
     the formula around it, classifiers left out) are judged, the others get 0 (paper, section 4);
     with `coverage` only the fewest of them that carry so much of the guide's probability.
-    With `read_prompt` it judges the prompt together with the continuation.
+    With `read_prompt` it judges the prompt together with the continuation. `scale` says what is
+    compared: log C, C itself ("probability"), or what the model's head says ("logit"), as rewards
+    are added.
     """
 
     model: str
@@ -74,15 +92,14 @@ class Classifier(Term):
     guide: Formula | None = None
     read_prompt: bool = False
     coverage: float | None = None
+    scale: Literal["log", "probability", "logit"] = "log"
 
     def __post_init__(self) -> None:
-        _check_text("a classifier's model", self.model)
-        if isinstance(self.label, bool) or not isinstance(self.label, (str, int)):
-            raise FormulaError(f"label is a class's name or index, not {self.label!r}")
-        if isinstance(self.candidates, bool) or not isinstance(self.candidates, int):
-            raise FormulaError(f"candidates is a whole number, not {self.candidates!r}")
-        if self.candidates < 1:
-            raise FormulaError(f"candidates is at least 1, not {self.candidates!r}")
+        _check_label(self.model, self.label)
+        if self.scale not in SCALES:
+            raise FormulaError(f"scale is one of {', '.join(SCALES)}, not {self.scale!r}")
+        if not _is_whole(self.candidates, 1):
+            raise FormulaError(f"candidates is a whole number from 1, not {self.candidates!r}")
         if self.guide is not None and not isinstance(self.guide, Formula):
             raise FormulaError(f"guide is a formula, not {self.guide!r}")
         if not isinstance(self.read_prompt, bool):
@@ -142,6 +159,40 @@ class NGram(Term):
 @dataclass(frozen=True, slots=True)
 class Uniform(Term):
     """Every token alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position(Observation):
+    """How many tokens of the continuation stand before this place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Observation):
+    """log C of a classifier's label for the text so far."""
+
+    model: str
+    label: str | int = 1
+    read_prompt: bool = False
+
+    def __post_init__(self) -> None:
+        _check_label(self.model, self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood(Observation):
+    """log Q of the whole continuation so far, by a prompted model."""
+
+    of: Term
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _check_label(model: object, label: object) -> None:
+    _check_text("a classifier's model", model)
+    if isinstance(label, bool) or not isinstance(label, (str, int)):
+        raise FormulaError(f"label is a class's name or index, not {label!r}")
 
 
 def _check_text(what: str, value: object) -> None:

@@ -17,8 +17,6 @@ from marith.scoring.judging import (
     Judged,
     Text,
     WholeTexts,
-    even,
-    to_logprobs,
 )
 from marith.scoring.kv_cache import KVCache, attended
 from marith.scoring.lanes import Lanes
@@ -33,7 +31,7 @@ class _Work(Unread):
     case: Case
     stops: dict[int, int]
     branches: list[Branches]
-    logprobs: Tensor
+    logits: Tensor
     passes: set[int] = field(default_factory=set)
 
 
@@ -113,7 +111,7 @@ class BranchedTexts:
         trunk = list(texts[-1])
         stops, branches = graft(texts[-1], texts)
         lane = self.lanes.take(case.lane, None, trunk)
-        own = even(self.model.config, self.model.device).repeat(len(texts), 1)
+        own = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
         passes = self._unfinished.pop(case.lane, set())
         asked = len(trunk) - min(stops.values(), default=len(trunk))
         del lane.tokens[len(trunk) - asked :]
@@ -124,13 +122,13 @@ class BranchedTexts:
             case=case,
             stops=stops,
             branches=branches,
-            logprobs=own,
+            logits=own,
             passes=passes,
         )
 
     def _end(self, item: _Work) -> Judged | None:
         if item.missing == 0:
-            return Judged(item.logprobs, frozenset(item.passes))
+            return Judged(item.logits, frozenset(item.passes))
         self._unfinished[item.case.lane] = item.passes
         return None
 
@@ -140,14 +138,13 @@ class BranchedTexts:
         columns = [row.columns() for row in rows]
         ends = [(i, at) for i, own in enumerate(columns) for at in own.values()]
         index = torch.tensor(ends, dtype=torch.long, device=hidden.device).view(-1, 2)
-        logits = self.model.score(hidden[index[:, 0], index[:, 1]])
-        logprobs = to_logprobs(self.model.config, logits)
-        if bool(hidden.isnan().any() | logprobs.isnan().any()):
+        logits = self.model.score(hidden[index[:, 0], index[:, 1]]).float()
+        if bool(hidden.isnan().any() | logits.isnan().any()):
             self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
             raise ModelError("the classifier computed what is not a number (NaN)")
-        judged = logprobs.split([len(own) for own in columns])
+        judged = logits.split([len(own) for own in columns])
         for row, own, told in zip(rows, columns, judged, strict=True):
-            row.work.logprobs[list(own)] = told
+            row.work.logits[list(own)] = told
             row.work.lane.tokens = row.work.tokens[: row.stop]
             row.work.passes.add(self.passes)
 
@@ -205,7 +202,7 @@ class BranchedTexts:
         finally:
             self.lanes.forget()
         pairs = zip(got, want, strict=True)
-        off = (x.logprobs - y.logprobs.to(x.logprobs.device) for x, y in pairs if x is not None)
+        off = (x.logits - y.logits.to(x.logits.device) for x, y in pairs if x is not None)
         worst = max(float(difference.abs().max()) for difference in off)
         return "" if worst <= tolerance else f"cached and uncached passes differ by {worst:.2g}"
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError, RequestError
-from marith.formula.terms import Classifier
+from marith.formula.terms import Classifier, Judgement, Term
 from marith.scoring.branching import BranchedTexts
-from marith.scoring.judging import Case, Judge, Text, WholeTexts
+from marith.scoring.judging import Case, Judge, Text, WholeTexts, to_logprobs
 from marith.scoring.runner import CACHE_BYTES
 from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.seams import Encoder
@@ -27,7 +28,8 @@ class ClassifierScorer:
     """Every classifier term of one checkpoint, judging texts of the formula's vocabulary.
 
     log C(x₁..x_k) − log C(x₁..x_{k−1}) for the candidates and 0 for all other tokens (paper,
-    section 4, after FUDGE: Yang and Klein, 2021). The classifier reads text through its own
+    section 4, after FUDGE: Yang and Klein, 2021), or the same difference on another scale; for a
+    judgement log C(x₁..x_{k−1}) itself. The classifier reads text through its own
     tokenizer; where a text is longer than its context, the oldest part is cut, which is said once.
     """
 
@@ -52,7 +54,7 @@ class ClassifierScorer:
         """How many forward passes there have been."""
         return self.judge.passes
 
-    def read(self, term: Classifier, prompt: Prompt) -> str:
+    def read(self, term: Classifier | Judgement, prompt: Prompt) -> str:
         """The text before the continuation: the conversation if the term asks for it."""
         self._column(term)
         return to_plain_text(prompt.messages) if term.read_prompt else ""
@@ -74,9 +76,11 @@ class ClassifierScorer:
             if answer is None:
                 scored.append(None)
                 continue
-            assert isinstance(span.term, Classifier)
-            column = answer.logprobs[:, self._column(span.term)]
-            ratios = self._ratios(span, column.float())
+            column = self._scaled(span.term, answer.logits)
+            if isinstance(span.term, Judgement):
+                scored.append(Scored(column[:, None], answer.passes))
+                continue
+            ratios = self._ratios(span, column)
             scored.append(Scored(ratios, answer.passes, judged=len(asked) - span.count))
         return scored
 
@@ -86,23 +90,33 @@ class ClassifierScorer:
 
     def probabilities(self, term: Classifier, texts: Sequence[str]) -> list[float]:
         """The probability of the term's label for whole texts, one number in [0, 1] each."""
-        column = self._column(term)
+        self._column(term)
         if not texts:
             return []
         [judged] = self._whole.judge([Case(None, self._tokens(tuple(texts)))])
-        return judged.logprobs[:, column].exp().tolist()
+        return self._scaled(replace(term, scale="log"), judged.logits).exp().tolist()
+
+    def _scaled(self, term: Term, logits: Tensor) -> Tensor:
+        """What a term compares of each text, [texts]."""
+        assert isinstance(term, (Classifier, Judgement))
+        column = self._column(term)
+        if isinstance(term, Classifier) and term.scale == "logit":
+            return logits[:, column]
+        logprobs = to_logprobs(self.model.config, logits)[:, column]
+        probable = isinstance(term, Classifier) and term.scale == "probability"
+        return logprobs.exp() if probable else logprobs
 
     def _texts(self, span: Span) -> Texts:
         """For each position the text with each candidate; then for each position the text so far.
 
         The last of them is the text that all go on from.
         """
-        assert span.candidates is not None
+        each = span.candidates or [()] * span.count  # a judgement has none
         ends = [len(span.continuation) - span.count + 1 + i for i in range(span.count)]
         so_far = [list(span.continuation[:end]) for end in ends]
         tokens = [
             [*before, token]
-            for before, candidates in zip(so_far, span.candidates, strict=True)
+            for before, candidates in zip(so_far, each, strict=True)
             for token in candidates
         ]
         return tuple(f"{span.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
@@ -156,7 +170,7 @@ class ClassifierScorer:
         config.pad_token_id = padding
         return padding
 
-    def _column(self, term: Classifier) -> int:
+    def _column(self, term: Classifier | Judgement) -> int:
         """The class that a label names. Raises RequestError with the classes there are."""
         names = list(self._labels.values())
         if isinstance(term.label, str):

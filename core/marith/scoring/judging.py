@@ -29,9 +29,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Log C of every label for every text of a case [texts, labels], and the passes it took."""
+    """What the head says of every label for every text of a case [texts, labels], and the passes.
 
-    logprobs: Tensor
+    Logits in float32, of which `to_logprobs` makes log C.
+    """
+
+    logits: Tensor
     passes: frozenset[int]
 
 
@@ -65,8 +68,8 @@ class WholeTexts:
         """Every distinct text of all cases once, texts of about one length together."""
         judged: dict[Text, tuple[Tensor, int]] = {}
         for batch in _batches({text for case in cases for text in case.texts}):
-            logprobs = self._forward(batch)
-            judged.update(zip(batch, ((row, self.passes) for row in logprobs), strict=True))
+            logits = self._forward(batch)
+            judged.update(zip(batch, ((row, self.passes) for row in logits), strict=True))
         answers = []
         for case in cases:
             rows, passes = zip(*(judged[text] for text in case.texts), strict=True)
@@ -77,7 +80,7 @@ class WholeTexts:
         """Nothing is kept between questions."""
 
     def _forward(self, rows: Sequence[Text]) -> Tensor:
-        """Log C [rows, labels] in one pass; an empty text is judged by nobody, its classes even."""
+        """Logits [rows, labels] in one pass; nobody judges an empty text: its classes are even."""
         width = max(1, max(map(len, rows)))
         ids = torch.full((len(rows), width), self._padding)
         mask = torch.zeros(len(rows), width, dtype=torch.long)
@@ -86,13 +89,13 @@ class WholeTexts:
             mask[i, : len(row)] = 1
         mask[:, 0] = 1
         device = self.model.device
-        logits = self.model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
+        out = self.model(input_ids=ids.to(device), attention_mask=mask.to(device))
+        logits: Tensor = out.logits.float()
         self.passes += 1
-        logprobs = to_logprobs(self.model.config, logits)
-        if bool(logprobs.isnan().any()):
+        if bool(logits.isnan().any()):
             raise ModelError("the classifier computed what is not a number (NaN)")
         empty = torch.tensor([not row for row in rows], device=device)
-        return torch.where(empty[:, None], even(self.model.config, logprobs.device), logprobs)
+        return logits.masked_fill(empty[:, None], 0.0)
 
 
 def to_logprobs(config: Any, logits: Tensor) -> Tensor:
@@ -101,11 +104,6 @@ def to_logprobs(config: Any, logits: Tensor) -> Tensor:
     if multi or logits.shape[-1] == 1:
         return torch.nn.functional.logsigmoid(logits.float())
     return torch.log_softmax(logits.float(), dim=-1)
-
-
-def even(config: Any, device: torch.device) -> Tensor:
-    """What is thought of a text without tokens, [labels]."""
-    return to_logprobs(config, torch.zeros(config.num_labels, device=device))
 
 
 def _batches(texts: set[Text]) -> list[list[Text]]:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from marith.errors import FormulaError
-from marith.formula.terms import Classifier, NGram, Prompted, Term, Uniform
+from marith.formula.terms import (
+    Classifier,
+    Judgement,
+    Likelihood,
+    NGram,
+    Position,
+    Prompted,
+    Term,
+    Uniform,
+)
 from marith.scoring import shelf
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.ngram import NGramScorer, UniformScorer
+from marith.scoring.position import PositionScorer
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.runner import CACHE_BYTES
 from marith.scoring.scorer import Scorer
@@ -55,12 +65,16 @@ class Panel:
         match term:
             case Prompted(model=str(name)):
                 return self._speaker(term, name)
-            case Classifier(model=name):
+            case Likelihood(of):
+                return self.scorer_of(of)
+            case Classifier(model=name) | Judgement(model=name):
                 return self._judge(shelf.classifier(name, self.placement))
             case NGram():
                 return NGramScorer(self.vocabulary, self.device)
             case Uniform():
                 return UniformScorer(self.vocabulary, self.device)
+            case Position():
+                return PositionScorer(self.device)
         raise TypeError(f"nobody speaks for {type(term).__name__}")
 
     def _speaker(self, term: Prompted, name: str) -> Scorer:
@@ -85,5 +99,11 @@ class Panel:
 
 def _seat(term: Term) -> _Seat:
     """One seat for each set of weights, and one for each kind of counting."""
-    name = term.model if isinstance(term, (Prompted, Classifier)) else None
-    return type(term), name
+    match term:
+        case Likelihood(of):
+            return _seat(of)
+        case Prompted(model=name):
+            return Prompted, name
+        case Classifier(model=name) | Judgement(model=name):
+            return Classifier, name
+    return type(term), None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from marith.errors import ContextOverflow, ModelError, RequestError
-from marith.formula.terms import Prompted, Term
+from marith.formula.terms import Likelihood, Prompted, Term
 from marith.scoring import adapters
 from marith.scoring.adapters import Adapter
+from marith.scoring.histories import Histories
 from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
 from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.shelf import Checkpoint
@@ -23,13 +24,14 @@ class PromptedScorer:
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
         self._adapters: dict[str, Adapter] = {}
+        self._histories = Histories()
         self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
         self._changes = changes(self._weights)
         self.runner = ModelRunner(
             checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
         )
 
-    def read(self, term: Prompted, prompt: Prompt) -> tuple[int, ...]:
+    def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
 
         An adapter is read from its files when a term first names it; ModelError if it cannot be,
@@ -40,6 +42,11 @@ class PromptedScorer:
                 f"the weights of {self.checkpoint.name!r} were changed after they were loaded; "
                 "load an engine anew"
             )
+        if isinstance(term, Likelihood):
+            assert isinstance(term.of, Prompted)
+            return self.read(term.of, prompt)
+        if term.exit_layer is not None:
+            self.runner.exits.check(term.exit_layer)
         if term.adapter is not None and term.adapter not in self._adapters:
             self._adapters[term.adapter] = adapters.read(term.adapter, self.checkpoint.model)
         tokens = to_tokens(term, prompt, self.vocabulary)
@@ -57,20 +64,50 @@ class PromptedScorer:
         return len(to_tokens(term, prompt, self.vocabulary))
 
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
-        """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible."""
-        asked = [
-            Asked(
-                span.lane,
-                [*map(int, span.reading), *span.continuation],
-                span.count,
-                self._adapter_of(span.term),
-            )
-            for span in spans
-        ]
-        return [
-            None if answer is None else _scored(answer, span)
-            for answer, span in zip(self.runner.ask(asked), spans, strict=True)
-        ]
+        """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible.
+
+        Spans of one lane, the model and its early exits, are one row. A likelihood is [count, 1].
+        """
+        asked: dict[Hashable, Asked] = {}
+        for span in spans:
+            if (question := self._question(span)) is not None:
+                before = asked.get(span.lane)
+                asked[span.lane] = question if before is None else before.beside(question)
+        answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
+        return [self._scored(span, answers) for span in spans]
+
+    def _question(self, span: Span) -> Asked | None:
+        """What a span asks of the runner; None for a likelihood of which all is known."""
+        reading, continuation, count = span.reading, span.continuation, span.count
+        term = span.term
+        if isinstance(term, Likelihood):
+            count = self._histories.unknown(span.lane, continuation)
+            if not count:
+                return None
+            term, continuation = term.of, continuation[:-1]
+        layer = _layer(term)
+        exits = () if layer is None else (layer,)
+        tokens = [*map(int, reading), *continuation]
+        return Asked(span.lane, tokens, count, self._adapter_of(term), exits)
+
+    def _scored(self, span: Span, answers: Mapping[Hashable, Answer | None]) -> Scored | None:
+        """What is at hand counts up to the prompt's end: the continuation is no prompt."""
+        answer = answers.get(span.lane)
+        if answer is None and (span.lane in answers or not isinstance(span.term, Likelihood)):
+            return None
+        passes = frozenset(answer.passes) if answer else frozenset()
+        cached = min(answer.cached, len(span.reading)) if answer else len(span.reading)
+        if isinstance(span.term, Likelihood):
+            if answer is not None:
+                layer = _layer(span.term.of)
+                said = answer.logprobs if layer is None else answer.exits[layer]
+                self._histories.take(span.lane, span.continuation, said)
+            told = self._histories.told(span.lane, span.count)
+            return Scored(told.to(self.checkpoint.model.device), passes, cached)
+        assert answer is not None
+        layer = _layer(span.term)
+        said = answer.logprobs if layer is None else answer.exits[layer]
+        return Scored(said[-span.count :], passes, cached)
 
     def _adapter_of(self, term: Term) -> Adapter | None:
         name = term.adapter if isinstance(term, Prompted) else None
@@ -78,10 +115,9 @@ class PromptedScorer:
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""
+        self._histories.release(lane)
         self.runner.release(lane)
 
 
-def _scored(answer: Answer, span: Span) -> Scored:
-    """What is at hand counts up to the prompt's end: the continuation is no prompt."""
-    cached = min(answer.cached, len(span.reading))
-    return Scored(answer.logprobs, frozenset(answer.passes), cached)
+def _layer(term: Term) -> int | None:
+    return term.exit_layer if isinstance(term, Prompted) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.adapters import Adapted, Adapter
 from marith.scoring.capture import Captured
+from marith.scoring.exits import Exits
 from marith.scoring.kv_cache import KVCache
 from marith.scoring.lanes import Lanes
 from marith.scoring.past import REFUSALS, mask_dtype, why_plain
@@ -26,20 +27,31 @@ CHECK = ({0: 5, 1: 3, 2: 4}, {0: 6, 1: 4, 2: 5}, {1: 5, 2: 6}, {0: 9, 1: 7})  # 
 class Asked:
     """The log-probabilities after the last `count` prefixes of `tokens`, for one lane.
 
-    `adapter` changes the weights that this lane is read with.
+    `adapter` changes the weights that this lane is read with; `exits` are layers after which the
+    model should speak too.
     """
 
     lane: Hashable
     tokens: list[int]
     count: int = 1
     adapter: Adapter | None = None
+    exits: tuple[int, ...] = ()
+
+    def beside(self, other: Asked) -> Asked:
+        """This question and another about the same text, as one."""
+        exits = tuple(sorted({*self.exits, *other.exits}))
+        return replace(self, count=max(self.count, other.count), exits=exits)
 
 
 @dataclass(slots=True)
 class Answer:
-    """Log-probabilities [count, vocab], the passes they took, and how many tokens were at hand."""
+    """Log-probabilities [count, vocab], the passes they took, and how many tokens were at hand.
+
+    `exits` holds those of early exits, by layer.
+    """
 
     logprobs: Tensor
+    exits: dict[int, Tensor] = field(default_factory=dict)
     passes: set[int] = field(default_factory=set)
     cached: int = 0
 
@@ -79,6 +91,7 @@ class ModelRunner:
         self._unfinished: dict[Hashable, Answer] = {}
         self._additive = mask_dtype(model)
         self._captured: Captured | None = None
+        self._exits: Exits | None = None
         self.plain = False
         reason = why_plain(model, context_length) or self._why_inexact()
         self.plain = bool(reason)
@@ -88,6 +101,13 @@ class ModelRunner:
         elif model.device.type == "cuda" if capture is None else capture:
             self._begin_capture()
         self.passes = 0
+
+    @property
+    def exits(self) -> Exits:
+        """Where the model may be left early. Raises ModelError where it may not."""
+        if self._exits is None:
+            self._exits = Exits(self.model)
+        return self._exits
 
     @torch.inference_mode()
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
@@ -133,9 +153,11 @@ class ModelRunner:
 
     def _forward(self, group: list[_Work]) -> None:
         """One pass over the next tokens of each lane."""
+        layers = sorted({layer for item in group for layer in item.question.exits})
+        early: list[Tensor] = []
         logits = self._replayed(group)
         if logits is None:
-            logits = self._aligned(group)
+            logits, early = self._aligned(group, layers)
         self.passes += 1
         self.tokens_read += sum(item.give for item in group)
         logprobs = self._to_logprobs(logits)
@@ -147,10 +169,17 @@ class ModelRunner:
             item.give = 0
             item.answer.passes.add(self.passes)
             item.answer.logprobs = logprobs[i, -item.asked :]
+            item.answer.exits = {
+                layer: self._to_logprobs(said[i, -item.asked :])
+                for layer, said in zip(layers, early, strict=True)
+            }
 
     def _replayed(self, group: list[_Work]) -> Tensor | None:
         """Logits [rows, 1, vocab] of a step of fixed shape; None where the pass is no such step."""
-        steps = all(item.give == 1 and item.question.adapter is None for item in group)
+        steps = all(
+            item.give == 1 and item.question.adapter is None and not item.question.exits
+            for item in group
+        )
         if self._captured is None or not steps:
             return None
         places = [len(item.lane.tokens) for item in group]
@@ -171,10 +200,11 @@ class ModelRunner:
         self._captured = None
         warnings.warn(f"decoding runs uncaptured, and so slower: {reason}", stacklevel=2)
 
-    def _aligned(self, group: list[_Work]) -> Tensor:
+    def _aligned(self, group: list[_Work], layers: list[int]) -> tuple[Tensor, list[Tensor]]:
         """Logits [rows, count, vocab] of the last positions; the lanes aligned at their ends.
 
-        Padding stands in front, at position 0, and sees the row's first slot only.
+        Those of early exits too, layer by layer. Padding stands in front, at position 0, and sees
+        the row's first slot only.
         """
         width = max(item.give for item in group)
         ends = max(len(item.reach) for item in group)
@@ -196,18 +226,29 @@ class ModelRunner:
             past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=count,
+            output_hidden_states=bool(layers),
         )
-        logits: Tensor = out.logits[:, -count:]
-        return logits
+        return out.logits[:, -count:], self._early(out, layers, count)
+
+    def _early(self, out: Any, layers: Sequence[int], count: int) -> list[Tensor]:
+        """Logits [rows, count, vocab] of each early exit."""
+        return [self.exits.logits(out.hidden_states, layer, count) for layer in layers]
 
     def _whole(self, question: Asked) -> Answer:
         """One pass over the whole text, nothing kept."""
         ids = torch.tensor([question.tokens], device=self.model.device)
-        said = self._adapted.forward([question.adapter], input_ids=ids, use_cache=False)
-        logits = said.logits
+        layers, count = question.exits, question.count
+        out = self._adapted.forward(
+            [question.adapter],
+            input_ids=ids,
+            use_cache=False,
+            output_hidden_states=bool(layers),
+        )
         self.passes += 1
         self.tokens_read += len(question.tokens)
-        return Answer(self._to_logprobs(logits[0, -question.count :]), {self.passes})
+        early = self._early(out, layers, count)
+        exits = {k: self._to_logprobs(one[0]) for k, one in zip(layers, early, strict=True)}
+        return Answer(self._to_logprobs(out.logits[0, -count:]), exits, {self.passes})
 
     @torch.inference_mode()
     def _check_causal(self) -> None:

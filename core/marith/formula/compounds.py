@@ -1,0 +1,122 @@
+"""Nodes that methods after the paper need: gates, mixtures, and what compares distributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from marith.errors import FormulaError
+from marith.formula.factors import Comparison, Factor, Varying, factor, is_number
+from marith.formula.nodes import MOST_TOKENS, Formula, as_members
+
+
+@dataclass(frozen=True, slots=True)
+class Relu(Formula):
+    """The score of a difference where it is above zero, and 0 elsewhere; no weight."""
+
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture(Formula):
+    """Σ wᵢ Pᵢ / Σ wᵢ: probabilities mixed, and not their logarithms."""
+
+    weights: tuple[Factor, ...]
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Where(Formula):
+    """One distribution where a condition on the context holds, another where it does not."""
+
+    condition: Comparison
+    then: Formula
+    otherwise: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class SelfDebias(Formula):
+    """P·max(ε, exp(−λ·max(0, P_b − P))): what a biased prompt makes likelier becomes rare.
+
+    Schick et al. (2021), equations 3 and 4; of several biased prompts the largest P_b counts.
+    `decay` is λ, `floor` is ε.
+    """
+
+    of: Formula
+    biased: tuple[Formula, ...]
+    decay: float
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior(Formula):
+    """log P(first | x₁..x_k) by Bayes' rule from how likely each member makes the text; no weight.
+
+    A classifier made of language models: GeDi (Krause et al., 2021), equations 3 and 4, with even
+    priors and log-likelihoods divided by the text's length.
+    """
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed(Formula):
+    """Allows what is likeliest to all members: the smallest top-k of each with `count` in common.
+
+    The sample space of SafeDecoding (Xu et al., 2024), equation 2. Neither score nor weight.
+    """
+
+    members: tuple[Formula, ...]
+    count: int
+
+
+def relu(of: Formula) -> Formula:
+    """max(0, score) of a difference, such as `toxic - M`; added to a formula, it has no weight."""
+    return Relu(*as_members("relu", (of,), least=1))
+
+
+def mixture(*pairs: Any) -> Formula:
+    """`mixture(w1, F, w2, G, …)`: the probabilities Σ wᵢ Pᵢ / Σ wᵢ.
+
+    A token whose sum is zero or less is as good as forbidden (1e-30), which weights below zero
+    can bring about.
+    """
+    if len(pairs) < 4 or len(pairs) % 2:
+        raise FormulaError(
+            f"mixture takes a weight and a formula in turn, at least twice, not {len(pairs)} parts"
+        )
+    weights = tuple(factor(one, "a weight of a mixture") for one in pairs[::2])
+    return Mixture(weights, as_members("mixture", pairs[1::2]))
+
+
+def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) -> Formula:
+    """`then` where the condition holds, else `otherwise`; a bare factor holds above zero."""
+    if isinstance(condition, Varying):
+        condition = condition > 0
+    if not isinstance(condition, Comparison):
+        raise FormulaError(
+            f"where takes a condition on factors, such as entropy(M) > 2, not {condition}"
+        )
+    return Where(condition, *as_members("where", (then, otherwise)))
+
+
+def self_debias(of: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01) -> Formula:
+    """`of` less what biased prompts make likelier; the authors' λ = 50 and ε = 0.01."""
+    first, *others = as_members("self_debias", (of, *biased))
+    if not is_number(decay) or not 0 <= decay <= 1e6:
+        raise FormulaError(f"decay is a number from 0 to 1e6, not {decay!r}")
+    if not is_number(floor) or not 0 <= floor <= 1:
+        raise FormulaError(f"floor is a number from 0 to 1, not {floor!r}")
+    return SelfDebias(first, tuple(others), float(decay), float(floor))
+
+
+def posterior(*members: Formula) -> Formula:
+    """How likely it is that the first of these prompted models wrote the text, and no other."""
+    return Posterior(as_members("posterior", members))
+
+
+def agreed(*members: Formula, count: int = 5) -> Formula:
+    """Nothing but the tokens that are likeliest to all members, at least so many of them."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_TOKENS:
+        raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {count!r}")
+    return Agreed(as_members("agreed", members), count)
