@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import marith.recipes  # noqa: F401 (what formulas call by name)
 from marith.errors import (
     Busy,
     ContextOverflow,
@@ -19,8 +20,22 @@ from marith.errors import (
     RequestError,
 )
 from marith.formula.binding import parse
+from marith.formula.compounds import agreed, mixture, posterior, relu, self_debias, where
 from marith.formula.explaining import explain
+from marith.formula.factors import largest, sigmoid, smallest
 from marith.formula.files import FormulaFile, load_file
+from marith.formula.measures import (
+    balance,
+    decay,
+    entropy,
+    first,
+    indicator,
+    jsd,
+    margin,
+    peak,
+    renyi,
+    strength,
+)
 from marith.formula.nodes import Formula, intersection, supersede, union, unscaled
 from marith.formula.terms import Classifier, NGram, Prompted, Uniform
 
@@ -107,13 +122,32 @@ __all__ = [
     "Tools",
     "Uniform",
     "Usage",
+    "agreed",
+    "balance",
+    "decay",
+    "entropy",
     "explain",
+    "first",
+    "indicator",
     "intersection",
+    "jsd",
+    "largest",
     "load_file",
+    "margin",
+    "mixture",
     "parse",
+    "peak",
+    "posterior",
+    "relu",
+    "renyi",
+    "self_debias",
+    "sigmoid",
+    "smallest",
+    "strength",
     "supersede",
     "union",
     "unscaled",
+    "where",
 ]
 
 

@@ -27,7 +27,7 @@ def shape(kind: str, logprobs: Tensor) -> Tensor:
     """How sure a log-distribution is, [positions, 1]: "entropy" in nats, "peak" or "margin"."""
     masses = logprobs.exp()
     if kind == "entropy":
-        return torch.special.entr(masses).sum(dim=-1, keepdim=True)
+        return torch.sum(torch.special.entr(masses), dim=-1, keepdim=True)
     best = masses.topk(min(2, masses.shape[-1]), dim=-1).values
     first: Tensor = best[:, :1]
     return first if kind == "peak" else first - best[:, 1:2].sum(dim=-1, keepdim=True)

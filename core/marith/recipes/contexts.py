@@ -8,12 +8,16 @@ from dataclasses import replace
 from marith.errors import FormulaError
 from marith.formula.binding import BARE
 from marith.formula.checking import weight_of
+from marith.formula.factors import Factor, largest, sigmoid, smallest
+from marith.formula.measures import entropy, jsd, margin, renyi
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted
+from marith.recipes.book import recipe
 
 
+@recipe
 def context_aware(
-    model: Formula, without: Formula, strength: float = 0.5, speaker: Formula | None = None
+    model: Formula, without: Formula, strength: Factor = 0.5, speaker: Formula | None = None
 ) -> Formula:
     """What the context makes likelier becomes likelier still (Shi et al., 2024, equation 3).
 
@@ -21,6 +25,39 @@ def context_aware(
     is the default; another `speaker` is given the same difference, whose weight is zero.
     """
     return (speaker or model) + strength * (model - without)
+
+
+@recipe
+def adaptive_context_aware(
+    model: Formula, without: Formula, strength: float = 1.0, floor: float = 0.0
+) -> Formula:
+    """`context_aware` with α = JSD(P_context ‖ P_without), of at least `floor`, at every token.
+
+    AdaCAD (Wang et al., 2024, arXiv 2409.07394, equations 3 and 4): much where context and memory
+    disagree, nothing where they agree. A floor is for long texts. `strength` scales α; 1 is theirs.
+    """
+    apart = jsd(model, without)
+    if not strength:
+        return model
+    alpha = largest(apart, floor) if floor else apart
+    return context_aware(model, without, strength * alpha)
+
+
+@recipe
+def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
+    """(1 − λ)·M_without + λ·M_context, λ from how sure the context makes the model and how far off.
+
+    CoCoA (Khandelwal et al., 2025, arXiv 2508.17670): λ = σ(γ·(H_without − H_context + D/(1+D) +
+    margin)) within [0.1, 0.9], D the Rényi divergence of order one half, the margin that of the
+    context's two likeliest tokens. The signals and the bounds are theirs; that the three count
+    alike is ours, and their code's penalties and boosts are left out.
+    """
+    apart = renyi(without, model)
+    gap = entropy(without) - entropy(model)
+    signal = gap + apart / (1 + apart) + margin(model)
+    share = smallest(largest(sigmoid(gamma * signal), 0.1), 0.9)
+    blended: Formula = (1 - share) * without + share * model
+    return blended
 
 
 def faithful_to(

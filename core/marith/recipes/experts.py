@@ -1,0 +1,80 @@
+"""Small models, tuned for or against something, that steer a large one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marith.errors import FormulaError
+from marith.formula.factors import Factor
+from marith.formula.nodes import Formula, unscaled
+from marith.recipes.book import recipe
+
+
+@recipe
+def dexperts(
+    model: Formula,
+    expert: Formula,
+    anti_expert: Formula,
+    strength: Factor = 2.0,
+    top_p: float | None = 0.9,
+) -> Formula:
+    """M + α·(m⁺ − m⁻) on the nucleus of M.
+
+    DExperts (Liu et al., 2021, arXiv 2105.03023, equation 2); α = 2 against toxicity, ±3.2 for
+    sentiment, and the nucleus of 0.9 is the authors' code's.
+    """
+    if strength == 0:
+        return model
+    return (model if top_p is None else model.top_p(top_p)) + strength * (expert - anti_expert)
+
+
+@recipe
+def proxy_tuned(model: Formula, tuned: Formula, base: Formula, strength: Factor = 1.0) -> Formula:
+    """M + α·(m_tuned − m_base): what tuning did to a small model, done to a large one.
+
+    Proxy-tuning (Liu et al., 2024, arXiv 2401.08565, section 2). With a small model that has
+    unlearnt something it is δ-unlearning (Huang et al., 2025).
+    """
+    return model + strength * (tuned - base)
+
+
+@recipe
+def contrastive(
+    expert: Formula,
+    amateur: Formula,
+    strength: Factor = 0.5,
+    alpha: float = 0.1,
+    temperature: float = 1.0,
+) -> Formula:
+    """(1 + β)·E − β·A on the tokens at least α times as likely as E's likeliest.
+
+    Contrastive decoding as of O'Brien and Lewis (2023, arXiv 2309.09117, equation 3), with the
+    plausibility constraint and the amateur's temperature of Li et al. (2023, arXiv 2210.15097).
+    """
+    if strength == 0:
+        return expert
+    weaker = amateur if temperature == 1.0 else amateur.temperature(temperature)
+    return (1 + strength) * expert.plausible(alpha) - strength * weaker
+
+
+@recipe
+def genarm(model: Formula, *rewards: Formula, strengths: Sequence[float] | None = None) -> Formula:
+    """M + Σ αᵢ·Rᵢ of logits: autoregressive reward models, several for several objectives.
+
+    GenARM (Xu et al., 2025, arXiv 2410.08193, equations 6 and 8); α = 1/β, 1 each by default.
+    """
+    given = [1.0] * len(rewards) if strengths is None else list(strengths)
+    if not rewards or len(given) != len(rewards):
+        raise FormulaError(f"genarm takes a strength a reward model, not {given!r}")
+    for reward, strength in zip(rewards, given, strict=True):
+        model = model + strength * reward
+    return unscaled(model)
+
+
+@recipe
+def unlearned(model: Formula, forgetting: Formula, strength: Factor = 0.75) -> Formula:
+    """M − α·M_forget of logits, for an assistant that knows what is to be forgotten.
+
+    ULD (Ji et al., 2024, arXiv 2406.08607, equation 2). The strength is ours.
+    """
+    return unscaled(model - strength * forgetting)

@@ -1,0 +1,59 @@
+"""Several models as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marith.errors import FormulaError
+from marith.formula.compounds import mixture
+from marith.formula.factors import Factor
+from marith.formula.measures import balance
+from marith.formula.nodes import Formula
+from marith.recipes.book import recipe
+
+
+@recipe
+def ensemble(*members: Formula, weights: Sequence[Factor] | None = None) -> Formula:
+    """Σ wₖ·Pₖ of probabilities, even by default: linear opinion pooling."""
+    shares = _shares("ensemble", members, weights)
+    return mixture(*(part for pair in zip(shares, members, strict=True) for part in pair))
+
+
+@recipe
+def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = None) -> Formula:
+    """Σ wᵢ·M(demonstrationsᵢ) of logits, even by default; a weight may be below zero.
+
+    Mixtures of in-context learners (Hong et al., 2024, arXiv 2411.02830, equation 2), whose
+    weights are found by a search or by gradients.
+    """
+    shares = _shares("in_context_mixture", members, weights)
+    scaled = [member * share for share, member in zip(shares, members, strict=True)]
+    total, *others = scaled
+    for other in others:
+        total = total + other
+    return total
+
+
+@recipe
+def cp_fused(first: Formula, second: Formula) -> Formula:
+    """b·M₁ + (1 − b)·M₂, b such that neither model's likelihood of the text runs away.
+
+    CP-Fuse (Abad et al., 2024, arXiv 2412.06619, equation 3 and lemma 3.2). The authors search a
+    grid for two weights; the minimiser has weights of sum one, which is solved for here.
+    """
+    share = balance(first, second)
+    fused: Formula = share * first + (1 - share) * second
+    return fused
+
+
+def _shares(
+    name: str, members: Sequence[Formula], weights: Sequence[Factor] | None
+) -> list[Factor]:
+    even = [1 / max(1, len(members))] * len(members)
+    shares: list[Factor] = [*(even if weights is None else weights)]
+    if len(members) < 2 or len(shares) != len(members):
+        raise FormulaError(
+            f"{name} takes at least two formulas and a weight each, not {len(members)} formulas "
+            f"and {len(shares)} weights"
+        )
+    return shares

@@ -1,0 +1,33 @@
+"""Who speaks now: gates between models, token by token."""
+
+from __future__ import annotations
+
+from marith.formula.compounds import agreed, mixture, where
+from marith.formula.measures import first, peak
+from marith.formula.nodes import Formula
+from marith.recipes.book import recipe
+
+
+@recipe
+def nudged(model: Formula, guide: Formula, threshold: float = 0.3) -> Formula:
+    """The guide where the model's likeliest token is below the threshold, else the model.
+
+    Nudging (Fei et al., 2024, arXiv 2410.09300), whose guide speaks a whole word at a time; here
+    it is asked at every token. The threshold is that of the authors' code.
+    """
+    return where(peak(model) < threshold, guide, model)
+
+
+@recipe
+def safe_decoded(
+    model: Formula, expert: Formula, strength: float = 3.0, tokens: int = 2, common: int = 5
+) -> Formula:
+    """P + α·(P_expert − P) for the first tokens, on what is likeliest to both; then the model.
+
+    SafeDecoding (Xu et al., 2024, arXiv 2402.08983, equations 2 to 4), in probabilities; the
+    defaults are those of the authors' command line.
+    """
+    if strength == 0:
+        return model
+    shifted = mixture(1 - strength, model, strength, expert) + agreed(model, expert, count=common)
+    return where(first(tokens), shifted, model)

@@ -1,0 +1,86 @@
+"""Classifiers and rewards that guide a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from marith.formula.compounds import posterior, self_debias
+from marith.formula.factors import Factor
+from marith.formula.nodes import Formula, union
+from marith.formula.terms import Classifier
+from marith.recipes.book import recipe
+
+
+@recipe
+def fudge(
+    model: Formula, classifier: Formula, strength: Factor = 1.0, top_k: int | None = 200
+) -> Formula:
+    """M + λ·log C(x₁..x_k) on the k likeliest tokens of M.
+
+    FUDGE (Yang and Klein, 2021, arXiv 2104.05218, equation 2), with k = 200 and λ = 1; λ = 4 for
+    topics. Critic control and NADO are the same formula with other classifiers (paper, appendix
+    B). A classifier that is named keeps its own `candidates`.
+    """
+    if strength == 0:
+        return model
+    return _cut(model, top_k) + strength * _judging(classifier, top_k)
+
+
+@recipe
+def reward_guided(
+    model: Formula, reward: Formula, strength: Factor = 50.0, top_k: int | None = 20
+) -> Formula:
+    """M + β·r(x₁..x_k) on the k likeliest tokens of M; r is a classifier on the scale it has.
+
+    RAD (Deng and Raffel, 2023, arXiv 2310.09520) takes k = 20, β = 50 and a probability; ARGS
+    (Khanov et al., 2024, arXiv 2402.01694) k = 10, w = 1 and a logit. A classifier that is named
+    keeps its own `candidates`.
+    """
+    return fudge(model, reward, strength, top_k)
+
+
+@recipe
+def gedi(model: Formula, positive: Formula, negative: Formula, strength: Factor = 30.0) -> Formula:
+    """M + ω·log P(positive | x₁..x_k), by Bayes' rule from two class-conditional models.
+
+    GeDi (Krause et al., 2021, arXiv 2009.06367, equations 3 to 6). The authors' filter on top of
+    it is left out.
+    """
+    return model if strength == 0 else model + strength * posterior(positive, negative)
+
+
+@recipe
+def self_debiased(
+    model: Formula, *biased: Formula, decay: float = 50.0, floor: float = 0.01
+) -> Formula:
+    """P·max(ε, exp(−λ·max(0, P_b − P))): what a biased prompt makes likelier becomes rare.
+
+    Self-debiasing (Schick et al., 2021, arXiv 2103.00453, equations 3 and 4) with the authors'
+    code's λ = 50, ε = 0.01; the paper of this package compares with λ = 10 and no ε.
+    """
+    return self_debias(model, *biased, decay=decay, floor=floor)
+
+
+@recipe
+def union_detox(
+    model: Formula, toxic: Formula, classifier: Formula | None = None, strength: float = 0.96
+) -> Formula:
+    """M − λ·union(M_toxic, M), and with a classifier + (1 − λ)·C.
+
+    Dekoninck et al. (2024, arXiv 2311.14479, section 6.1): M − 24·relu(M_toxic − M) at λ = 0.96.
+    """
+    if not strength:
+        return model if classifier is None else model + classifier
+    cleaner = model - strength * union(toxic, model)
+    return cleaner if classifier is None else cleaner + round(1 - strength, 12) * classifier
+
+
+def _cut(model: Formula, top_k: int | None) -> Formula:
+    return model if top_k is None else model.top_k(top_k)
+
+
+def _judging(classifier: Formula, top_k: int | None) -> Formula:
+    """The classifier, asked for as many candidates as are left."""
+    if top_k is None or not isinstance(classifier, Classifier):
+        return classifier
+    return replace(classifier, candidates=top_k)

@@ -1,0 +1,35 @@
+"""One model against what its own earlier layers would say."""
+
+from __future__ import annotations
+
+from marith.errors import FormulaError
+from marith.formula.compounds import where
+from marith.formula.factors import largest
+from marith.formula.measures import jsd
+from marith.formula.nodes import Formula, unscaled
+from marith.formula.terms import Prompted
+from marith.recipes.book import recipe
+
+
+@recipe
+def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
+    """p_N − p_j of logits on the plausible tokens of p_N, j the layer that differs from it most.
+
+    DoLa (Chuang et al., 2024, arXiv 2309.03883, equations 1 to 5). `early` are early exits of the
+    model; a number is that of the bare model, `prompted(exit_layer=…)`. For a model of 32 layers
+    the authors try the even ones from 16 for TruthfulQA, those up to 14 for FACTOR.
+    """
+    if not early:
+        raise FormulaError("dola takes at least one early layer")
+    exits = [Prompted(exit_layer=one) if isinstance(one, int) else one for one in early]
+    return unscaled(model.plausible(alpha) - _furthest(model, exits))
+
+
+def _furthest(model: Formula, exits: list[Formula]) -> Formula:
+    """The exit of the largest divergence from the model, the first of equals."""
+    first, *others = exits
+    if not others:
+        return first
+    apart = [jsd(model, one) for one in others]
+    rest = apart[0] if len(apart) == 1 else largest(*apart)
+    return where(jsd(model, first) >= rest, first, _furthest(model, others))
