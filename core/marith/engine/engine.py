@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Literal
 
 from torch import Tensor
@@ -18,7 +19,7 @@ from marith.engine.calibration import calibrate, check_samples
 from marith.engine.generation import Generation
 from marith.engine.limits import Limits
 from marith.engine.plan import Plan
-from marith.engine.questions import Glance, Scoring, tokens_of
+from marith.engine.questions import Glance, Scores, Scoring, tokens_of
 from marith.engine.request import Reader, Request, check_timeout
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Ticket
@@ -158,12 +159,26 @@ class Engine(Asking):
         timeout: float | None = None,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
+        return self.submit_scoring(prompt, continuation, formula, terms, timeout).result().logprobs
+
+    def submit_scoring(
+        self,
+        prompt: str | Sequence[Message],
+        continuation: str | Sequence[int],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        timeout: float | None = None,
+    ) -> Future[Scores]:
+        """Start to score a continuation, as `score` does: texts asked together share passes.
+
+        The future's result also says of each token whether it is the likeliest in its place.
+        """
         check_timeout(timeout)
         reader, tokens = self._open_at(prompt, formula, terms, continuation)
         scoring = Scoring(reader, tokens, timeout)
         if tokens:
             self._scheduler.add(scoring)
-        return scoring.answer.result()
+        return scoring.answer
 
     def calibrate(
         self,

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import torch
@@ -21,6 +22,14 @@ from marith.scoring.vocabulary import Vocabulary
 
 Answer = TypeVar("Answer")
 AT_ONCE = 64  # positions of a continuation whose distributions are in memory together
+
+
+@dataclass(slots=True)
+class Scores:
+    """Of each token of a given text its log-probability, and whether none was likelier there."""
+
+    logprobs: list[float] = field(default_factory=list)
+    likeliest: list[bool] = field(default_factory=list)
 
 
 class Question(Generic[Answer]):
@@ -86,8 +95,8 @@ class Glance(_Composed[Tensor]):
         return self._continuation, self._of_all(1)
 
 
-class Scoring(_Composed[list[float]]):
-    """The log-probability of each token of a continuation, asked for a piece at a time.
+class Scoring(_Composed[Scores]):
+    """How likely each token of a continuation is, asked for a piece at a time.
 
     A long text neither holds up the others nor has all its distributions in memory at once.
     """
@@ -96,20 +105,21 @@ class Scoring(_Composed[list[float]]):
         self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
     ) -> None:
         super().__init__(reader, continuation, timeout)
-        self._scores: list[float] = []
+        self._scores = Scores()
         if not continuation:
-            self.answer.set_result([])
+            self.answer.set_result(self._scores)
 
     def compose(self, logprobs: Tensor) -> None:
-        known = len(self._scores)
+        known = len(self._scores.logprobs)
         tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
         at = tokens[:, None].to(logprobs.device)
-        self._scores += logprobs.gather(1, at)[:, 0].tolist()
-        if len(self._scores) == len(self._continuation):
+        self._scores.logprobs += logprobs.gather(1, at)[:, 0].tolist()
+        self._scores.likeliest += (logprobs.argmax(dim=1) == at[:, 0]).tolist()
+        if len(self._scores.logprobs) == len(self._continuation):
             self.answer.set_result(self._scores)
 
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        known, length = len(self._scores), len(self._continuation)
+        known, length = len(self._scores.logprobs), len(self._continuation)
         end = min(length, known + AT_ONCE)
         return self._continuation[: end - 1], self._of_all(end - known)
 

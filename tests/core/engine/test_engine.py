@@ -64,6 +64,19 @@ def test_a_scored_continuation_is_what_generation_would_have_given_it(house: Hou
         assert torch.allclose(following[finite], want[finite], atol=1e-3)
 
 
+def test_texts_scored_together_say_which_tokens_are_likeliest(house: House) -> None:
+    texts = [("a b c", [7, 8, 9, 10]), ("c", [5, 5]), ("a b", [3, 12, 4])]
+    futures = [house.engine.submit_scoring(*text, "2*M - x", house.terms) for text in texts]
+    for (prompt, tokens), future in zip(texts, futures, strict=True):
+        told = future.result(timeout=60)
+        assert told.logprobs == pytest.approx(
+            house.engine.score(prompt, tokens, "2*M - x", house.terms), abs=1e-4
+        )
+        for k, (token, best) in enumerate(zip(tokens, told.likeliest, strict=True)):
+            after = house.engine.next_logprobs(prompt, "2*M - x", house.terms, tokens[:k])
+            assert best is (int(after.argmax()) == token)
+
+
 def test_sixteen_uneven_requests_from_threads_and_tasks_equal_the_reference(house: House) -> None:
     asked = [request(house, FORMULAS[i % len(FORMULAS)], 100 + i) for i in range(32)]
     want = [house.reference.decode(one) for one in asked]
