@@ -1,0 +1,51 @@
+"""Commands that train: `marith train-classifier`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marith.cli.shared import Plot, app, clear_errors
+
+Base = Annotated[
+    str, typer.Option(help="What is fine-tuned: pocket-toxicity, a directory or a hub id.")
+]
+Data = Annotated[Path, typer.Option(help="Texts and labels: .csv, .tsv, .jsonl or .parquet.")]
+MaxLength = Annotated[
+    int | None, typer.Option(help="Tokens of a text at most; else the model's context.")
+]
+
+
+@app.command()
+def train_classifier(
+    base: Base,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The directory that the guide is left in.")],
+    text_column: Annotated[str, typer.Option(help="The column of texts.")] = "text",
+    label_column: Annotated[str, typer.Option(help="The column of classes.")] = "label",
+    epochs: Annotated[int, typer.Option(help="How often each text is read.")] = 5,
+    rate: Annotated[float, typer.Option(help="The peak learning rate of AdamW.")] = 1e-5,
+    batch_size: Annotated[int, typer.Option(help="Texts a step.")] = 32,
+    held_out: Annotated[float, typer.Option(help="The share not learned from.")] = 0.1,
+    max_length: MaxLength = None,
+    balance: Annotated[bool, typer.Option(help="As many texts of each class an epoch.")] = True,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal weights.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda; else the fastest.")] = None,
+    save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 200,
+    plot: Plot = None,
+) -> None:
+    """Fine-tune a classifier that guides: it learns to judge every prefix of a text.
+
+    The same command goes on where it was broken off.
+    """
+    with clear_errors():
+        from marith.training import Settings, showing, train  # torch
+
+        settings = Settings(
+            base, data, out, text_column, label_column, epochs, rate, batch_size, held_out,
+            max_length, balance, seed, device, save_every,
+        )  # fmt: skip
+        showing.check_plot(plot)
+        showing.show(train(settings), out, plot)

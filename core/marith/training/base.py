@@ -1,0 +1,144 @@
+"""The model that becomes a guide: loaded in float32, under a head that has the data's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging
+
+from marith.errors import ModelError, RequestError
+from marith.scoring.places import EMBEDDED, WEIGHTS, locate
+from marith.scoring.shelf import Placement, as_stored
+from marith.scoring.vocabulary import Vocabulary
+from marith.training import heads
+from marith.training.heads import Head
+from marith.training.settings import Settings
+
+_FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+_ANY = 2048  # tokens of context where a configuration does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A classifier to be trained, and all that its texts are made into.
+
+    `limit` is how many tokens a text has at most, marks included; `padding` fills batches.
+    """
+
+    model: Any
+    tokenizer: Any
+    vocabulary: Vocabulary
+    head: Head
+    limit: int
+    padding: int
+
+
+def device_of(name: str | None) -> torch.device:
+    """The device of this name, or the fastest there is. Raises ModelError."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError):  # no name of one, or none that is there
+        raise ModelError(f"this machine has no device {name!r}") from None
+    return device
+
+
+def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Base:
+    """Read the base model and give it its head. Raises ModelError or RequestError.
+
+    The global random numbers of torch decide what a new head is.
+    """
+    where = locate(settings.base)
+    inside = Path(where).parent == WEIGHTS.resolve()  # embedded classifiers share one tokenizer
+    shared = inside and not (Path(where) / "tokenizer.json").is_file()
+    try:
+        home = str(WEIGHTS / EMBEDDED["pocket"]) if shared else where
+        tokenizer = AutoTokenizer.from_pretrained(home, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+        head = heads.choose(config, labels)
+        heads.configure(config, head)
+        with _quiet():
+            model, report = AutoModelForSequenceClassification.from_pretrained(
+                where,
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                trust_remote_code=False,
+            )
+    except ModelError:
+        raise
+    except _FAULTS as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot train {settings.base!r}: {first}") from error
+    _fill_body(settings.base, model, report["missing_keys"])
+    if not head.kept:
+        heads.renew(model)
+    return _prepared(settings, model.to(device), tokenizer, head)
+
+
+def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Base:
+    """The base as it is saved: with a padding token, and a tokenizer that knows the context."""
+    config = model.config.get_text_config()
+    vocabulary = Vocabulary(tokenizer, config.vocab_size)
+    known = (config.pad_token_id, tokenizer.pad_token_id, vocabulary.start_id, 0)
+    padding = next(int(token) for token in known if token is not None)
+    model.config.pad_token_id = config.pad_token_id = padding
+    config.use_cache = False
+    limit = usable_context(model, tokenizer)
+    asked = settings.max_length
+    if asked is not None and asked > limit:
+        raise RequestError(f"max_length is at most {limit} for {settings.base!r}, not {asked!r}")
+    tokenizer.model_max_length = limit
+    return Base(model, tokenizer, vocabulary, head, asked or limit, padding)
+
+
+def usable_context(model: Any, tokenizer: Any) -> int:
+    """How many tokens a classifier reads at most.
+
+    RoBERTa and its kin count positions from behind that of their padding, which so are none.
+    """
+    config = model.config.get_text_config()
+    known = int(getattr(config, "max_position_embeddings", None) or _ANY)
+    for name, module in model.named_modules():
+        if (
+            name.endswith("position_embeddings")
+            and getattr(module, "padding_idx", None) is not None
+        ):
+            known = min(known, module.num_embeddings) - module.padding_idx - 1
+    return int(min(known, getattr(tokenizer, "model_max_length", None) or known))
+
+
+def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
+    """Make sure of all weights but those of the head and of a pooler, which may be new.
+
+    A language model whose embedding is also its output may be stored with the output alone: it is
+    then read as a language model. Raises ModelError for what is still missing.
+    """
+    body = model.base_model_prefix + "."
+    lost = sorted(key for key in missing if key.startswith(body) and "pooler" not in key)
+    if not lost:
+        return
+    if not any("ForCausalLM" in kind for kind in model.config.architectures or ()):
+        raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {lost[0]!r}")
+    speaker, _ = as_stored(name, Placement(device="cpu", dtype="float32"))
+    model.base_model.load_state_dict(speaker.base_model.state_dict())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What transformers would say of a new head is said in our words."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

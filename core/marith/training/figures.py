@@ -1,0 +1,80 @@
+"""Figures by prefix length: held-out texts, judged as the guide of a formula judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from marith.scoring.judging import Case, WholeTexts, to_logprobs
+from marith.training.base import Base
+from marith.training.material import Side
+from marith.training.prefixes import Marks
+from marith.training.report import Line
+
+_AT_ONCE = 256
+
+
+def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
+    """1, 2, 4, 8 … tokens, as long as a text has more; then None, the whole."""
+    longest, found, length = max(map(len, texts)), list[int | None](), 1
+    while length < longest:
+        found.append(length)
+        length *= 2
+    return [*found, None]
+
+
+def by_length(
+    base: Base,
+    marks: Marks,
+    side: Side,
+    balance: bool,
+    tell: Callable[[int], None],
+) -> Iterator[Line]:
+    """A line for each length; `tell` hears how many more texts were judged."""
+    judge = WholeTexts(base.model.eval(), base.padding)
+    right = torch.tensor(side.classes)
+    for length in lengths(side.texts):
+        read = [marks.around(text[:length]) for text in side.texts]
+        judged = []
+        for start in range(0, len(read), _AT_ONCE):
+            [found] = judge.judge([Case(None, read[start : start + _AT_ONCE])])
+            judged.append(to_logprobs(base.model.config, found.logits).cpu())
+            tell(len(judged[-1]))
+        longer = 0 if length is None else sum(len(text) > length for text in side.texts)
+        yield figures(torch.cat(judged), right, balance, length, longer)
+
+
+def figures(
+    logprobs: Tensor, right: Tensor, balance: bool, length: int | None, longer: int
+) -> Line:
+    """The figures of log-probabilities [texts, classes] where the classes `right` [texts] are."""
+    each = torch.ones(len(right), dtype=torch.double)
+    weights = shares(right, logprobs.shape[1]) if balance else each / len(right)
+    hit = logprobs.argmax(dim=1) == right
+    own = -logprobs.double().gather(1, right[:, None])[:, 0]
+    ranked = [auc(logprobs[:, i], right == i) for i in range(logprobs.shape[1])]
+    return Line(
+        length,
+        float((hit * weights).sum()),
+        sum(ranked) / len(ranked),
+        float((own * weights).sum()),
+        longer,
+    )
+
+
+def shares(classes: Tensor, count: int) -> Tensor:
+    """What each text weighs [texts] where every class weighs the same; 1 together."""
+    return 1 / (count * torch.bincount(classes, minlength=count).double()[classes])
+
+
+def auc(scores: Tensor, positive: Tensor) -> float:
+    """How often a text of the class scores above one of another; equal scores count half."""
+    _, groups, counts = scores.unique(return_inverse=True, return_counts=True)
+    last = counts.cumsum(0).double()
+    ranks = (last - (counts - 1) / 2)[groups]  # equal scores share their mean rank
+    ours = int(positive.sum())
+    others = len(scores) - ours
+    above = float(ranks[positive].sum()) - ours * (ours + 1) / 2
+    return above / (ours * others)

@@ -1,0 +1,97 @@
+"""What a guide is trained from, and how; wrong values are refused before anything is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marith.errors import RequestError
+from marith.scoring.places import EMBEDDED, context_length_of, locate
+from marith.training.tables import FORMATS
+
+MOST_EPOCHS = 10_000
+_IDENTITY = (
+    "text_column", "label_column", "epochs", "rate", "batch_size", "held_out", "max_length",
+    "balance", "seed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One training: `base` becomes a classifier of the labels in `data`, and is left in `out`.
+
+    `base` is an embedded name, a directory or a hub id; `data` a table of texts and labels;
+    `out` a directory. `epochs` and `rate` are the paper's (appendix, training and prompting
+    details), as is `balance`: an epoch has as many texts of every class as the rarest has.
+    `held_out` is the share of texts that is not learned from; `max_length` is in tokens, marks
+    included, and without it the model's context. A checkpoint is kept every `save_every` steps.
+    Raises ModelError or RequestError.
+    """
+
+    base: str
+    data: Path
+    out: Path
+    text_column: str = "text"
+    label_column: str = "label"
+    epochs: int = 5
+    rate: float = 1e-5
+    batch_size: int = 32
+    held_out: float = 0.1
+    max_length: int | None = None
+    balance: bool = True
+    seed: int = 0
+    device: str | None = None
+    save_every: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("data", "out"):
+            object.__setattr__(self, name, Path(getattr(self, name)).expanduser())
+        for name, most in (("epochs", MOST_EPOCHS), ("batch_size", None), ("save_every", None)):
+            _require_whole(name, getattr(self, name), 1, most)
+        _require_whole("seed", self.seed, 0)
+        _require_number("rate", self.rate, math.inf)
+        _require_number("held_out", self.held_out, 1.0)
+        if not isinstance(self.balance, bool):
+            raise RequestError(f"balance is True or False, not {self.balance!r}")
+        if self.text_column == self.label_column:
+            raise RequestError(f"texts and labels are two columns, not {self.text_column!r} twice")
+        self._check_files()
+        locate(self.base)
+        if self.max_length is not None:
+            _require_whole("max_length", self.max_length, 1, context_length_of(self.base))
+
+    def identity(self, contents: str) -> Mapping[str, Any]:
+        """What a run that goes on must have in common with the one that began.
+
+        `contents` stands for the data. Where it runs and how often it saves may change.
+        """
+        own = {name: getattr(self, name) for name in _IDENTITY}
+        base = self.base if self.base in EMBEDDED else locate(self.base)
+        return {"base": base, "data": contents, **own}
+
+    def _check_files(self) -> None:
+        if not self.data.is_file():
+            raise RequestError(f"there is no file {str(self.data)!r}")
+        if self.data.suffix.lower() not in FORMATS:
+            raise RequestError(f"data ends in {', '.join(FORMATS)}, not {str(self.data)!r}")
+        if self.out.exists() and not self.out.is_dir():
+            raise RequestError(f"{str(self.out)!r} is no directory")
+
+
+def _require_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Raise RequestError for what is no whole number of this range."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        bound = "" if most is None else f" to {most}"
+        raise RequestError(f"{name} is a whole number from {least}{bound}, not {value!r}")
+
+
+def _require_number(name: str, value: Any, below: float) -> None:
+    """Raise RequestError for what is no number between nothing and `below`."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value < below:
+        bound = "" if math.isinf(below) else f" and below {below:g}"
+        raise RequestError(f"{name} is a number above 0{bound}, not {value!r}")

@@ -1,0 +1,92 @@
+"""A report for people: one table, what one should know, and one plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from marith.errors import RequestError
+from marith.training.report import COLUMNS, Report, cells
+
+PLOTS = (".png", ".svg", ".pdf")
+NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
+WIDTH = 120
+SERIES = {"accuracy": "#2a6f97", "auc": "#adb5bd"}
+NAMES = {"accuracy": "accuracy", "auc": "AUC-ROC"}
+
+
+def check_plot(plot: Path | None) -> None:
+    """Raise RequestError for a file that could not be written at the end."""
+    if plot is None:
+        return
+    if plot.is_dir() or not plot.parent.is_dir():
+        raise RequestError(f"{str(plot)!r} is no file in a directory that exists")
+    if plot.suffix.lower() not in PLOTS:
+        raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(plot)!r}")
+    if find_spec("matplotlib") is None:
+        raise RequestError(NO_PLOT)
+
+
+def show(report: Report, out: Path, plot: Path | None = None) -> None:
+    """Print what was learned from what, the table, and how a formula names the guide."""
+    if plot is not None:
+        draw(report, plot)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    for line in _summary(report):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(table(report), highlight=False)
+    term = f'classifier("{out}", label="{report.classes[-1]}")'
+    console.print(f"in a formula: {term}", highlight=False, markup=False, soft_wrap=True)
+
+
+def table(report: Report) -> Table:
+    """A line for each prefix length."""
+    shown = Table(title="held out, by tokens read", title_justify="left")
+    for column in COLUMNS:
+        shown.add_column(column, justify="right")
+    for line in report.lines:
+        shown.add_row(*cells(line))
+    return shown
+
+
+def draw(report: Report, path: Path) -> None:
+    """Accuracy and AUC-ROC over the prefix length. Raises RequestError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure  # an extra that only this function needs
+    except ModuleNotFoundError:
+        raise RequestError(NO_PLOT) from None
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(report.lines))
+    for name, colour in SERIES.items():
+        values = [getattr(line, name) for line in report.lines]
+        axes.plot(places, values, marker="o", color=colour, label=NAMES[name])
+    axes.set_xticks(list(places), [cells(line)[0] for line in report.lines])
+    axes.set_xlabel("tokens read")
+    axes.set_ylabel("held out")
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+
+
+def _summary(report: Report) -> list[str]:
+    way = "every prefix" if report.every_prefix else "a random prefix of each"
+    return [
+        f"{report.base}: learned {way} of {_counted(report.learned)}; held out "
+        f"{_counted(report.held_out)}",
+        f"{report.epoch_size} texts an epoch, {report.steps} steps in {report.seconds:.1f} s, "
+        f"loss {report.loss:.4f}",
+        *report.notices,
+    ]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """`60 texts (negative: 17, positive: 43)`."""
+    by_class = ", ".join(f"{name}: {count}" for name, count in counts.items())
+    return f"{sum(counts.values())} texts ({by_class})"

@@ -1,0 +1,180 @@
+"""Training: what was broken off ends as if it had not been, and what cannot be is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from marith.errors import ModelError, RequestError
+from marith.training import Report, Settings, Step, train
+from marith.training.base import load
+from marith.training.examples import Split
+from marith.training.material import encode
+from marith.training.tables import Row
+
+WEIGHTS = "model.safetensors"
+
+
+class Killed(BaseException):
+    """As a process ends: nothing of ours catches it."""
+
+
+def killer(at: int) -> Callable[[Step], None]:
+    def tell(step: Step) -> None:
+        if step.number == at:
+            raise Killed
+
+    return tell
+
+
+@pytest.fixture(scope="module", params=["roberta", "gpt2"])
+def unbroken(
+    request: pytest.FixtureRequest, warmth: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Settings, Report]:
+    """A finished training of each kind, with dropout, and its report."""
+    base, out = request.getfixturevalue(request.param), tmp_path_factory.mktemp("out") / "guide"
+    settings = Settings(
+        base, warmth, out, epochs=8, rate=3e-3, batch_size=8, held_out=0.2, save_every=20
+    )
+    return settings, train(settings)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / WEIGHTS)
+
+
+def test_a_training_that_was_broken_off_ends_with_the_same_weights(
+    unbroken: tuple[Settings, Report], tmp_path: Path
+) -> None:
+    settings, whole = unbroken
+    broken = replace(settings, out=tmp_path / "guide")
+    for at in (3, 50):  # before the first checkpoint, and between two
+        with pytest.raises(Killed):
+            train(broken, killer(at))
+    [checkpoint] = (broken.out / "training").iterdir()
+    kept = {path.name for path in checkpoint.iterdir()}
+    assert kept == {"weights.safetensors", "optimiser.safetensors", "progress.json"}
+    assert json.loads((checkpoint / "progress.json").read_text())["step"] == 40
+    (broken.out / "training" / "saving").mkdir()  # as a kill in the middle of saving leaves it
+    heard: list[Step] = []
+    found = train(broken, heard.append)
+    assert [step.number for step in heard] == [*range(41, whole.steps + 1)]
+    assert found == replace(whole, seconds=found.seconds)
+    expected = weights(settings.out)
+    assert {name: torch.equal(w, expected[name]) for name, w in weights(broken.out).items()} == (
+        dict.fromkeys(expected, True)
+    )
+    assert not (broken.out / "training").exists()
+
+
+def test_a_guide_learns_what_prefixes_show(unbroken: tuple[Settings, Report]) -> None:
+    settings, report = unbroken
+    assert report.every_prefix is ("gpt2" in settings.base)
+    assert report.classes == ("cold", "warm")
+    assert sum(report.learned.values()) + sum(report.held_out.values()) == 128
+    assert report.epoch_size == 2 * min(report.learned.values())
+    assert report.steps == 8 * -(-report.epoch_size // 8)
+    first, whole = report.lines[0], report.lines[-1]
+    assert (first.tokens, whole.tokens) == (1, None)
+    assert first.auc < 0.7  # the sentence has not come to its verb
+    assert min(whole.accuracy, whole.auc) >= 0.95
+    assert whole.log_loss < first.log_loss
+    config = json.loads((settings.out / "config.json").read_text())
+    assert config["id2label"] == {"0": "cold", "1": "warm"}
+    assert (settings.out / "report.md").read_text() == report.to_markdown()
+    assert (settings.out / "report.csv").read_text() == report.to_csv()
+
+
+def test_what_is_finished_is_reported_at_once(unbroken: tuple[Settings, Report]) -> None:
+    settings, report = unbroken
+    heard: list[Step] = []
+    again = replace(settings, save_every=1, device="cpu")  # where and how often may change
+    assert train(again, heard.append) == report
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"rate": 1e-3}, "has rate 0.003, not 0.001"),
+        ({"epochs": 4}, "has epochs 8, not 4"),
+        ({"balance": False}, "has balance True, not False"),
+        ({"max_length": 9}, "has max_length None, not 9"),
+        ({"base": "pocket"}, "has base '"),
+    ],
+)
+def test_another_training_in_the_same_directory_is_refused_and_the_difference_named(
+    changed: dict[str, Any], problem: str, unbroken: tuple[Settings, Report], tmp_path: Path
+) -> None:
+    settings, _ = unbroken
+    with pytest.raises(RequestError) as caught:
+        train(replace(settings, **changed))
+    assert f"the training in {str(settings.out)!r} {problem}" in str(caught.value)
+
+
+def test_other_data_under_the_same_name_are_refused_while_the_training_runs(
+    gpt2: str, warmth: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_bytes(warmth.read_bytes())
+    settings = Settings(gpt2, data, tmp_path / "out", save_every=1)
+    with pytest.raises(Killed):
+        train(settings, killer(2))
+    data.write_text(data.read_text().replace("today", "tomorrow"))
+    with pytest.raises(RequestError, match="was of other data than is in this file now"):
+        train(settings)
+
+
+def test_a_directory_with_other_things_in_it_is_left_alone(warmth: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("so")
+    with pytest.raises(RequestError, match="is not empty, and what it holds is no training"):
+        train(Settings("pocket-toxicity", warmth, tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_texts_over_the_limit_are_counted_and_said(
+    gpt2: str, warmth: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = train(Settings(gpt2, warmth, tmp_path / "out", epochs=1, max_length=4))
+    assert report.cut == 128
+    assert report.limit == 4
+    said = "128 of 128 texts are longer than 4 tokens and are read so far"
+    assert report.notices == (said,)
+    assert said in capsys.readouterr().err
+    assert [line.tokens for line in report.lines] == [1, 2, None]
+
+
+def test_labels_are_the_classes_that_the_head_says_they_are(warmth: Path, tmp_path: Path) -> None:
+    settings = Settings("pocket-toxicity", warmth, tmp_path / "out")
+    labels = ("Toxic", "civil")  # in the order of the data, which is not that of the head
+    base = load(settings, labels, torch.device("cpu"))
+    rows = (Row("you fool", "Toxic", "line 1"), Row("thank you", "civil", "line 2"))
+    read = encode(base, labels, Split(rows, rows), warmth)
+    assert read.learned.classes == read.held_out.classes == (1, 0)
+    assert read.learned.counts(base.head.names) == {"civil": 1, "toxic": 1}
+
+
+def test_numbers_that_are_not_counted_from_nothing_bring_a_word_of_warning(
+    gpt2: str, warmth: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_text(warmth.read_text().replace('"cold"', "1").replace('"warm"', "2"))
+    report = train(Settings(gpt2, data, tmp_path / "out", epochs=1))
+    assert report.classes == ("1", "2")
+    assert "write label='1', in quotes" in report.notices[0]
+
+
+def test_a_rate_that_blows_up_is_said_and_the_random_numbers_stay_the_callers(
+    gpt2: str, warmth: Path, tmp_path: Path
+) -> None:
+    before = torch.get_rng_state()
+    with pytest.raises(ModelError, match=r"the loss is nan at step \d+: the rate 1e\+30 is too"):
+        train(Settings(gpt2, warmth, tmp_path / "out", rate=1e30))
+    assert torch.equal(torch.get_rng_state(), before)
