@@ -7,7 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+LEAST_SHARE = 1e-7
 HALVINGS = 40  # of the interval in which the balance lies
+FURTHEST = 1e6  # nats, which arithmetic can go on with
 
 
 def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
@@ -18,9 +20,12 @@ def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
 
 
 def renyi(first: Tensor, second: Tensor, order: float) -> Tensor:
-    """1/(α−1) · log Σ P^α Q^(1−α) for an order α in (0, 1), in nats, [positions, 1]."""
+    """1/(α−1) · log Σ P^α Q^(1−α) for an order α in (0, 1), in nats, [positions, 1].
+
+    Of distributions that share no token it is infinite, and `FURTHEST` here.
+    """
     shared = torch.logsumexp(order * first + (1 - order) * second, dim=-1, keepdim=True)
-    return torch.clamp(shared / (order - 1), min=0.0)
+    return torch.clamp(shared / (order - 1), 0.0, FURTHEST)
 
 
 def shape(kind: str, logprobs: Tensor) -> Tensor:
@@ -37,7 +42,7 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
     """The share b that minimises maxᵢ KL(P ‖ Qᵢ) − Lᵢ over P ∝ Q₁^b Q₂^(1−b), [positions, 1].
 
     `lead` is L₁ − L₂, by how much likelier the first makes the text so far. By duality b is where
-    E_P[log Q₁ − log Q₂] + L₁ − L₂ crosses zero, which rises in b (Abad et al., 2024, lemma 3.2).
+    E_P[log Q₁ − log Q₂] + L₁ − L₂ crosses zero, which rises in b (Abad et al., 2024).
     """
     shared = (first > -math.inf) & (second > -math.inf)
     gap = torch.where(shared, first - second, 0.0).double()
@@ -54,7 +59,8 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
         middle = (low + high) / 2
         over = ahead(middle) > 0
         low, high = torch.where(over, low, middle), torch.where(over, middle, high)
-    return ((low + high) / 2).to(first.dtype)
+    share = (low + high) / 2  # never nothing: what one forbids stays forbidden
+    return share.clamp(LEAST_SHARE, 1 - LEAST_SHARE).to(first.dtype)
 
 
 def _kl(first: Tensor, second: Tensor) -> Tensor:

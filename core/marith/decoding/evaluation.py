@@ -112,8 +112,7 @@ class _Evaluation:
     def _compound(self, formula: Formula) -> Meaning:
         match formula:
             case Relu(of):
-                inner = self.meaning(of)
-                return Meaning(inner.score.clamp(min=0.0), 0.0, inner.allowed)
+                return _above_zero(self._difference(of))
             case Where(condition, then, otherwise):
                 chosen, other = self._distributions((then, otherwise))
                 return Meaning.of(torch.where(self.factors.holds(condition), chosen, other))
@@ -131,6 +130,23 @@ class _Evaluation:
 
     def _distributions(self, members: tuple[Formula, ...]) -> list[Tensor]:
         return [self.meaning(member).logprobs() for member in members]
+
+    def _difference(self, of: Formula) -> Tensor:
+        """A score that is −∞ where a part is impossible, and ∞ where that part is taken away."""
+        match of:
+            case Scaled(0.0, _):
+                return torch.zeros(())
+            case Scaled(factor, inner):
+                value, score = self.factors.of(factor), self._difference(inner)
+                if isinstance(value, Tensor):
+                    score = torch.where(value == 0, 0.0, score)
+                return value * score
+            case Sum(members):
+                return reduce(torch.add, map(self._difference, members))
+        meaning = self.meaning(of)
+        if meaning.allowed is None:
+            return meaning.score
+        return meaning.score.masked_fill(~meaning.allowed, -math.inf)
 
     def _mixed(self, mixture: Mixture) -> Tensor:
         """Σ wᵢ Pᵢ in float64, normalised; what members can say keeps a mass above zero."""
@@ -162,6 +178,13 @@ def _scaled(factor: float | Tensor, of: Meaning) -> Meaning:
     if allowed is not None and isinstance(factor, Tensor):
         allowed = allowed | (factor == 0)  # what has no say forbids nothing
     return Meaning(factor * of.score, factor * of.weight, allowed)
+
+
+def _above_zero(difference: Tensor) -> Meaning:
+    """max(0, x), of no weight; what is infinitely far above zero is forbidden."""
+    above = difference.clamp(min=0.0)
+    allowed = above < math.inf  # what neither side can say is no number, and not allowed either
+    return Meaning(above.masked_fill(~allowed, 0.0), 0.0, None if bool(allowed.all()) else allowed)
 
 
 def _added(left: Meaning, right: Meaning) -> Meaning:

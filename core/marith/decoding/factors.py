@@ -9,6 +9,7 @@ from torch import Tensor
 
 from marith.decoding import divergences
 from marith.decoding.meaning import Meaning
+from marith.formula.compounds import Relu
 from marith.formula.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.measures import (
     POSITION,
@@ -72,13 +73,15 @@ class Factors:
             case Sigmoid(of):
                 return self._tensor(of).sigmoid()
             case Indicator(of):
-                return (self._meaning(of).score > 0).float()
+                above = self._meaning(Relu(of))
+                positive = above.score > 0
+                return (positive if above.allowed is None else positive | ~above.allowed).float()
             case Strength(judge):
                 return self._spoken[judgement_of(judge)].exp()
             case First(count):
                 return (self._spoken[POSITION] < count).float()
             case Decay(half_life):
-                return torch.exp2(-self._spoken[POSITION] / half_life)
+                return torch.exp2(-self._spoken[POSITION].double() / half_life).float()
         return self._compare(factor)
 
     def _compare(self, factor: Varying) -> Tensor:
@@ -99,7 +102,9 @@ class Factors:
 
     def _tensor(self, factor: Factor) -> Tensor:
         value = self.of(factor)
-        return value if isinstance(value, Tensor) else torch.tensor([[value]])
+        if isinstance(value, Tensor):
+            return value
+        return next(iter(self._spoken.values())).new_tensor([[value]])
 
 
 def _joined(operator: str, left: Tensor, right: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 A token x that was drawn from a guess Q is kept with probability min(1, P(x) / Q(x)), else drawn
 anew from what P has and Q lacks: what results is distributed as P, whatever Q was (paper,
 algorithm 1, after Leviathan et al., 2023). Applied from one distribution to the next, it leads
-from the first that could be said to the whole formula (paper, section 5, lemma 1).
+from the first that could be said to the whole formula (paper, section 4, lemma 1).
 """
 
 from __future__ import annotations

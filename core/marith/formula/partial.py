@@ -14,7 +14,7 @@ from marith.formula.terms import Classifier, Term
 def part(formula: Formula, spoken: Collection[Term]) -> Formula | None:
     """The distribution that a bound formula names while only `spoken` have; None if there is none.
 
-    A sum is the sum of what its members can say (the sub-formulas P_t of the paper, section 5);
+    A sum is the sum of what its members can say (the sub-formulas P_t of the paper, section 4);
     a union, an intersection and a cut say nothing before all their terms have spoken; a draft
     speaks until what supersedes it can. None too where the weights of what is said add up to
     nothing, as when only a classifier has spoken.

@@ -19,10 +19,11 @@ from marith.recipes.book import recipe
 def context_aware(
     model: Formula, without: Formula, strength: Factor = 0.5, speaker: Formula | None = None
 ) -> Formula:
-    """What the context makes likelier becomes likelier still (Shi et al., 2024, equation 3).
+    """What the context makes likelier becomes likelier still (Shi et al., 2024).
 
-    `without` is the model that does not see the context. The paper's (1 + α)·model − α·without
-    is the default; another `speaker` is given the same difference, whose weight is zero.
+    Context-aware decoding (arXiv 2305.14739, section 2.2). `without` is the model that does not
+    see the context. The paper's (1 + α)·model − α·without is the default; another `speaker` is
+    given the same difference, whose weight is zero.
     """
     return (speaker or model) + strength * (model - without)
 
@@ -33,8 +34,9 @@ def adaptive_context_aware(
 ) -> Formula:
     """`context_aware` with α = JSD(P_context ‖ P_without), of at least `floor`, at every token.
 
-    AdaCAD (Wang et al., 2024, arXiv 2409.07394, equations 3 and 4): much where context and memory
-    disagree, nothing where they agree. A floor is for long texts. `strength` scales α; 1 is theirs.
+    AdaCAD (Wang et al., 2024, arXiv 2409.07394): much where context and memory disagree, nothing
+    where they agree. A floor is for long texts, where the authors' code takes 0.3. `strength`
+    scales α, which is in bits; their code measures it in nats, which is a strength of log 2.
     """
     apart = jsd(model, without)
     if not strength:

@@ -20,8 +20,8 @@ def dexperts(
 ) -> Formula:
     """M + α·(m⁺ − m⁻) on the nucleus of M.
 
-    DExperts (Liu et al., 2021, arXiv 2105.03023, equation 2); α = 2 against toxicity, ±3.2 for
-    sentiment, and the nucleus of 0.9 is the authors' code's.
+    DExperts (Liu et al., 2021, arXiv 2105.03023); α = 2 against toxicity, ±3.2 for sentiment, and
+    the nucleus of 0.9 is the authors' code's.
     """
     if strength == 0:
         return model
@@ -32,8 +32,8 @@ def dexperts(
 def proxy_tuned(model: Formula, tuned: Formula, base: Formula, strength: Factor = 1.0) -> Formula:
     """M + α·(m_tuned − m_base): what tuning did to a small model, done to a large one.
 
-    Proxy-tuning (Liu et al., 2024, arXiv 2401.08565, section 2). With a small model that has
-    unlearnt something it is δ-unlearning (Huang et al., 2025).
+    Proxy-tuning (Liu et al., 2024, arXiv 2401.08565, equation 1, where α is 1). With a small model
+    that has unlearnt something it is δ-unlearning (2025).
     """
     return model + strength * (tuned - base)
 
@@ -48,7 +48,7 @@ def contrastive(
 ) -> Formula:
     """(1 + β)·E − β·A on the tokens at least α times as likely as E's likeliest.
 
-    Contrastive decoding as of O'Brien and Lewis (2023, arXiv 2309.09117, equation 3), with the
+    Contrastive decoding as of O'Brien and Lewis (2023, arXiv 2309.09117, equation 1), with the
     plausibility constraint and the amateur's temperature of Li et al. (2023, arXiv 2210.15097).
     """
     if strength == 0:
@@ -58,23 +58,31 @@ def contrastive(
 
 
 @recipe
-def genarm(model: Formula, *rewards: Formula, strengths: Sequence[float] | None = None) -> Formula:
+def genarm(model: Formula, *rewards: Formula, strengths: Sequence[Factor] | None = None) -> Formula:
     """M + Σ αᵢ·Rᵢ of logits: autoregressive reward models, several for several objectives.
 
-    GenARM (Xu et al., 2025, arXiv 2410.08193, equations 6 and 8); α = 1/β, 1 each by default.
+    GenARM (Xu et al., 2025, arXiv 2410.08193); α = 1/β, 1 each by default.
     """
-    given = [1.0] * len(rewards) if strengths is None else list(strengths)
+    given = [1.0] * len(rewards) if strengths is None else strengths
     if not rewards or len(given) != len(rewards):
-        raise FormulaError(f"genarm takes a strength a reward model, not {given!r}")
+        raise FormulaError(
+            f"genarm takes a reward model at least and a strength each, not {len(rewards)} reward "
+            f"models and {len(given)} strengths"
+        )
     for reward, strength in zip(rewards, given, strict=True):
         model = model + strength * reward
     return unscaled(model)
 
 
 @recipe
-def unlearned(model: Formula, forgetting: Formula, strength: Factor = 0.75) -> Formula:
-    """M − α·M_forget of logits, for an assistant that knows what is to be forgotten.
+def unlearned(
+    model: Formula, forgetting: Formula, strength: Factor = 1.0, alpha: float | None = 0.1
+) -> Formula:
+    """M − λ·M_forget of logits on M's plausible tokens; M_forget knows what is to be forgotten.
 
-    ULD (Ji et al., 2024, arXiv 2406.08607, equation 2). The strength is ours.
+    ULD (Ji et al., 2024, arXiv 2406.08607, equation 2); the strength and the cut of tokens less
+    than α times as likely as the likeliest are those of the authors' configuration.
     """
-    return unscaled(model - strength * forgetting)
+    if strength == 0:
+        return model
+    return unscaled((model if alpha is None else model.plausible(alpha)) - strength * forgetting)

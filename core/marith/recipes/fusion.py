@@ -8,7 +8,7 @@ from marith.errors import FormulaError
 from marith.formula.compounds import mixture
 from marith.formula.factors import Factor
 from marith.formula.measures import balance
-from marith.formula.nodes import Formula
+from marith.formula.nodes import Formula, unscaled
 from marith.recipes.book import recipe
 
 
@@ -23,23 +23,23 @@ def ensemble(*members: Formula, weights: Sequence[Factor] | None = None) -> Form
 def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = None) -> Formula:
     """Σ wᵢ·M(demonstrationsᵢ) of logits, even by default; a weight may be below zero.
 
-    Mixtures of in-context learners (Hong et al., 2024, arXiv 2411.02830, equation 2), whose
-    weights are found by a search or by gradients.
+    Mixtures of in-context learners (Hong et al., 2024, arXiv 2411.02830, equation 3), whose
+    weights are found by a search or by gradients. What they add up to acts as 1 / temperature.
     """
     shares = _shares("in_context_mixture", members, weights)
     scaled = [member * share for share, member in zip(shares, members, strict=True)]
     total, *others = scaled
     for other in others:
         total = total + other
-    return total
+    return unscaled(total)
 
 
 @recipe
 def cp_fused(first: Formula, second: Formula) -> Formula:
     """b·M₁ + (1 − b)·M₂, b such that neither model's likelihood of the text runs away.
 
-    CP-Fuse (Abad et al., 2024, arXiv 2412.06619, equation 3 and lemma 3.2). The authors search a
-    grid for two weights; the minimiser has weights of sum one, which is solved for here.
+    CP-Fuse (Abad et al., 2024, arXiv 2412.06619): the minimiser of maxᵢ KL(P ‖ Mᵢ) − log Mᵢ(text).
+    The authors search a grid for two weights; the minimiser's add up to one, and are solved for.
     """
     share = balance(first, second)
     fused: Formula = share * first + (1 - share) * second

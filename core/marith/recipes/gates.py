@@ -15,7 +15,7 @@ def nudged(model: Formula, guide: Formula, threshold: float = 0.3) -> Formula:
     Nudging (Fei et al., 2024, arXiv 2410.09300), whose guide speaks a whole word at a time; here
     it is asked at every token. The threshold is that of the authors' code.
     """
-    return where(peak(model) < threshold, guide, model)
+    return model if threshold == 0 else where(peak(model) < threshold, guide, model)
 
 
 @recipe
@@ -24,8 +24,8 @@ def safe_decoded(
 ) -> Formula:
     """P + α·(P_expert − P) for the first tokens, on what is likeliest to both; then the model.
 
-    SafeDecoding (Xu et al., 2024, arXiv 2402.08983, equations 2 to 4), in probabilities; the
-    defaults are those of the authors' command line.
+    SafeDecoding (Xu et al., 2024, arXiv 2402.08983), in probabilities; the defaults are those of
+    the authors' command line.
     """
     if strength == 0:
         return model

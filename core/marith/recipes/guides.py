@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from marith.errors import FormulaError
 from marith.formula.compounds import posterior, self_debias
 from marith.formula.factors import Factor
 from marith.formula.nodes import Formula, union
-from marith.formula.terms import Classifier
+from marith.formula.terms import Classifier, Term
 from marith.recipes.book import recipe
 
 
@@ -17,9 +18,9 @@ def fudge(
 ) -> Formula:
     """M + λ·log C(x₁..x_k) on the k likeliest tokens of M.
 
-    FUDGE (Yang and Klein, 2021, arXiv 2104.05218, equation 2), with k = 200 and λ = 1; λ = 4 for
-    topics. Critic control and NADO are the same formula with other classifiers (paper, appendix
-    B). A classifier that is named keeps its own `candidates`.
+    FUDGE (Yang and Klein, 2021, arXiv 2104.05218), with k = 200 and λ = 1; λ = 4 for topics.
+    Critic control and NADO are the same formula with other classifiers (paper, appendix, table of
+    previous work). A classifier that is named keeps its own `candidates`.
     """
     if strength == 0:
         return model
@@ -43,8 +44,8 @@ def reward_guided(
 def gedi(model: Formula, positive: Formula, negative: Formula, strength: Factor = 30.0) -> Formula:
     """M + ω·log P(positive | x₁..x_k), by Bayes' rule from two class-conditional models.
 
-    GeDi (Krause et al., 2021, arXiv 2009.06367, equations 3 to 6). The authors' filter on top of
-    it is left out.
+    GeDi (Krause et al., 2021, arXiv 2009.06367), with even priors. The authors' filter on top of it
+    is left out, and so are the bias and the scale that they learn.
     """
     return model if strength == 0 else model + strength * posterior(positive, negative)
 
@@ -55,10 +56,10 @@ def self_debiased(
 ) -> Formula:
     """P·max(ε, exp(−λ·max(0, P_b − P))): what a biased prompt makes likelier becomes rare.
 
-    Self-debiasing (Schick et al., 2021, arXiv 2103.00453, equations 3 and 4) with the authors'
-    code's λ = 50, ε = 0.01; the paper of this package compares with λ = 10 and no ε.
+    Self-debiasing (Schick et al., 2021, arXiv 2103.00453) with the authors' code's λ = 50,
+    ε = 0.01; the paper of this package compares with λ = 10 and no ε.
     """
-    return self_debias(model, *biased, decay=decay, floor=floor)
+    return model if decay == 0 else self_debias(model, *biased, decay=decay, floor=floor)
 
 
 @recipe
@@ -67,7 +68,7 @@ def union_detox(
 ) -> Formula:
     """M − λ·union(M_toxic, M), and with a classifier + (1 − λ)·C.
 
-    Dekoninck et al. (2024, arXiv 2311.14479, section 6.1): M − 24·relu(M_toxic − M) at λ = 0.96.
+    Dekoninck et al. (2024, arXiv 2311.14479, section 5.1): M − 24·relu(M_toxic − M) at λ = 0.96.
     """
     if not strength:
         return model if classifier is None else model + classifier
@@ -81,6 +82,8 @@ def _cut(model: Formula, top_k: int | None) -> Formula:
 
 def _judging(classifier: Formula, top_k: int | None) -> Formula:
     """The classifier, asked for as many candidates as are left."""
+    if isinstance(classifier, Term) and not isinstance(classifier, Classifier):
+        raise FormulaError(f"what guides is a classifier, not {classifier}")
     if top_k is None or not isinstance(classifier, Classifier):
         return classifier
     return replace(classifier, candidates=top_k)

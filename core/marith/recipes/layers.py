@@ -15,9 +15,9 @@ from marith.recipes.book import recipe
 def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
     """p_N − p_j of logits on the plausible tokens of p_N, j the layer that differs from it most.
 
-    DoLa (Chuang et al., 2024, arXiv 2309.03883, equations 1 to 5). `early` are early exits of the
-    model; a number is that of the bare model, `prompted(exit_layer=…)`. For a model of 32 layers
-    the authors try the even ones from 16 for TruthfulQA, those up to 14 for FACTOR.
+    DoLa (Chuang et al., 2024, arXiv 2309.03883, section 2). `early` are early exits of the model; a
+    number is that of the bare model, `prompted(exit_layer=…)`, and 0 the word embedding. For a
+    model of 32 layers the authors take the even ones from 16 for TruthfulQA, up to 14 for FACTOR.
     """
     if not early:
         raise FormulaError("dola takes at least one early layer")

@@ -11,8 +11,8 @@ from marith.recipes.book import recipe
 def preadd(model: Formula, prefixed: Formula, strength: Factor = -1.0) -> Formula:
     """M + s·(M_prefix − M): away from a prefix with s < 0, towards it with s > 0.
 
-    PREADD (Pei et al., 2023, arXiv 2307.03214, equation 3). The authors take −1 against toxicity
-    and bias, +2 for sentiment; the paper of this package writes M − 0.6·M_toxic.
+    PREADD (Pei et al., 2023, arXiv 2307.03214). The authors take −1 against toxicity and bias, +2
+    for sentiment; the paper of this package writes M − 0.6·M_toxic.
     """
     return model + strength * (prefixed - model)
 
@@ -23,6 +23,8 @@ def cfg(conditional: Formula, unconditional: Formula, strength: Factor = 1.5) ->
 
     Sanchez et al. (2023, arXiv 2306.17806, equation 7).
     """
+    if strength == 1:
+        return conditional
     return unconditional + strength * (conditional - unconditional)
 
 
@@ -30,7 +32,7 @@ def cfg(conditional: Formula, unconditional: Formula, strength: Factor = 1.5) ->
 def negative_prompt(model: Formula, negative: Formula, strength: Factor = 1.5) -> Formula:
     """N + γ·(M − N): guidance away from what a negative prompt N would say; γ = 1 is the model.
 
-    Sanchez et al. (2023, arXiv 2306.17806, section 2.3).
+    Sanchez et al. (2023, arXiv 2306.17806, equation 5).
     """
     return cfg(model, negative, strength)
 
@@ -39,7 +41,8 @@ def negative_prompt(model: Formula, negative: Formula, strength: Factor = 1.5) -
 def system_strength(default: Formula, target: Formula, strength: Factor = 1.5) -> Formula:
     """M_default + α·(M_target − M_default): a system prompt of exactly so much strength.
 
-    arXiv 2601.06403 (2026), with α above 1; α = 1 is the target, 0 the default prompt.
+    arXiv 2601.06403 (2026), with α above 1; α = 1 is the target, 0 the default prompt. The 1.5 is
+    ours.
     """
     return default + strength * (target - default)
 
@@ -51,6 +54,6 @@ def cognac(
     """M + λ₁·M_topic − λ₂·M_constraint: on a topic, and not about that.
 
     CognacGen (Chen et al., 2022, arXiv 2212.10466), as the paper of this package writes it
-    (appendix B). The strengths are ours.
+    (appendix, table of previous work). The strengths are ours.
     """
     return model + topical * topic - barred * constraint

@@ -1,53 +1,107 @@
-"""`context_aware` against the paper's own equation on random logits."""
+"""What a context changes, against the equations of three papers."""
 
 from __future__ import annotations
 
-import torch
-from hypothesis import given
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import entr, expit
+from strategies import speakers
 
-from marith import Prompted, parse
-from marith.decoding.evaluation import evaluate
-from marith.recipes import context_aware
+from marith import FormulaError, parse
+from marith.recipes import adaptive_context_aware, cocoa, context_aware
 
-MODEL, WITHOUT, SPEAKER = Prompted(), Prompted(hide="x"), Prompted("Be formal.")
-STRENGTHS = st.floats(0, 4)
-
-
-def scores(seed: int) -> dict[Prompted, torch.Tensor]:
-    draw = torch.Generator().manual_seed(seed)
-    return {
-        term: torch.log_softmax(torch.randn(1, 9, generator=draw), -1)
-        for term in (MODEL, WITHOUT, SPEAKER)
-    }
+MODEL, WITHOUT, SPEAKER, _ = speakers(4)
+SEEDS = st.integers(0, 10**6)
+STRENGTHS = st.floats(0.01, 4)
+few = settings(max_examples=12)
 
 
-@given(STRENGTHS, st.integers(0, 1000))
-def test_it_is_the_papers_difference_of_logits(strength: float, seed: int) -> None:
-    known = scores(seed)
-    told = evaluate(context_aware(MODEL, WITHOUT, strength), known)
-    truth = (1 + strength) * known[MODEL] - strength * known[WITHOUT]
-    torch.testing.assert_close(told, torch.log_softmax(truth, -1), atol=1e-5, rtol=0)
+@few
+@given(seed=SEEDS, alpha=STRENGTHS)
+def test_it_is_the_papers_product_with_the_mutual_information(
+    paper: Any, seed: int, alpha: float
+) -> None:
+    world = paper.world(seed)
+    told = world[MODEL] * paper.power(world[WITHOUT], -1)
+    masses = world[MODEL] * paper.power(told, alpha)
+    paper.agrees(context_aware(MODEL, WITHOUT, alpha), world, masses)
 
 
-@given(STRENGTHS, st.integers(0, 1000))
-def test_another_speaker_gets_the_same_difference(strength: float, seed: int) -> None:
-    known = scores(seed)
-    told = evaluate(context_aware(MODEL, WITHOUT, strength, SPEAKER), known)
-    truth = known[SPEAKER] + strength * (known[MODEL] - known[WITHOUT])
-    torch.testing.assert_close(told, torch.log_softmax(truth, -1), atol=1e-5, rtol=0)
+@few
+@given(seed=SEEDS, alpha=STRENGTHS)
+def test_another_speaker_gets_the_same_difference(paper: Any, seed: int, alpha: float) -> None:
+    world = paper.world(seed, holes=False)
+    told = np.log(world[MODEL]) - np.log(world[WITHOUT])
+    masses = np.exp(np.log(world[SPEAKER]) + alpha * told)
+    paper.agrees(context_aware(MODEL, WITHOUT, alpha, SPEAKER), world, masses)
 
 
-def test_at_no_strength_it_is_its_base() -> None:
-    known = scores(3)
-    for base, told in (
-        (MODEL, context_aware(MODEL, WITHOUT, 0)),
-        (SPEAKER, context_aware(MODEL, WITHOUT, 0, SPEAKER)),
-    ):
-        torch.testing.assert_close(evaluate(told, known), known[base])
+def divergence(p: Any, q: Any) -> float:
+    """KL(P ‖ Q) in nats."""
+    return sum(a * np.log(a / b) for a, b in zip(p, q, strict=True) if a > 0)
+
+
+def jensen_shannon(p: Any, q: Any) -> float:
+    """In bits: half of what either is away from the middle."""
+    middle = (p + q) / 2
+    return (divergence(p, middle) + divergence(q, middle)) / 2 / np.log(2)
+
+
+@few
+@given(seed=SEEDS, scale=st.floats(0.1, 2), floor=st.sampled_from([0.0, 0.3]))
+def test_adacad_contrasts_as_much_as_context_and_memory_disagree(
+    paper: Any, seed: int, scale: float, floor: float
+) -> None:
+    world = paper.world(seed)
+    pairs = zip(world[MODEL], world[WITHOUT], strict=True)
+    apart = np.array([[jensen_shannon(p, q)] for p, q in pairs])
+    alpha = scale * np.maximum(apart, floor)
+    masses = paper.power(world[MODEL], 1 + alpha) * paper.power(world[WITHOUT], -alpha)
+    paper.agrees(adaptive_context_aware(MODEL, WITHOUT, scale, floor), world, masses)
+
+
+def test_where_context_and_memory_agree_adacad_changes_nothing(paper: Any) -> None:
+    world = paper.world(2)
+    same = world.beside({WITHOUT: np.log(world[MODEL])})
+    paper.agrees(adaptive_context_aware(MODEL, WITHOUT), same, world[MODEL])
+
+
+def gate(context: Any, memory: Any, gamma: float) -> float:
+    """How much the context counts, by three signals: surer than memory, away from it, peaked."""
+    sharper = entr(memory).sum() - entr(context).sum()
+    apart = -2 * np.log(np.sqrt(context * memory).sum())
+    best, second = sorted(context)[:-3:-1]
+    return float(np.clip(expit(gamma * (sharper + apart / (1 + apart) + best - second)), 0.1, 0.9))
+
+
+@few
+@given(seed=SEEDS, gamma=st.floats(-3, 5).filter(lambda gamma: abs(gamma) > 1e-3))
+def test_cocoa_blends_by_how_sure_the_context_makes(paper: Any, seed: int, gamma: float) -> None:
+    world = paper.world(seed)
+    pairs = zip(world[MODEL], world[WITHOUT], strict=True)
+    share = np.array([[gate(context, memory, gamma)] for context, memory in pairs])
+    masses = paper.power(world[WITHOUT], 1 - share) * paper.power(world[MODEL], share)
+    paper.agrees(cocoa(MODEL, WITHOUT, gamma), world, masses)
+
+
+def test_the_gate_of_cocoa_reaches_both_its_bounds() -> None:
+    sure, unsure = np.array([0.998, 0.001, 0.001]), np.array([0.4, 0.3, 0.3])
+    assert gate(sure, unsure, 5) == 0.9
+    assert gate(unsure, sure, 10) == 0.1
 
 
 def test_it_may_be_written_down() -> None:
     told = context_aware(parse("M"), parse("blind"), 0.5)
     assert str(told) == "M + 0.5*(M - blind)"
     assert parse(str(told)) == told
+
+
+def test_a_floor_or_a_strength_that_is_no_number_is_refused() -> None:
+    with pytest.raises(FormulaError, match="floor of adaptive_context_aware is a number, not '1'"):
+        adaptive_context_aware(MODEL, WITHOUT, floor="1")  # type: ignore[arg-type]
+    with pytest.raises(FormulaError, match="finite number of at most 1e30 in size, not nan"):
+        cocoa(MODEL, WITHOUT, float("nan"))
