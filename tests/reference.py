@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import re
+from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from marith import Classifier, NGram, Prompted, Request
+from marith import Ban, Classifier, NGram, Prompted, Request
 from marith.decoding.evaluation import evaluate, likeliest
-from marith.decoding.sampling import draw, generator, warp
+from marith.decoding.sampling import chance, draw, generator, warp
+from marith.errors import RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves, without_classifiers
+from marith.formula.terms import Judgement, Likelihood, Position
 from marith.scoring.ngram import NGramCounts
+from marith.scoring.scorer import Prompt
 from marith.scoring.templates import to_plain_text, to_prompt, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
@@ -35,10 +42,17 @@ class Reference:
         spoken: dict[Any, Tensor] = {}
         for term in leaves(formula):
             if isinstance(term, Prompted):
-                prompt = to_tokens(term, asked, self.vocabulary)
-                model = self.models[term.model][0]
-                logits = model(torch.tensor([prompt + tokens])).logits[0, -1:]
-                spoken[term] = torch.log_softmax(logits[:, : self.vocabulary.size].float(), -1)
+                spoken[term] = self._spoken(term, asked, tokens)[-1:]
+            elif isinstance(term, Position):
+                spoken[term] = torch.tensor([[float(len(tokens))]])
+            elif isinstance(term, Likelihood):
+                assert isinstance(term.of, Prompted)
+                rows = self._spoken(term.of, asked, tokens)[-len(tokens) - 1 : -1]
+                told = [float(row[token]) for row, token in zip(rows, tokens, strict=True)]
+                spoken[term] = torch.tensor([[math.fsum(told)]])
+            elif isinstance(term, Judgement):
+                reading = to_plain_text(asked.messages) if term.read_prompt else ""
+                spoken[term] = self._judged(term, tokens, reading)[None, None]
             elif isinstance(term, NGram):
                 texts = [self.vocabulary.encode(text) for text in term.texts]
                 ended = [text + sorted(self.vocabulary.eos_ids)[:1] for text in texts]
@@ -63,39 +77,101 @@ class Reference:
     ) -> tuple[str, list[int], str]:
         """Text, tokens and finish reason of a request; `allowed` are those that may follow."""
         tokens: list[int] = []
-        source, text = generator(request.sampling), ""
+        forbidden: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        source, ends = generator(request.sampling), self.vocabulary.eos_ids
         prompt = len(to_tokens(Prompted(), to_prompt(request.prompt), self.vocabulary))
+        most = min(request.stop.max_tokens, context_length - prompt)
         while True:
             logprobs = self.distribution(request, tokens)
             if allowed is not None:
-                masked = logprobs.masked_fill(~allowed(tokens), -math.inf)
-                logprobs = torch.log_softmax(masked, dim=-1)
-            logprobs = warp(logprobs, request.sampling, tokens)
-            token = draw(logprobs[0], source)
-            if token in self.vocabulary.eos_ids:
-                return text, tokens, "stop"
-            tokens.append(token)
-            text = self.vocabulary.decode(tokens)
-            found = [(at + len(s), at) for s in request.stop.strings if (at := text.find(s)) >= 0]
-            if found:
-                return text[: min(found)[1]], tokens, "stop"
-            if len(tokens) >= min(request.stop.max_tokens, context_length - prompt):
-                return text, tokens, "length"
+                logprobs = logprobs.masked_fill(~allowed(tokens), -math.inf)
+            logprobs[:, forbidden[tuple(tokens)]] = -math.inf
+            if allowed is not None or forbidden[tuple(tokens)]:
+                logprobs = torch.log_softmax(logprobs, dim=-1)
+            if request.ban and bool(logprobs.isnan().all()):  # nothing may follow
+                chance(source)
+                text, end, back = "", None, len(tokens) - 1
+            else:
+                tokens.append(draw(warp(logprobs, request.sampling, tokens)[0], source))
+                text, end = self._said(request, tokens, most)
+                back = self._banned(request, tokens, text, end is not None)
+            if back is not None:
+                if back < 0:
+                    raise RequestError("nothing may be said")
+                forbidden[tuple(tokens[:back])].append(tokens[back])
+                del tokens[back:]
+            elif end is not None:
+                return text, tokens[:-1] if tokens[-1] in ends else tokens, end
+
+    def _said(self, request: Request, tokens: list[int], most: int) -> tuple[str, str | None]:
+        """What is said by some tokens, without what may yet become a stop string; why it ends."""
+        text, stops = self.vocabulary.decode(tokens), request.stop.strings
+        found = [(at + len(s), at) for s in stops if (at := text.find(s)) >= 0]
+        if found:
+            return text[: min(found)[1]], "stop"
+        if tokens[-1] in self.vocabulary.eos_ids:
+            return text, "stop"
+        if len(tokens) >= most:
+            return text, "length"
+        begun = [n for s in stops for n in range(len(s)) if text.endswith(s[:n])]
+        return text[: len(text) - max(begun, default=0)], None
+
+    def _banned(self, request: Request, tokens: list[int], text: str, ended: bool) -> int | None:
+        """The place of the token in which a banned word begins that is complete."""
+        at = None if request.ban is None else first_banned(request.ban, text, ended)
+        if at is None:
+            return None
+        lengths = [len(self.vocabulary.decode(tokens[: i + 1])) for i in range(len(tokens))]
+        return next(i for i, length in enumerate(lengths) if length > at)
+
+    def _spoken(self, term: Prompted, asked: Prompt, tokens: list[int]) -> Tensor:
+        """Log-probabilities after each token of the prompt and of the text, [tokens, vocab]."""
+        text = to_tokens(term, asked, self.vocabulary) + tokens
+        model = self.models[term.model][0]
+        if term.exit_layer is not None:
+            model = truncated(model, term.exit_layer)
+        logits = model(torch.tensor([text])).logits[0]
+        return torch.log_softmax(logits[:, : self.vocabulary.size].float(), -1)
+
+    def _judged(self, term: Classifier | Judgement, tokens: list[int], reading: str) -> Tensor:
+        """What the classifier says of a text, on the term's scale."""
+        model, own = self.models[term.model]
+        ids = own.encode(reading + self.vocabulary.decode(tokens), start=True)
+        logits = model(torch.tensor([ids])).logits[0] if ids else torch.zeros(2)
+        scale = term.scale if isinstance(term, Classifier) else "log"
+        said = logits.float() if scale == "logit" else torch.log_softmax(logits.float(), -1)
+        return (said.exp() if scale == "probability" else said)[int(term.label)]
 
     def _ratios(
         self, term: Classifier, candidates: list[int], tokens: list[int], reading: str
     ) -> Tensor:
-        model, own = self.models[term.model]
-
-        def judged(continuation: list[int]) -> Tensor:
-            ids = own.encode(reading + self.vocabulary.decode(continuation), start=True)
-            labels = model.config.num_labels
-            if not ids:
-                return torch.log(torch.tensor(1.0 / labels))
-            logits = model(torch.tensor([ids])).logits[0].float()
-            return torch.log_softmax(logits, -1)[int(term.label)]
-
         ratios = torch.zeros(1, self.vocabulary.size)
+        before = self._judged(term, tokens, reading)
         for token in candidates:
-            ratios[0, token] = judged([*tokens, token]) - judged(tokens)
+            ratios[0, token] = self._judged(term, [*tokens, token], reading) - before
         return ratios
+
+
+@cache
+def truncated(model: Any, layers: int) -> Any:
+    """The model with its first layers alone, and its own norm and head after them."""
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = layers
+    cut = type(model)(config).eval()
+    known = model.state_dict()
+    cut.load_state_dict({name: known[name] for name in cut.state_dict()})
+    return cut
+
+
+def first_banned(ban: Ban, text: str, ended: bool) -> int | None:
+    """Where the word begins that is complete first; of several at once, the last to begin."""
+    complete = []
+    for word in ban.words:
+        first, last = (ban.whole_words and bool(re.match(r"\w", word[i])) for i in (0, -1))
+        pattern = (r"(?<!\w)" if first else "") + re.escape(word) + (r"(?!\w)" if last else "")
+        spelt = re.compile(pattern, 0 if ban.case_sensitive else re.IGNORECASE)
+        for at in range(len(text)):
+            known = at + len(word) + last  # so many letters show it, or the text's end
+            if spelt.match(text, at) and (known <= len(text) or ended):
+                complete.append((known, -at))
+    return -min(complete)[1] if complete else None

@@ -40,6 +40,7 @@ from marith.formula.nodes import Formula, intersection, supersede, union, unscal
 from marith.formula.terms import Classifier, NGram, Prompted, Uniform
 
 if TYPE_CHECKING:
+    from marith.decoding.banning import Ban
     from marith.decoding.grammar import Grammar
     from marith.decoding.sampling import Sampling
     from marith.decoding.stopping import Stop
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATER = {
+    "Ban": "marith.decoding.banning",
     "Grammar": "marith.decoding.grammar",
     "Sampling": "marith.decoding.sampling",
     "Stop": "marith.decoding.stopping",
@@ -91,6 +93,7 @@ _LATER = {
 
 __all__ = [
     "Alternative",
+    "Ban",
     "Busy",
     "CallChunk",
     "Chunk",

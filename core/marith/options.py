@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from marith.scoring.scorer import Message
 
 
+_PLACED = (
+    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "context_length", "revision",
+)  # fmt: skip
+
+
 def _variable(option: str) -> str | None:
     """What the environment says of an option."""
     return os.environ.get(f"MARITH_{option.upper()}") or None
@@ -51,12 +56,13 @@ class Options(BaseModel):
     `formula` says what to sample from; `terms` maps its names to system prompts, formula text,
     terms, or tables as in a file. `faithful` is how much more an answer follows what was retrieved
     for it, which the regular expression `faithful_to` finds in the messages: the strength of
-    `context_aware`. `speculation` is "auto", None (or "none") or a `Plan`, which may be given as
-    its JSON or as a mapping. `timeout` is in seconds, from when a loaded model is asked; an engine
-    that is busy is asked `max_retries` times more. `chat_template_kwargs` are for the templates of
-    all terms; without `steer_tools` the bare model fills the arguments of calls. `file` is the path
-    of a TOML file, read once: what is not given is as it says, and `model` may name a formula of
-    it. MARITH_MODEL, _FORMULA, _DEVICE, _DTYPE and _FILE are the defaults.
+    `context_aware`. `ban` lists words that no answer may hold, whole and in either case.
+    `speculation` is "auto", None (or "none") or a `Plan`, which may be given as its JSON or as a
+    mapping. `timeout` is in seconds, from when a loaded model is asked; an engine that is busy is
+    asked `max_retries` times more. `chat_template_kwargs` are for the templates of all terms;
+    without `steer_tools` the bare model fills the arguments of calls. `file` is the path of a TOML
+    file, read once: what is not given is as it says, and `model` may name a formula of it.
+    MARITH_MODEL, _FORMULA, _DEVICE, _DTYPE and _FILE are the defaults.
 
     All is checked here, before any model loads; an unknown option raises.
     """
@@ -73,6 +79,7 @@ class Options(BaseModel):
     repetition_penalty: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     max_tokens: int = Field(default=256, ge=1)
     stop: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    ban: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     seed: int | None = None
     device: str | None = Field(default_factory=lambda: _variable("device"))
     dtype: str | None = Field(default_factory=lambda: _variable("dtype"))
@@ -223,16 +230,7 @@ class Options(BaseModel):
         """The process's one engine for this model and placement; loads it at first."""
         from marith.engine.engine import Engine  # torch, which plain data does without
 
-        return Engine.shared(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            max_lanes=self.max_lanes,
-            max_queue=self.max_queue,
-            cache_bytes=self.cache_bytes,
-            context_length=self.context_length,
-            revision=self.revision,
-        )
+        return Engine.shared(self.model, **{name: getattr(self, name) for name in _PLACED})
 
     def submit(
         self,
@@ -255,6 +253,7 @@ class Options(BaseModel):
         logprobs: int | None = None,
     ) -> Request:
         """What the engine is asked for a prompt."""
+        from marith.decoding.banning import Ban
         from marith.decoding.sampling import Sampling  # torch again
         from marith.decoding.stopping import Stop
         from marith.engine.request import Request
@@ -274,6 +273,7 @@ class Options(BaseModel):
             tools=tools if tools is None or self.steer_tools else replace(tools, steer=False),
             logprobs=logprobs,
             template_options=self.chat_template_kwargs or None,
+            ban=Ban(tuple(self.ban)) if self.ban else None,
         )
 
     def _speaking(self, file: Personas, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -138,7 +138,11 @@ def test_a_formula_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyP
 def test_a_request_says_all_that_the_options_say() -> None:
     tools = Tools([TOOL])
     options = Options(**TWO, chat_template_kwargs={"thinking": False}, timeout=9, max_tokens=7)
+    options = options.over({"ban": ["rude", "words"]})
     request = options.request("hi", tools=tools, logprobs=2)
+    assert request.ban is not None
+    assert request.ban.words == ("rude", "words")
+    assert Options().request("hi").ban is None
     assert (request.formula, request.terms, request.timeout) == (*TWO.values(), 9)
     assert (request.stop.max_tokens, request.logprobs) == (7, 2)
     assert request.template_options == {"thinking": False}

@@ -35,6 +35,7 @@ def generate(
     top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal texts.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")] = None,
+    ban: Annotated[list[str] | None, typer.Option(help="Never say this. Repeatable.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Give up after so many seconds.")] = None,
     system: Annotated[str | None, typer.Option(help="The application's system message.")] = None,
     speculation: Speculation = "auto",
@@ -45,7 +46,7 @@ def generate(
         terms = split_terms(term)
         plan = _speculation(speculation)
         _check(formula, terms, plan)
-        from marith import Engine, Request, Sampling, Stop  # torch, which `show` does without
+        from marith import Ban, Engine, Request, Sampling, Stop  # torch, which `show` does without
 
         messages = [{"role": "system", "content": system}] if system else []
         request = Request(
@@ -56,6 +57,7 @@ def generate(
             stop=Stop(max_tokens, tuple(stop or ())),
             speculation=plan,
             timeout=timeout,
+            ban=Ban(tuple(ban)) if ban else None,
         )
         with Engine.load(model) as engine:
             _print(engine.submit(request), as_json)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from marith.decoding.banning import Ban
 from marith.decoding.grammar import Grammar
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
@@ -40,6 +41,7 @@ class Asking(ABC):
         tools: Tools | None = None,
         logprobs: int | None = None,
         template_options: Mapping[str, Any] | None = None,
+        ban: Ban | None = None,
     ) -> Completion:
         """The whole text, once it is finished."""
         return self.submit(
@@ -55,6 +57,7 @@ class Asking(ABC):
                 tools,
                 logprobs,
                 template_options,
+                ban,
             )
         ).result()
 
@@ -71,6 +74,7 @@ class Asking(ABC):
         tools: Tools | None = None,
         logprobs: int | None = None,
         template_options: Mapping[str, Any] | None = None,
+        ban: Ban | None = None,
     ) -> Iterator[Chunk]:
         """The text as it comes."""
         return iter(
@@ -87,6 +91,7 @@ class Asking(ABC):
                     tools,
                     logprobs,
                     template_options,
+                    ban,
                 )
             )
         )
@@ -104,6 +109,7 @@ class Asking(ABC):
         tools: Tools | None = None,
         logprobs: int | None = None,
         template_options: Mapping[str, Any] | None = None,
+        ban: Ban | None = None,
     ) -> Completion:
         """The whole text, without holding up the event loop."""
         request = Request(
@@ -118,6 +124,7 @@ class Asking(ABC):
             tools,
             logprobs,
             template_options,
+            ban,
         )
         return await (await asyncio.to_thread(self.submit, request))
 
@@ -134,6 +141,7 @@ class Asking(ABC):
         tools: Tools | None = None,
         logprobs: int | None = None,
         template_options: Mapping[str, Any] | None = None,
+        ban: Ban | None = None,
     ) -> AsyncIterator[Chunk]:
         """The text as it comes, without holding up the event loop."""
         request = Request(
@@ -148,6 +156,7 @@ class Asking(ABC):
             tools,
             logprobs,
             template_options,
+            ban,
         )
         ticket = await asyncio.to_thread(self.submit, request)
         async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator

@@ -18,12 +18,13 @@ class Chances:
     With a seed and lengths that adapt, each position has one number of its own, and what stands
     is kept exactly if that number would draw it: so the text is the seed's, whatever was drafted
     and however long the drafts were. Otherwise every trial has numbers that no other had, and
-    more is kept.
+    more is kept. A place that a text has gone back to has numbers that the text before had not.
     """
 
     def __init__(self, request: Request) -> None:
         self._source = generator(request.sampling)
         self._known: list[float] = []
+        self._lost = 0
         self.by_place = request.sampling.seed is not None and request.speculation == "auto"
 
     def at(self, places: Sequence[int], guesses: Sequence[Tensor | None]) -> Tensor:
@@ -33,10 +34,14 @@ class Chances:
                 (self._chance() if guess is not None else 0.0, self._chance()) for guess in guesses
             ]
             return torch.tensor(pairs, dtype=torch.float64)
-        while len(self._known) <= places[-1]:
+        while len(self._known) <= places[-1] + self._lost:
             self._known.append(self._chance())
-        pairs = [(math.nan, self._known[place]) for place in places]
+        pairs = [(math.nan, self._known[place + self._lost]) for place in places]
         return torch.tensor(pairs, dtype=torch.float64)
+
+    def lose(self, count: int) -> None:
+        """So many final tokens have been taken back, and their numbers with them."""
+        self._lost += count
 
     def _chance(self) -> float:
         return chance(self._source)

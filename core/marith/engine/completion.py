@@ -129,7 +129,8 @@ class Stats:
     `cached` counts prompt tokens whose keys and values were at hand, over all lanes of language
     models. `drafted` and `accepted` count tokens proposed before every term had spoken; `stages`
     say by which part of the formula they were checked. `terms` say what each term cost, by its
-    text.
+    text. `rewinds` counts how often a ban took tokens back; these cost as others do, and are not
+    among `tokens`.
     """
 
     tokens: int
@@ -142,6 +143,7 @@ class Stats:
     cached: int = 0
     stages: tuple[StageStats, ...] = ()
     terms: Mapping[str, TermStats] = field(default_factory=dict)
+    rewinds: int = 0
 
     @property
     def passes_per_token(self) -> float:

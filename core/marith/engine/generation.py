@@ -22,16 +22,20 @@ from marith.engine.completion import (
     StageStats,
     Stats,
     TermStats,
+    TokenLogprob,
     Usage,
 )
 from marith.engine.job import Cost, lane_of
 from marith.engine.likelihoods import Likelihoods
 from marith.engine.positions import Block
 from marith.engine.request import Reader, Request
+from marith.engine.rewinding import Rewinding
 from marith.engine.tail import Tail
 from marith.engine.telling import Telling
 from marith.engine.ticket import Ticket
+from marith.engine.watching import Watch
 from marith.errors import RequestError
+from marith.formula.nodes import Formula
 from marith.formula.terms import Term
 from marith.scoring.ngram import NGramScorer, Proposal
 from marith.scoring.scorer import Span
@@ -67,6 +71,10 @@ class Generation:
             self._likelihoods = Likelihoods(request.logprobs, answers.lexicon)
         self._blocks: list[Block] = []
         self._told = Telling(request, vocabulary, most, reader.opened)
+        self._rewinding: Rewinding | None = None
+        if request.ban is not None:
+            watch = Watch(request, vocabulary, most, reader.opened)
+            self._rewinding = Rewinding(watch, vocabulary.eos_ids)
         self._passes = self._judged = 0
         self._calls: Counter[Term] = Counter()
         self._cached: dict[Term, int] = {}
@@ -119,8 +127,7 @@ class Generation:
         if self._numbers is None:  # kept until they are used: a trial may have to be repeated
             self._numbers = self.chances.at(places, guesses)
         if self._likelihoods is not None:
-            wholes = (self.reader.stages.whole, self.reader.stages.aside)
-            self._likelihoods.note(wholes, self._blocks, places, logprobs)
+            self._likelihoods.note(self._wholes, self._blocks, places, logprobs)
         return Trial(
             logprobs,
             self._sampling,
@@ -129,10 +136,23 @@ class Generation:
             [NOTHING if one is None else one.token for one in stands],
             guesses,
             self._numbers,
-            self._allowed(places),
+            self._allowed(places, logprobs),
         )
 
-    def _allowed(self, places: Sequence[int]) -> Tensor | None:
+    @property
+    def _wholes(self) -> tuple[Formula | None, ...]:
+        """What speaks of a place once every term has spoken."""
+        return self.reader.stages.whole, self.reader.stages.aside
+
+    def _allowed(self, places: Sequence[int], logprobs: Tensor) -> Tensor | None:
+        """What may stand at these places, by grammar and ban; None for any token."""
+        allowed = self._grammatical(places)
+        if self._rewinding is None:
+            return allowed
+        whole = [part in self._wholes for part in self.tail.parts]
+        return self._rewinding.allow(logprobs, allowed, places, whole)
+
+    def _grammatical(self, places: Sequence[int]) -> Tensor | None:
         """What a grammar lets stand at these places. Raises RequestError where that cannot be."""
         if self._matcher is None:
             return None
@@ -143,9 +163,10 @@ class Generation:
 
     def settle(self, verdict: Verdict) -> None:
         self._numbers = None
-        for token in self.tail.settle(verdict):
-            if not self.done:
-                self._take(token)
+        final = self.tail.final
+        for place, token in enumerate(self.tail.settle(verdict), final):
+            if self.done or not self._take(place, token):
+                break
 
     def fail(self, error: BaseException) -> None:
         self.done = True
@@ -158,12 +179,23 @@ class Generation:
             guessed: list[Proposal] = next(filter(None, self.guesses(most)), [])
             self.tail.propose([guess.token for guess in guessed], [GUESSED] * len(guessed))
 
-    def _take(self, token: int) -> None:
-        """One token more of the text."""
-        told = None
-        if self._likelihoods is not None:
-            told = self._likelihoods.of(len(self._told.tokens), token)
-        chunk = self._told.take(token, told)
+    def _take(self, place: int, token: int) -> bool:
+        """One token more of the text; whether the text goes on from it."""
+        known = None if self._likelihoods is None else self._likelihoods.of(place, token)
+        if self._rewinding is None:
+            self._tell(token, known)
+            return True
+        back = self._rewinding.take(token, known)
+        if back is not None:
+            self.chances.lose(place + 1 - back)
+            self.tail.rewind(back)
+        for made in self._rewinding.release():
+            self._tell(*made)
+        return back is None
+
+    def _tell(self, token: int, logprob: TokenLogprob | None) -> None:
+        """One token more of what the caller gets."""
+        chunk = self._told.take(token, logprob)
         if chunk is None:
             return
         self.done = chunk.finish_reason is not None
@@ -210,4 +242,5 @@ class Generation:
             cached=sum(self._cached.values()),
             stages=stages,
             terms=terms,
+            rewinds=0 if self._rewinding is None else self._rewinding.count,
         )

@@ -60,6 +60,7 @@ class Said:
     def cut(self, end: int) -> None:
         """Forget what was said of positions from `end` on."""
         del self.rows[max(0, end - self.first) :]
+        self.first = min(self.first, end)
         self.applied = min(self.applied, end)
 
     def drop(self, first: int) -> None:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from marith.decoding.banning import Ban
 from marith.decoding.grammar import Grammar
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
@@ -51,10 +52,10 @@ Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
 
-    `grammar` says what the answer may be, `tools` what it may call; `logprobs` asks for the
-    log-probability of each token, and of so many of the likeliest in its place; `template_options`
-    are those of the terms' chat templates. After `timeout` seconds, waiting included, an unfinished
-    request is given up and its caller gets DeadlineExceeded.
+    `grammar` says what the answer may be, `ban` what it may not say, `tools` what it may call;
+    `logprobs` asks for the log-probability of each token, and of so many of the likeliest in its
+    place; `template_options` are those of the terms' chat templates. After `timeout` seconds,
+    waiting included, an unfinished request is given up and its caller gets DeadlineExceeded.
     """
 
     prompt: str | Sequence[Message]
@@ -68,12 +69,14 @@ class Request:
     tools: Tools | None = None
     logprobs: int | None = None
     template_options: Mapping[str, Any] | None = None
+    ban: Ban | None = None
 
     def __post_init__(self) -> None:
-        kinds = {"sampling": Sampling, "stop": Stop, "grammar": Grammar, "tools": Tools}
+        needed = {"sampling": Sampling, "stop": Stop}
+        kinds = {**needed, "grammar": Grammar, "tools": Tools, "ban": Ban}
         for name, kind in kinds.items():
             value: Any = getattr(self, name)
-            may_lack = name in ("grammar", "tools") and value is None
+            may_lack = name not in needed and value is None
             if not (may_lack or isinstance(value, kind)):
                 raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
         count, options = self.logprobs, self.template_options

@@ -183,6 +183,13 @@ class Tail:
                 break
         return self._finish(known)
 
+    def rewind(self, place: int) -> None:
+        """Take back the tokens from a final one on, and all that was said of them."""
+        del self.tokens[place:], self._pending[:], self._trial[:]
+        for said in self._said.values():
+            said.cut(place)
+        self._silent = -1
+
     def _part_at(self, place: int, group: Sequence[Term]) -> Formula | None:
         """What can newly be said of a position now that `group` has spoken."""
         if place == len(self.tokens):

@@ -11,6 +11,24 @@ from marith.engine.request import Request
 from marith.scoring.vocabulary import TextStream, Vocabulary
 
 
+def begin(
+    request: Request, vocabulary: Vocabulary, opened: bool
+) -> tuple[TextStream, AnswerReader, TextGate]:
+    """What a text goes through, from tokens to what is said; `opened` is as for `Telling`."""
+    markup, tools = vocabulary.markup, request.tools
+    marks = [*(markup.thinking or ())]
+    if tools is not None:
+        marks += [markup.calls.opening, markup.calls.joint or "", markup.calls.closing]
+    names = [tool["name"] for tool in tools.callable] if tools else []
+    stream = TextStream(vocabulary, vocabulary.special_in("".join(marks)))
+    return stream, AnswerReader(markup, names, opened), TextGate(request.stop.strings)
+
+
+def talks(request: Request) -> bool:
+    """Whether an answer may say something: half a mark of a call is no answer."""
+    return request.tools is None or request.tools.choice in ("auto", "none")
+
+
 class Telling:
     """What has been told of a text, for one thread.
 
@@ -19,21 +37,14 @@ class Telling:
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary, most: int, opened: bool) -> None:
-        markup, tools = vocabulary.markup, request.tools is not None
-        names = [tool["name"] for tool in request.tools.callable] if request.tools else []
-        marks = [*(markup.thinking or ())]
-        if tools:
-            marks += [markup.calls.opening, markup.calls.joint or "", markup.calls.closing]
         self.tokens: list[int] = []
         self.reasoning_tokens = 0
-        self.gate = TextGate(request.stop.strings)
-        self.reader = AnswerReader(markup, names, opened)
+        self._stream, self.reader, self.gate = begin(request, vocabulary, opened)
         self.said: list[str] = []
         self.reasoning: list[str] = []
         self.logprobs: list[TokenLogprob] | None = None if request.logprobs is None else []
-        self._stream = TextStream(vocabulary, vocabulary.special_in("".join(marks)))
         self._ends, self._most = vocabulary.eos_ids, most
-        self._talks = request.tools is None or request.tools.choice in ("auto", "none")
+        self._talks = talks(request)
         self._untold: list[int] = []
         self._unheard: list[TokenLogprob] = []
 
@@ -52,7 +63,7 @@ class Telling:
         if len(self.tokens) < self._most:
             return self._told(pieces, None)
         pieces += [*self.reader.feed(self._stream.flush()), *self.reader.flush()]
-        if not self._talks:  # half a mark is no answer
+        if not self._talks:
             pieces = [piece for piece in pieces if not piece.said]
         return self._told(pieces, "length")
 

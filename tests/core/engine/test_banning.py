@@ -1,0 +1,269 @@
+"""What is banned is never said: at either end, across tokens, under drafts, in streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from families import speaker, tool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from languages import NESTED, REGULAR
+from reference import Reference, first_banned
+from strategies import weighty
+
+import marith
+from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop, Tools
+from marith.engine import rewinding
+from marith.engine.pace import PassTimes
+from marith.engine.pilot import Pilot
+from marith.engine.watching import Watch
+from marith.testing import tiny_model, tiny_tokenizer
+
+ODD = ("a", "b", " ", "ab", "b a", ". A", "c", "ca.b")  # tokens that words begin and end within
+SPEAKERS = (Prompted("ab c"), Prompted("c"), Prompted("a b a"))
+PLANS = (Plan.drafts("ngram(order=3, online=True)", length=5), Plan.drafts(SPEAKERS[1], length=3))
+
+
+class Flat(PassTimes):
+    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
+
+    least = 1  # type: ignore[assignment]  # known from the start
+
+    def cost(self, tokens: int) -> float:
+        return 1.0
+
+
+def drafting(words: tuple[str, ...]) -> tuple[Engine, Reference]:
+    """An engine over tokens of these words that drafts all it can; the reference beside it."""
+    model = tiny_model(vocab=len(words) + 2, seed=11, sharpness=2.0)
+    engine = Engine.load(model, tokenizer=tiny_tokenizer(words))
+    engine._scheduler._pilot = Pilot(Flat)
+    return engine, Reference({None: (model, engine._panel.vocabulary)})
+
+
+@pytest.fixture(scope="module")
+def odd() -> Iterator[tuple[Engine, Reference]]:
+    engine, reference = drafting(ODD)
+    with engine:
+        yield engine, reference
+
+
+@pytest.fixture(scope="module")
+def letters() -> Iterator[Engine]:
+    """A model with random weights that speaks byte by byte."""
+    known = speaker("none")
+    model = tiny_model(vocab=known.size, seed=6, sharpness=3.0, context_length=512)
+    with Engine.load(model, tokenizer=known.tokenizer) as engine:
+        yield engine
+
+
+def said(engine: Engine, request: Request) -> tuple[str, list[int], str] | None:
+    """What an engine says; None for an error, which is that nothing may be said."""
+    chunks = []
+    try:
+        chunks += list(engine.submit(request))
+    except marith.RequestError as error:
+        assert "no answer is left" in str(error)
+        assert not chunks
+        return None
+    tokens = [token for chunk in chunks for token in chunk.tokens]
+    return "".join(chunk.text for chunk in chunks), tokens, str(chunks[-1].finish_reason)
+
+
+def wanted(reference: Reference, request: Request, allowed: Any = None) -> Any:
+    try:
+        return reference.decode(request, allowed=allowed)
+    except marith.RequestError:
+        return None
+
+
+words = st.lists(st.text("abcA .", min_size=1, max_size=3), max_size=5)
+bans = st.builds(Ban, words, st.booleans(), st.booleans())
+
+
+@settings(max_examples=40)
+@given(
+    formula=weighty(SPEAKERS).filter(lambda formula: "judge" not in str(formula)),
+    ban=bans,
+    seed=st.integers(0, 99),
+    warped=st.sampled_from([(0.0, 1.0), (1.0, 1.0), (1.5, 0.9)]),
+    stop=st.builds(Stop, st.integers(1, 12), st.sampled_from([(), ("b a",), ("ab", ".")])),
+)
+def test_a_seed_says_what_the_reference_says(
+    odd: tuple[Engine, Reference], formula: Any, ban: Ban, seed: int, warped: Any, stop: Stop
+) -> None:
+    """With whatever drafts; without a temperature plans say the same too."""
+    engine, reference = odd
+    sampling = Sampling(warped[0], top_p=warped[1], seed=seed, repetition_penalty=1.1)
+    request = Request("c ab c a c b", formula, None, sampling, stop, ban=ban)
+    want = wanted(reference, request)
+    for how in (None, "auto", *(() if warped[0] else PLANS)):
+        assert said(engine, replace(request, speculation=how)) == want  # type: ignore[arg-type]
+
+
+def test_no_plan_lets_a_banned_word_through(odd: tuple[Engine, Reference]) -> None:
+    ban, rewinds = Ban(["a", "ab", "b c", "A."]), 0
+    for seed in range(12):
+        plan = (*PLANS, Plan.factors({SPEAKERS[0]: 3}))[seed % 3]
+        sampling = Sampling(1.5, seed=seed)
+        formula = 1.5 * SPEAKERS[0] - 0.5 * SPEAKERS[1] + SPEAKERS[2]
+        request = Request("c ab c", formula, None, sampling, Stop(16), plan, ban=ban)
+        out = odd[0].submit(request).result(60)
+        assert first_banned(ban, out.text, ended=True) is None
+        rewinds += out.stats.rewinds
+    assert rewinds > 6
+
+
+@pytest.mark.parametrize("how", [None, "auto"])
+def test_a_grammar_and_a_ban_leave_what_both_allow(how: Any) -> None:
+    engine, reference = drafting(tuple("abcdef"))
+    terms, bans = {"x": "c d"}, (("ae", "ad", "c"), ("ab", "ac", "d"))
+    with engine:
+        for seed in range(8):
+            language, ban = (REGULAR, NESTED)[seed % 2], Ban(bans[seed % 2], whole_words=False)
+            request = Request(
+                "a b", "M + 0.5*x.top_k(6)", terms, Sampling(1.3, seed=seed), Stop(10), how
+            )
+            request = replace(request, grammar=language.grammar, ban=ban)
+            assert said(engine, request) == wanted(reference, request, language.allowed)
+
+
+ENDS: list[tuple[str, Stop, Ban, str]] = [  # what is asked, and what is left of it
+    ("(foo|bar) !", Stop(), Ban(["foo"]), "bar !"),
+    ("!(foo|bar)", Stop(), Ban(["foo"]), "!bar"),
+    ("!(foo|bar)(foo|bar)", Stop(4), Ban(["foo"]), "!bar"),
+    ("!(foo|bar)ENDbar", Stop(strings=("END",)), Ban(["foo"]), "!bar"),
+    ("!(foo|bar)", Stop(), Ban(["OO"], whole_words=False), "!bar"),
+    ("!(foo bar foo|bar foo bar)", Stop(), Ban(["foo bar foo"]), "!bar foo bar"),
+    ("!(東京|大阪)です", Stop(), Ban(["東京"], whole_words=False), "!大阪です"),
+    ("!(東京|大阪)", Stop(), Ban(["東京"]), "!大阪"),
+    ("!(a 🌍|b é)", Stop(), Ban(["🌍"]), "!b é"),
+    ("(a(foo|go)|bfar)", Stop(), Ban(["foo", "go"], whole_words=False), "bfar"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "stop", "ban", "left"), ENDS, ids=lambda each: str(each)[:40])
+def test_a_banned_word_is_taken_back_wherever_it_is(
+    letters: Engine, pattern: str, stop: Stop, ban: Ban, left: str
+) -> None:
+    """A grammar of two texts, where the other is left; the last one by way of a dead end."""
+    asked = Request("q", stop=stop, grammar=Grammar.regex(pattern), ban=ban)
+    for seed in range(4):
+        one = replace(
+            asked, sampling=Sampling(5.0, seed=seed), speculation=(None, "auto")[seed % 2]
+        )  # type: ignore[arg-type]
+        out = letters.submit(one).result(60)
+        assert out.text == left
+        assert out.usage.completion_tokens == len(out.tokens)
+
+
+def test_what_is_left_out_of_the_text_is_not_banned(letters: Engine) -> None:
+    """Neither a stop string, nor what follows the text's end."""
+    asked = Request("q", grammar=Grammar.regex("foo!+foo"), ban=Ban(["foo"]))
+    out = letters.submit(replace(asked, stop=Stop(strings=("foo!",)))).result(60)
+    assert (out.text, out.stop_string, out.stats.rewinds) == ("", "foo!", 0)
+
+
+def test_where_all_is_banned_there_is_an_end_or_an_error(letters: Engine) -> None:
+    """The predecessor said words through the first token, and drew evenly where none was left."""
+    for seed in range(4):
+        every = Ban([chr(code) for code in range(32, 127)], whole_words=False)
+        grammar = Grammar.regex("[a-c]{0,3}")
+        out = letters.generate("q", sampling=Sampling(seed=seed), grammar=grammar, ban=every)
+        assert (out.text, out.finish_reason) == ("", "stop")
+        for pattern in ("[a-c]{1,3}", "foo bar|foo baz"):
+            with pytest.raises(marith.RequestError, match="no answer is left"):
+                letters.generate("q", grammar=Grammar.regex(pattern), ban=replace(every))
+
+
+def test_a_text_that_goes_back_for_ever_is_given_up(
+    letters: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewinding, "MOST", 3)
+    other = letters.submit(Request("q", stop=Stop(30), sampling=Sampling(seed=1)))
+    with pytest.raises(marith.RequestError, match="given up: it came to what is banned 4 times"):
+        letters.generate(
+            "q", grammar=Grammar.regex("[a-z]"), ban=Ban([*"abcdefghijklmnopqrstuvwxyz"])
+        )
+    assert other.result(60).tokens
+
+
+def read(text: str, ban: Ban, family: str, tools: Tools | None = None) -> tuple[str, str] | None:
+    """What stands before the token in which a banned word begins, and all that had been read."""
+    known, request = speaker(family), Request("q", ban=ban, tools=tools)
+    watch = Watch(request, known, 10**6, opened=False)
+    tokens = known.encode(text, literal=False)
+    for count, token in enumerate([*tokens, *known.eos_ids], start=1):
+        if (at := watch.take(token)) is not None:
+            return known.spell(tokens[:at]), known.spell(tokens[:count])
+    assert watch.over
+    return None
+
+
+CALLS = Tools((tool("foo", foo="string"),))
+CALL = '<tool_call>\n{"name": "foo", "arguments": {"foo": "foo"}}\n</tool_call>'
+FOO = Ban(["foo"])
+THOUGHT = "<think>a\n</think>\n\n"
+READ: list[tuple[str, str, Ban, tuple[str, str] | None]] = [
+    ("thinking", "<think> a foo b</think>c", FOO, ("<think> a ", "<think> a foo b")),
+    ("thinking", "<think>foo</think>c", FOO, ("<think>", "<think>foo</think>")),
+    ("thinking special", f"{THOUGHT}foo.", FOO, (THOUGHT, f"{THOUGHT}foo.")),
+    ("thinking", "<think>thin air</think>", Ban(["thin"]), ("<think>", "<think>thin a")),
+    ("thinking", "<think>fo</think>o", FOO, None),
+    ("thinking", "<think>a</think>b", Ban(["think"], whole_words=False), None),
+    ("thinking", "<b>foo", Ban(["<b>foo"]), ("", "<b>foo")),
+    ("none", "a 東京!", Ban(["東京"]), ("a ", "a 東京!")),
+    ("hermes", f"foo{CALL}", FOO, ("", CALL.partition('{"foo')[0].join(["foo", ""]))),
+    ("hermes", f"fo{CALL}", FOO, None),
+    ("hermes", "a <tool_call> foo b", FOO, ("a <tool_call> ", "a <tool_call> foo ")),
+]
+
+
+@pytest.mark.parametrize(("family", "text", "ban", "at"), READ, ids=lambda each: str(each)[:30])
+def test_reasoning_is_read_and_marks_and_calls_are_not(
+    family: str, text: str, ban: Ban, at: tuple[str, str] | None
+) -> None:
+    assert read(text, ban, family, CALLS if family == "hermes" else None) == at
+
+
+def test_log_probabilities_are_those_of_the_text_that_is_left(letters: Engine) -> None:
+    grammar, ban = Grammar.regex("!(foo|bar|sun)!"), Ban(["foo", "bar"])
+    out = letters.generate(
+        "q", sampling=Sampling(5.0, seed=1), grammar=grammar, ban=ban, logprobs=1
+    )
+    assert out.text == "!sun!"
+    assert out.logprobs is not None
+    assert [one.token for one in out.logprobs] == out.tokens
+    want = letters.score("q", out.tokens)
+    assert [one.logprob for one in out.logprobs] == pytest.approx(want, abs=1e-4)
+
+
+async def test_every_way_to_ask_says_the_same_and_streams_what_stays() -> None:
+    """Where a text may end at each place, a stream lags by a token or two."""
+    with Engine.load("pocket") as engine:
+        asked: dict[str, Any] = {"sampling": Sampling(seed=3), "stop": Stop(48)}
+        free = engine.generate("Tell me about a river.", **asked)
+        common = sorted({word for word in re.findall(r"\w+", free.text) if len(word) > 2})[::2]
+        asked["ban"] = Ban(common)
+        out = engine.generate("Tell me about a river.", **asked)
+        assert out.stats.rewinds > 0
+        assert not {word.lower() for word in re.findall(r"\w+", out.text)} & {
+            word.lower() for word in common
+        }
+        chunks = list(engine.stream("Tell me about a river.", **asked))
+        achunks = [chunk async for chunk in engine.astream("Tell me about a river.", **asked)]
+        again = await engine.agenerate("Tell me about a river.", **asked)
+        assert len(chunks) > len(out.tokens) / 3
+        for told in (chunks, achunks):
+            assert "".join(chunk.text for chunk in told) == out.text == again.text
+            assert [token for chunk in told for token in chunk.tokens] == out.tokens
+
+
+@pytest.mark.parametrize("ban", ["foo", ["foo"], 5])
+def test_a_ban_is_a_ban(ban: Any) -> None:
+    with pytest.raises(marith.RequestError, match="ban is a Ban, not"):
+        Request("q", ban=ban)

@@ -1,0 +1,211 @@
+"""With a ban texts are drawn as its process says: exact recursion over every text there is."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import count
+from typing import Any, TypeAlias
+
+import pytest
+import torch
+from reference import Reference, first_banned
+from scipy.stats import chisquare
+
+from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
+from marith.decoding.sampling import warp
+from marith.engine import chances
+from marith.engine.chances import Chances
+from marith.engine.pace import PassTimes
+from marith.engine.pilot import Pilot
+from marith.engine.rewinding import Rewinding
+from marith.testing import tiny_model, tiny_tokenizer
+
+DRAWS, LENGTH, END = 300, 3, 1
+NOTHING = -1  # where a text has gone back to that cannot be begun: its caller gets an error
+
+Text: TypeAlias = tuple[int, ...]
+Shares: TypeAlias = dict["Text | int", float]  # texts, and places that are gone back to
+
+
+@dataclass(frozen=True)
+class Small:
+    """An engine over eight tokens, and the reference that specifies it."""
+
+    engine: Engine
+    reference: Reference
+    _rows: dict[tuple[str, Text], torch.Tensor] = field(default_factory=dict)
+
+    def row(self, request: Request, tokens: Text) -> torch.Tensor:
+        """The composed log-probabilities [1, vocab] after some tokens; a formula has one prompt."""
+        key = str(request.formula), tokens
+        if key not in self._rows:
+            self._rows[key] = self.reference.distribution(request, list(tokens))
+        return self._rows[key].clone()
+
+    def draws(self, request: Request, seeded: bool) -> tuple[Counter[Text | int], int, int]:
+        """How often each text came, and how many rewinds and accepted drafts there were.
+
+        All requests are there before the first step, so that each run is the same.
+        """
+        sampling = request.sampling
+        with self.engine._scheduler._changed:
+            tickets = [
+                self.engine.submit(replace(request, sampling=replace(sampling, seed=seed)))
+                for seed in (range(DRAWS) if seeded else [None] * DRAWS)
+            ]
+        texts: Counter[Text | int] = Counter()
+        rewinds = accepted = 0
+        for ticket in tickets:
+            try:
+                one = ticket.result(120)
+            except RequestError:
+                texts[NOTHING] += 1
+                continue
+            texts[(*one.tokens, *[END] * (one.finish_reason == "stop"))] += 1
+            rewinds += one.stats.rewinds
+            accepted += one.stats.accepted
+        return texts, rewinds, accepted
+
+
+class Flat(PassTimes):
+    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
+
+    least = 1  # type: ignore[assignment]  # known from the start
+
+    def cost(self, tokens: int) -> float:
+        return 1.0
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Small]:
+    model, tokenizer = tiny_model(vocab=8, seed=11, sharpness=3.0), tiny_tokenizer(tuple("abcdef"))
+    with Engine.load(model, tokenizer=tokenizer, max_lanes=192) as engine:
+        yield Small(engine, Reference({None: (model, engine._panel.vocabulary)}))
+
+
+@pytest.fixture
+def small(loaded: Small, monkeypatch: pytest.MonkeyPatch) -> Small:
+    """It drafts all it can; requests without a seed have numbers that are the same in each run."""
+    numbers = count(10**6)
+
+    def numbered(sampling: Sampling) -> torch.Generator:
+        seed = next(numbers) if sampling.seed is None else sampling.seed
+        return torch.Generator().manual_seed(seed)
+
+    monkeypatch.setattr(chances, "generator", numbered)
+    monkeypatch.setattr(loaded.engine._scheduler, "_pilot", Pilot(Flat))
+    return loaded
+
+
+def closed_form(small: Small, request: Request) -> Shares:
+    """The probability of every text: a token is drawn; a banned word takes the text back.
+
+    After a text comes one that is finished, or a place that is gone back to: this one, which goes
+    on without the token that stood there; or one before it, which is passed on.
+    """
+
+    @cache
+    def after(tokens: Text, without: frozenset[int]) -> Shares:
+        row = small.row(request, tokens)
+        row[:, list(without)] = -math.inf
+        if not bool((row > -math.inf).any()):
+            return {len(tokens) - 1: 1.0}
+        shares = warp(torch.log_softmax(row, dim=-1), request.sampling)[0].double().exp()
+        total: Shares = defaultdict(float)
+        for token, p in enumerate(shares.tolist()):
+            for end, q in come_to((*tokens, token)).items() if p else ():
+                here = end == len(tokens)
+                again = after(tokens, without | {token}) if here else {end: 1.0}
+                for finish, r in again.items():
+                    total[finish] += p * q * r
+        return dict(total)
+
+    def come_to(tokens: Text) -> Shares:
+        assert request.ban is not None
+        spelt = [small.reference.vocabulary.decode([token]) for token in tokens]
+        ended = tokens[-1] == END or len(tokens) == LENGTH
+        at = first_banned(request.ban, "".join(spelt), ended)
+        if at is None:
+            return {tokens: 1.0} if ended else after(tokens, frozenset())
+        return {next(i for i in range(len(spelt)) if len("".join(spelt[: i + 1])) > at): 1.0}
+
+    return after((), frozenset())
+
+
+def p_value(counts: Counter[Text | int], expected: Shares) -> float:
+    """Chi-square over the texts that are expected at least five times, all others together."""
+    if any(expected.get(text, 0.0) <= 0 for text in counts):
+        return 0.0
+    large = [text for text, p in expected.items() if p * DRAWS >= 5]
+    seen = [counts[text] for text in large]
+    wanted = [expected[text] * DRAWS for text in large]
+    rest = DRAWS - math.fsum(wanted)
+    if rest >= 5:
+        seen, wanted = [*seen, DRAWS - sum(seen)], [*wanted, rest]
+    scale = sum(seen) / math.fsum(wanted)
+    return float(chisquare(seen, [w * scale for w in wanted]).pvalue)
+
+
+def asked(how: Any, dead_ends: bool = False) -> Request:
+    """Three terms, and words of two tokens whose first is likely; or places where none is left."""
+    formula, prompt = "supersede(A, x - 0.6*y + M)", "c e d c d c f b a"
+    words = ["cc", "cb", "a", "ecd"]
+    if dead_ends:
+        formula, prompt, words = "x.top_k(2) - 0.6*y + M", "e b e d a b a d b", ["cc", "fc"]
+    terms = {"x": "b c", "y": "d", "A": "ngram(texts=['d b c', 'f b c', 'c d c', 'd f c'])"}
+    ban = Ban(words, whole_words=False)
+    return Request(prompt, formula, terms, Sampling(1.2), Stop(LENGTH), how, ban=ban)
+
+
+LATE = Plan.factors({"y": 3})
+
+
+@pytest.mark.parametrize(
+    ("request_", "seeded"),
+    [
+        (asked(None), True),
+        (asked("auto"), False),
+        (asked(LATE), True),
+        (asked(LATE, dead_ends=True), True),
+    ],
+    ids=["nothing drafted", "auto without a seed", "factors", "factors and dead ends"],
+)
+def test_texts_are_drawn_as_the_process_says(small: Small, request_: Request, seeded: bool) -> None:
+    expected = closed_form(small, request_)
+    assert math.fsum(expected.values()) == pytest.approx(1, abs=1e-6)
+    texts, rewinds, accepted = small.draws(request_, seeded)
+    assert rewinds > DRAWS / 4
+    assert request_.speculation is None or accepted > 10
+    assert ("top_k" in str(request_.formula)) == (expected.get(NOTHING, 0.0) > 0.05)
+    assert p_value(texts, expected) > 1e-3
+    free = closed_form(small, replace(request_, ban=Ban(["f"], whole_words=False)))
+    assert p_value(texts, free) < 1e-6
+
+
+go_back = Rewinding._go_back
+
+
+def same(self: Chances, count: int) -> None:
+    """A place that is gone back to is drawn by the number that it had."""
+
+
+def forgetful(self: Rewinding, place: int) -> None:
+    """A token that began what is banned may come again: until it does so no more."""
+    go_back(self, place)
+    self._forbidden.clear()
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "broken", "how"),
+    [(Chances, "lose", same, "auto"), (Rewinding, "_go_back", forgetful, None)],
+)
+def test_a_broken_process_fails_the_same_test(
+    small: Small, part: Any, name: str, broken: Any, how: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, name, broken)
+    texts, _, _ = small.draws(asked(how), seeded=True)
+    assert p_value(texts, closed_form(small, asked(how))) < 1e-5
