@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from marith.formula.compounds import agreed, mixture, posterior, relu, self_debias, where
+from marith.formula.factors import (
+    RELATIONS,
+    Comparison,
+    Factor,
+    Varying,
+    largest,
+    sigmoid,
+    smallest,
+)
+from marith.formula.measures import (
+    POSITION,
+    balance,
+    decay,
+    entropy,
+    first,
+    indicator,
+    jsd,
+    judgement_of,
+    likelihood_of,
+    margin,
+    peak,
+    renyi,
+    strength,
+)
 from marith.formula.nodes import Formula, Name, intersection, supersede, union, unscaled
-from marith.formula.terms import Classifier, NGram, Prompted, Term, Uniform
+from marith.formula.terms import SCALES, Classifier, NGram, Prompted, Term, Uniform
+
+Some: TypeAlias = "st.SearchStrategy[Formula]"
+World: TypeAlias = "Mapping[Term, Tensor]"
 
 settings.register_profile("marith", deadline=None)
 settings.load_profile("marith")
@@ -21,6 +51,7 @@ texts = st.text(max_size=12) | st.sampled_from(
     ['"', "'", "\"'", "\n", "\r\n", "\t\x00\x1f\x7f", "\\", "\\n", "{x}", "# no", "\ue000\ue001"]
 )
 factors = st.floats(-8, 8, allow_nan=False).filter(lambda f: f == 0 or abs(f) > 1e-3)
+fractions = st.floats(0, 1, exclude_min=True)
 options = st.dictionaries(
     st.text(max_size=5), st.booleans() | st.integers() | st.none() | st.text(max_size=5)
     | st.floats(allow_nan=False, allow_infinity=False), max_size=3,
@@ -31,7 +62,7 @@ prompted = st.builds(
     Prompted, system=texts, mode=st.sampled_from(["append", "prepend", "replace"]),
     hide=st.none() | st.sampled_from(["", r"\d+", "(?s)<a>.*</a>", '"\'', "\n"]),
     model=st.none() | texts, template=st.sampled_from([None, "chat", "plain"]), options=options,
-    adapter=st.none() | texts,
+    adapter=st.none() | texts, exit_layer=st.none() | st.integers(0, 99),
 )  # fmt: skip
 _counting = {"order": st.integers(1, 9), "online": st.booleans()}
 ngrams = st.one_of(
@@ -40,38 +71,114 @@ ngrams = st.one_of(
     st.builds(NGram, path=st.none(), order=_counting["order"], online=st.just(True)),
 )
 plain_leaves = names | prompted | ngrams | st.builds(Uniform)
+judges = names | st.builds(Classifier, texts, texts | st.integers(-5, 5), read_prompt=st.booleans())
 
 
-def _compound(parts: st.SearchStrategy[Formula]) -> st.SearchStrategy[Formula]:
-    several = st.lists(parts, min_size=2, max_size=3)
-    fractions = st.floats(0, 1, exclude_min=True)
-    return st.one_of(
-        st.tuples(parts, parts).map(lambda p: p[0] + p[1]),
-        st.tuples(parts, parts).map(lambda p: p[0] - p[1]),
-        st.tuples(factors, parts).map(lambda p: p[0] * p[1]),
-        st.tuples(parts, factors.filter(bool)).map(lambda p: p[0] / p[1]),
-        parts.map(lambda p: -p),
-        several.map(lambda p: union(*p)),
-        several.map(lambda p: intersection(*p)),
-        st.tuples(parts, parts).map(lambda p: supersede(*p)),
-        parts.map(unscaled),
-        st.tuples(parts, st.integers(1, 10**6)).map(lambda p: p[0].top_k(p[1])),
-        st.tuples(parts, fractions).map(lambda p: p[0].top_p(p[1])),
-        st.tuples(parts, fractions).map(lambda p: p[0].plausible(p[1])),
-    )
+@dataclass
+class Parts:
+    """Draws the parts of one formula: at most `left` of them compound, and none of them deep."""
+
+    draw: st.DrawFn
+    leaves: Some
+    left: int
+    depth: int = 0
+
+    def formula(self) -> Formula:
+        return self.compound(COMPOUND) if self._deeper() else self.draw(self.leaves)
+
+    def several(self) -> list[Formula]:
+        return [self.formula() for _ in range(self.draw(few))]
+
+    def varying(self) -> Varying:
+        made: Varying = self.compound(COMBINED if self._deeper() else MEASURED)
+        return made
+
+    def factor(self) -> Factor:
+        return self.varying() if self.draw(either) else self.draw(factors)
+
+    def condition(self) -> Comparison:
+        return Comparison(self.varying(), self.draw(relations), self.factor())
+
+    def compound(self, kinds: st.SearchStrategy[Callable[[Parts], Any]]) -> Any:
+        self.left -= 1
+        self.depth += 1
+        made = self.draw(kinds)(self)
+        self.depth -= 1
+        return made
+
+    def _deeper(self) -> bool:
+        return self.left > 0 and self.depth < 5 and self.draw(either)
 
 
-guides = st.recursive(plain_leaves, _compound, max_leaves=3)
+either, few, relations = st.booleans(), st.integers(2, 3), st.sampled_from(RELATIONS)
+sizes, counts, orders = st.floats(0.1, 99), st.integers(1, 99), st.just(0.5) | st.floats(0.01, 0.99)
+divisors, shapes = factors.filter(bool), st.sampled_from([entropy, peak, margin, indicator])
+
+MEASURES: Sequence[Callable[[Parts], Varying]] = (
+    lambda one: jsd(one.formula(), one.formula()),
+    lambda one: renyi(one.formula(), one.formula(), one.draw(orders)),
+    lambda one: one.draw(shapes)(one.formula()),
+    lambda one: strength(one.draw(judges)),
+    lambda one: first(one.draw(counts)),
+    lambda one: decay(one.draw(sizes)),
+    lambda one: balance(one.formula(), one.formula()),
+)
+ARITHMETIC: Sequence[Callable[[Parts], Varying]] = (
+    lambda one: one.varying() + one.factor(),
+    lambda one: one.factor() - one.varying(),
+    lambda one: one.varying() * one.factor(),
+    lambda one: one.factor() / one.varying(),
+    lambda one: one.varying() / one.draw(divisors),
+    lambda one: -one.varying(),
+    lambda one: sigmoid(one.varying()),
+    lambda one: largest(one.factor(), one.factor(), one.varying()),
+    lambda one: smallest(one.varying(), one.factor()),
+)
+COMPOUNDS: Sequence[Callable[[Parts], Formula]] = (
+    lambda one: one.formula() + one.formula(),
+    lambda one: one.formula() - one.formula(),
+    lambda one: one.factor() * one.formula(),
+    lambda one: one.formula() / one.draw(divisors),
+    lambda one: one.formula() / one.varying(),
+    lambda one: -one.formula(),
+    lambda one: union(*one.several()),
+    lambda one: intersection(*one.several()),
+    lambda one: supersede(one.formula(), one.formula()),
+    lambda one: unscaled(one.formula()),
+    lambda one: one.formula().top_k(one.draw(counts)),
+    lambda one: one.formula().top_p(one.draw(fractions)),
+    lambda one: one.formula().plausible(one.draw(fractions)),
+    lambda one: one.formula().temperature(one.draw(sizes)),
+    lambda one: relu(one.formula()),
+    lambda one: mixture(one.factor(), one.formula(), one.factor(), one.formula()),
+    lambda one: where(one.condition(), one.formula(), one.formula()),
+    lambda one: where(one.varying(), one.formula(), one.formula()),
+    lambda one: self_debias(*one.several(), decay=one.draw(sizes), floor=one.draw(fractions)),
+    lambda one: posterior(*one.several()),
+    lambda one: self_debias(*one.several()),
+    lambda one: agreed(*one.several(), count=one.draw(counts)),
+)
+MEASURED, COMBINED = st.sampled_from(MEASURES), st.sampled_from(ARITHMETIC)
+COMPOUND = st.sampled_from(COMPOUNDS)
+
+
+@st.composite
+def _formula(draw: st.DrawFn, leaves: Some, most: int) -> Formula:
+    return Parts(draw, leaves, most).formula()
+
+
+guides = _formula(plain_leaves, 2)
 classifiers = st.builds(
     Classifier, model=texts, label=texts | st.integers(-5, 5), candidates=st.integers(1, 1000),
     guide=st.none() | guides, read_prompt=st.booleans(),
-    coverage=st.none() | st.floats(0, 1, exclude_min=True),
+    coverage=st.none() | fractions, scale=st.sampled_from(SCALES),
 )  # fmt: skip
 
 
-def formulas(max_leaves: int = 8) -> st.SearchStrategy[Formula]:
-    """Any formula that the operators can build."""
-    return st.recursive(plain_leaves | classifiers, _compound, max_leaves=max_leaves)
+@st.composite
+def formulas(draw: st.DrawFn, most: int = 8) -> Formula:
+    """Any formula that the operators can build, of so many compound parts at the most."""
+    return Parts(draw, plain_leaves | classifiers, most).formula()
 
 
 def logprobs(positions: int, vocab: int, holes: bool = False) -> st.SearchStrategy[Tensor]:
@@ -89,26 +196,74 @@ def logprobs(positions: int, vocab: int, holes: bool = False) -> st.SearchStrate
     return st.builds(build, st.integers(0, 2**31), st.floats(0.1, 5.0), st.floats(0.0, 0.7))
 
 
+JUDGE = Classifier("judge")
+
+
 def speakers(count: int) -> tuple[Prompted, ...]:
     """Distinct terms, `p0` and on."""
     return tuple(Prompted(f"p{i}") for i in range(count))
 
 
+def observed(terms: tuple[Prompted, ...], positions: int, seed: int) -> dict[Term, Tensor]:
+    """What factors may ask of a text of some length: its place, likelihoods, and a judgement."""
+    source = torch.Generator().manual_seed(seed)
+    place = torch.arange(positions)[:, None] + float(torch.randint(0, 5, (), generator=source))
+    told: dict[Term, Tensor] = {likelihood_of(t): -2 * place * torch.rand(1, generator=source) for t in terms}
+    judged = torch.rand(positions, 1, generator=source).clamp(min=1e-6).log()
+    return {POSITION: place, judgement_of(JUDGE): judged, **told}
+
+
 def spoken(
     terms: tuple[Prompted, ...], positions: int = 2, vocab: int = 9, holes: bool = False
-) -> st.SearchStrategy[Mapping[Term, Tensor]]:
-    """A random log-distribution for each term."""
+) -> st.SearchStrategy[World]:
+    """A random log-distribution for each term, and what may be observed beside them."""
+
+    def build(rows: tuple[Tensor, ...], seed: int) -> World:
+        return {**dict(zip(terms, rows, strict=True)), **observed(terms, positions, seed)}
+
     drawn = st.tuples(*(logprobs(positions, vocab, holes) for _ in terms))
-    return drawn.map(lambda rows: dict(zip(terms, rows, strict=True)))
+    return st.builds(build, drawn, st.integers(0, 2**31))
 
 
-def weighty(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Formula]:
-    """Formulas over `terms` whose every part has weight above zero."""
+def shares(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Varying]:
+    """Factors from 0 to 1, of which no value is so likely that rounding would tip a comparison."""
+    pair = st.tuples(st.sampled_from(terms), st.sampled_from(terms))
+    looking = st.one_of(
+        pair.map(lambda p: jsd(*p)),
+        pair.map(lambda p: sigmoid(entropy(p[0]) - renyi(*p))),
+        st.sampled_from(terms).map(peak),
+        st.sampled_from(terms).map(margin),
+        st.just(strength(JUDGE)),
+        st.integers(1, 4).map(first),
+        st.floats(0.5, 9).map(decay),
+        pair.map(lambda p: balance(*p)),
+    )
+    both = st.tuples(looking, looking)
+    return looking | both.map(lambda p: largest(*p)) | both.map(lambda p: p[0] * (1 - 0.5 * p[1]))
+
+
+def weighty(terms: tuple[Prompted, ...]) -> Some:
+    """Formulas over `terms` whose every part has weight above zero, or none at all."""
     positive = st.floats(0.1, 3.0)
+    gates: st.SearchStrategy[Factor] = shares(terms)
+    one = st.sampled_from(terms)
+    two = st.tuples(one, one)
 
-    def grow(parts: st.SearchStrategy[Formula]) -> st.SearchStrategy[Formula]:
+    def grow(parts: Some) -> Some:
         pair = st.tuples(parts, parts)
-        return st.one_of(
+        later = st.one_of(
+            st.tuples(gates, pair).map(lambda p: p[1][0] + p[0] * p[1][1]),
+            st.tuples(gates, two).map(lambda p: (1 - p[0]) * p[1][0] + p[0] * p[1][1]),
+            st.tuples(parts, two, positive).map(lambda p: p[0] - p[2] * relu(p[1][0] - p[1][1])),
+            st.tuples(parts, two, positive).map(lambda p: p[0] + p[2] * posterior(*p[1])),
+            st.tuples(gates, pair).map(lambda p: mixture(1.5 - p[0], p[1][0], -0.4, p[1][1])),
+            st.tuples(gates, st.sampled_from([0.21, 0.37, 0.83]), pair).map(
+                lambda p: where(p[0] > p[1], *p[2])
+            ),
+            pair.map(lambda p: self_debias(*p, decay=9)),
+            st.tuples(parts, st.floats(0.3, 3)).map(lambda p: p[0].temperature(p[1])),
+        )
+        return later | st.one_of(
             pair.map(lambda p: p[0] + p[1]),
             pair.map(lambda p: union(*p)),
             pair.map(lambda p: intersection(*p)),
@@ -117,4 +272,4 @@ def weighty(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Formula]:
             pair.map(lambda p: unscaled(p[0] - 0.5 * p[1])),
         )
 
-    return st.recursive(st.sampled_from(terms), grow, max_leaves=5)
+    return st.recursive(one, grow, max_leaves=5)

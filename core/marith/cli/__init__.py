@@ -1,6 +1,6 @@
 """The command line, `marith`: its commands by what they do."""
 
-from marith.cli import speaking, timing
+from marith.cli import comparing, evaluating, speaking, timing, training, tuning
 from marith.cli.shared import app
 
-__all__ = ["app", "speaking", "timing"]
+__all__ = ["app", "comparing", "evaluating", "speaking", "timing", "training", "tuning"]

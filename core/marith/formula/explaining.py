@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from marith.formula.binding import Terms, parse, resolve
 from marith.formula.checking import check, weight_of
-from marith.formula.factors import Varying
+from marith.formula.compounds import Relu
+from marith.formula.factors import Arithmetic
 from marith.formula.nodes import Formula, Intersection, Name, Scaled, Sum, Union, walk
-from marith.formula.printing import draw_tree, number_text, to_text
+from marith.formula.printing import draw_tree, number_text, times_text, to_text
 from marith.formula.terms import Classifier, Prompted
 from marith.formula.weights import weigh
 
@@ -41,13 +42,17 @@ def normalised(formula: Formula, terms: Mapping[str, Formula]) -> str:
 
     `M - 0.96*union(toxic, M)` is `log M − 24·relu(log toxic − log M)`.
     """
-    weight = weigh(formula, terms).constant
-    if weight is None:  # differs from context to context, and so stands below the whole
-        return f"({_plain(formula, terms)}) / ({weigh(formula, terms)})"
+    weight = weigh(formula, terms)
+    if weight.constant is None:  # differs from context to context, and so stands below the whole
+        return f"({_written(formula, 1.0, terms)}) / ({weight})"
+    return _written(formula, 1.0 / weight.constant, terms)
+
+
+def _written(formula: Formula, scale: float, terms: Mapping[str, Formula]) -> str:
+    """So many times a score, what occurs twice taken together."""
     factors: dict[Formula, float] = {}
-    for factor, atom in _linear(formula, 1.0, terms):
-        own = weight_of(atom, terms) or 1.0  # "log t" is the log-distribution of t, weight one
-        factors[atom] = factors.get(atom, 0.0) + factor * own / weight
+    for factor, atom in _linear(formula, scale, terms):
+        factors[atom] = factors.get(atom, 0.0) + factor * _own(atom, terms)
     pieces: list[tuple[float, str]] = []
     for atom in list(factors):
         if isinstance(atom, Union | Intersection):
@@ -66,6 +71,8 @@ def _linear(
             return [piece for member in members for piece in _linear(member, factor, terms)]
         case Scaled(float() as inner, of):
             return _linear(of, factor * inner, terms)
+        case Scaled(Arithmetic("*", float() as inner, rest), of):
+            return _linear(Scaled(rest, of), factor * inner, terms)
         case Name(name) if isinstance(terms[name], Sum | Scaled):
             if weight_of(formula, terms) <= 0:
                 return _linear(terms[name], factor, terms)
@@ -92,21 +99,26 @@ def _is_pair(formula: Formula) -> bool:
     return isinstance(formula, Union | Intersection)
 
 
-def _plain(formula: Formula, terms: Mapping[str, Formula]) -> str:
-    """A score as it stands, not divided."""
-    pieces = [(factor, _log(atom, terms)) for factor, atom in _linear(formula, 1.0, terms)]
-    return _signed(pieces) or "0"
+def _own(atom: Formula, terms: Mapping[str, Formula]) -> float:
+    """How often `_log` of an atom stands for its score: "log t" is a log-distribution."""
+    return 1.0 if isinstance(atom, Scaled) else weigh(atom, terms).constant or 1.0
 
 
 def _log(formula: Formula, terms: Mapping[str, Formula]) -> str:
-    if isinstance(formula, Scaled) and isinstance(formula.factor, Varying):
-        return f"{formula.factor}·({_plain(formula.of, terms)})"
-    if not isinstance(formula, Name) and weigh(formula, terms).constant == 0.0:
-        return to_text(formula)
+    """An atom's score, less what `_own` says."""
+    if isinstance(formula, Scaled):  # by what differs from context to context
+        inner = _linear(formula.of, 1.0, terms)
+        alone = len(inner) == 1 and inner[0][0] * _own(inner[0][1], terms) == 1.0
+        text = _written(formula.of, 1.0, terms)
+        return f"{times_text(formula.factor)}·{text if alone else f'({text})'}"
+    if isinstance(formula, Relu):
+        return f"relu({_written(formula.of, 1.0, terms)})"
     meant = terms.get(formula.name) if isinstance(formula, Name) else formula
-    if isinstance(meant, Classifier):
+    weight = weigh(formula, terms)
+    if isinstance(meant, Classifier) or (weight.constant == 0.0 and meant is formula):
         return to_text(formula)
-    return f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"
+    log = f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"
+    return log if weight.constant is not None else f"({weight})·{log}"
 
 
 def _signed(pieces: list[tuple[float, str]]) -> str:

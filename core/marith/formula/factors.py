@@ -19,6 +19,11 @@ class Node:
     __slots__ = ()
     leaf = False  # whether the walk ends here, whatever the node holds
 
+    def __str__(self) -> str:
+        from marith.formula.printing import to_text  # printing knows every node, so it comes last
+
+        return to_text(self)
+
 
 class Varying(Node):
     """A factor that depends on the context; the operators only build nodes, numbers are folded."""
@@ -72,11 +77,6 @@ class Varying(Node):
 
     def __le__(self, other: Any) -> Comparison:
         return _compared(self, "<=", other)
-
-    def __str__(self) -> str:
-        from marith.formula.printing import factor_text  # printing knows every node
-
-        return factor_text(self)
 
 
 Factor: TypeAlias = "float | Varying"
@@ -132,7 +132,7 @@ def smallest(*of: Factor) -> Varying:
 def sigmoid(of: Factor) -> Varying:
     """1 / (1 + e^−x) of a factor."""
     if not isinstance(of, Varying):
-        raise FormulaError(f"sigmoid takes a factor that varies, not {of!r}")
+        raise FormulaError(f"sigmoid takes a factor that varies, not {shown(of)}")
     return Sigmoid(of)
 
 
@@ -196,8 +196,14 @@ def factor(value: Any, what: str = "a factor") -> Factor:
     if isinstance(value, Varying):
         return value
     if not is_number(value):
-        raise FormulaError(f"{what} is a number or a function of the context, not {value!r}")
+        said = f"{what} is a number or a function of the context"
+        raise FormulaError(f"{said}, not {shown(value)}")
     return number(value)
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it: what is part of a formula, as it is written there."""
+    return str(value) if isinstance(value, Node) else repr(value)
 
 
 def _arithmetic(operator: str, left: Any, right: Any) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from marith.formula.compounds import Agreed, Mixture, Posterior, Relu, SelfDebias, Where
-from marith.formula.factors import LARGEST_FACTOR, Arithmetic, Node
+from marith.formula.factors import LARGEST_FACTOR, Arithmetic, Factor, Node
 from marith.formula.measures import Balance, Divergence, Indicator, Shape, Strength
 from marith.formula.nodes import (
     Cut,
@@ -19,7 +19,7 @@ from marith.formula.nodes import (
     Union,
 )
 from marith.formula.terms import Classifier, Prompted
-from marith.formula.weights import bounds, expanded, weigh
+from marith.formula.weights import Weight, bounds, expanded, weigh
 
 Terms = Mapping[str, Formula]
 
@@ -29,7 +29,7 @@ def problem(node: Node, terms: Terms) -> str:
     match node:
         case Name(name) if name not in terms:
             return f"unknown term {name!r}; known are {', '.join(sorted(terms))}"
-        case Scaled(float(factor), of) if not abs(factor) * weigh(of, terms).gross < LARGEST_FACTOR:
+        case Scaled(factor, of) if not _size(factor, weigh(of, terms)) < LARGEST_FACTOR:
             return "the weights multiply to more than 1e30"
         case Union(members) | Intersection(members) | Mixture(_, members):
             return _mixed_problem(node, members, terms)
@@ -58,6 +58,8 @@ def _factor_problem(node: Node, terms: Terms) -> str:
     match node:
         case Arithmetic("/", _, right) if bounds(right)[0] <= 0 <= bounds(right)[1]:
             return f"a factor that may be zero divides: {right}"
+        case Arithmetic() if (size := max(_finite(bounds(node)), default=0.0)) > LARGEST_FACTOR:
+            return f"a factor is at most 1e30 in size, and this may be {size:.6g}"
         case Divergence(first, second):
             return _weightless((first, second), terms)
         case Shape(_, of):
@@ -69,12 +71,24 @@ def _factor_problem(node: Node, terms: Terms) -> str:
     return ""
 
 
+def _size(factor: Factor, weight: Weight) -> float:
+    """How large a factor's numbers are, alone or times a weight's."""
+    own = expanded(factor)
+    return max(own.gross, (own * weight).gross)
+
+
+def _finite(ends: Iterable[float]) -> list[float]:
+    return [abs(end) for end in ends if math.isfinite(end)]
+
+
 def _mixed_problem(node: Node, members: tuple[Formula, ...], terms: Terms) -> str:
     for member in members:
         if isinstance(_named(member, terms), Classifier):
             return "a classifier cannot be a member: it has no distribution of its own"
     if isinstance(node, Mixture):
         total = sum((expanded(w) for w in node.weights[1:]), expanded(node.weights[0]))
+        if total.by_token:
+            return f"the weights of a mixture must not differ from token to token, as {total} does"
         if not (total.positive and math.isfinite(total.gross)):
             return f"the weights of a mixture must add up to more than zero, not {total}"
     return _weightless(members, terms)

@@ -31,7 +31,7 @@ class Shape(Varying):
 
 @dataclass(frozen=True, slots=True)
 class Indicator(Varying):
-    """For each token, 1 where a difference is above zero and 0 elsewhere (paper, section 4)."""
+    """For each token, 1 where a difference is above zero and 0 elsewhere (paper, section 3)."""
 
     of: Formula
 

@@ -9,7 +9,7 @@ from typing import Any
 from unicodedata import normalize
 
 from marith.errors import FormulaError
-from marith.formula.factors import Factor, Node, Varying, is_number, number, parts, times
+from marith.formula.factors import Factor, Node, Varying, is_number, number, parts, shown, times
 
 MOST_TOKENS = 10**9
 
@@ -59,10 +59,8 @@ class Formula(Node):
 
     def temperature(self, temperature: float) -> Formula:
         """This formula made flatter (above 1) or sharper (below): its log P over a temperature."""
-        if not is_number(temperature) or not 0.0 < temperature <= 1e6:
-            raise FormulaError(
-                f"temperature takes a number above 0 and up to 1e6, not {temperature!r}"
-            )
+        if not is_number(temperature) or not 1e-6 <= temperature <= 1e6:
+            raise FormulaError(f"temperature takes a number from 1e-6 to 1e6, not {temperature!r}")
         return Tempered(self, float(temperature))
 
     def top_k(self, k: int) -> Formula:
@@ -81,11 +79,6 @@ class Formula(Node):
         The plausibility constraint of contrastive decoding (Li et al., 2023, equation 2).
         """
         return Cut(self, "plausible", _fraction("plausible", alpha))
-
-    def __str__(self) -> str:
-        from marith.formula.printing import to_text  # printing knows every node, so it comes last
-
-        return to_text(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +110,21 @@ class Scaled(Formula):
 
 @dataclass(frozen=True, slots=True)
 class Union(Formula):
-    """Token-wise maximum of the members' log-distributions (paper, section 4)."""
+    """Token-wise maximum of the members' log-distributions (paper, section 3)."""
 
     members: tuple[Formula, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Intersection(Formula):
-    """Token-wise minimum of the members' log-distributions (paper, section 4)."""
+    """Token-wise minimum of the members' log-distributions (paper, section 3)."""
 
     members: tuple[Formula, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Supersede(Formula):
-    """`of` once it is computed, `draft` until then: classic speculation (paper, section 5)."""
+    """`of` once it is computed, `draft` until then: classic speculation (paper, section 4)."""
 
     draft: Formula
     of: Formula
@@ -216,7 +209,7 @@ def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[For
     """Formulas that a call was given. Raises FormulaError for others, and for too few."""
     for member in members:
         if not isinstance(member, Formula):
-            raise FormulaError(f"{name} takes formulas, not {member!r}")
+            raise FormulaError(f"{name} takes formulas, not {shown(member)}")
     if len(members) < least:
         raise FormulaError(f"{name} takes at least {least} formulas, not {len(members)}")
     return members
@@ -235,4 +228,4 @@ def _refuse(operator: str, left: object, right: object) -> Formula:
             f"({left}) {operator} ({right})"
         )
     stranger = right if isinstance(left, Formula) else left
-    raise FormulaError(f"{stranger!r} has no place beside '{operator}' in a formula")
+    raise FormulaError(f"{shown(stranger)} has no place beside '{operator}' in a formula")

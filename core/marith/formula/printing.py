@@ -26,14 +26,14 @@ _SUM, _PRODUCT, _ATOM = 1, 2, 3
 _START, _END = "\ue000", "\ue001"
 
 
-def to_text(formula: Formula) -> str:
-    """The formula in Python's arithmetic: `parse(to_text(f)) == f`."""
-    return _text(formula, _SUM, None)
+def to_text(node: Node) -> str:
+    """A formula, or a part of one, in Python's arithmetic: `parse(to_text(f)) == f`."""
+    return _text(node, _SUM, None)
 
 
-def factor_text(factor: Factor) -> str:
-    """A factor as one writes it: 2, not 2.0, and `jsd(F, G)`."""
-    return _text(factor, _SUM, None) if isinstance(factor, Node) else number_text(factor)
+def times_text(factor: Factor) -> str:
+    """A factor as it stands before what it multiplies, in parentheses if need be."""
+    return _text(factor, _PRODUCT, None)
 
 
 def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
@@ -79,6 +79,8 @@ def _bare(node: Node, part: Node | None) -> tuple[str, int]:
             return f"{_text(of, _ATOM, part)}.temperature({number_text(at)})", _ATOM
         case Name(name):
             return name, _ATOM
+        case Arithmetic("*", -1.0, of):
+            return "-" + _text(of, _ATOM, part), _PRODUCT
         case Arithmetic("*" | "/" as operator, left, right):
             return f"{_text(left, _PRODUCT, part)}{operator}{_text(right, _ATOM, part)}", _PRODUCT
         case Arithmetic(operator, left, right):
@@ -158,8 +160,7 @@ def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:
     parts: list[tuple[str, Formula]] = [("", child) for child in children(formula)]
     match formula:
         case Scaled(number, of):
-            shown = _text(number, _PRODUCT, None)
-            yield from _tree(of, lead, rest, f"{factor}{shown} × ")
+            yield from _tree(of, lead, rest, f"{factor}{times_text(number)} × ")
             return
         case Cut(_, kind, bound):
             label = f"{kind}({number_text(bound)})"
@@ -170,7 +171,7 @@ def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:
             parts = [("then ", formula.then), ("else ", formula.otherwise)]
         case Mixture(weights, members):
             label = "mixture"
-            shares = [f"{_text(weight, _PRODUCT, None)} × " for weight in weights]
+            shares = [f"{times_text(weight)} × " for weight in weights]
             parts = list(zip(shares, members, strict=True))
         case SelfDebias(_, _, decay, floor):
             label = f"self_debias, decay {number_text(decay)}, floor {number_text(floor)}"

@@ -79,7 +79,7 @@ class Classifier(Term):
     """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
 
     `label` is a class by name or index. The `candidates` likeliest tokens of `guide` (by default
-    the formula around it, classifiers left out) are judged, the others get 0 (paper, section 4);
+    the formula around it, classifiers left out) are judged, the others get 0 (paper, section 3);
     with `coverage` only the fewest of them that carry so much of the guide's probability.
     With `read_prompt` it judges the prompt together with the continuation. `scale` says what is
     compared: log C, C itself ("probability"), or what the model's head says ("logit"), as rewards

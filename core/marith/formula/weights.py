@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import chain, product
 from typing import TypeAlias
 
 from marith.errors import FormulaError
@@ -13,13 +14,14 @@ from marith.formula.compounds import Agreed, Posterior, Relu
 from marith.formula.factors import Arithmetic, Extreme, Factor, Sigmoid, Varying
 from marith.formula.measures import Divergence, Indicator, Shape
 from marith.formula.nodes import Cut, Formula, Name, Scaled, Sum, Supersede, Tempered
-from marith.formula.printing import locate
+from marith.formula.printing import locate, times_text
 from marith.formula.terms import Classifier
 
 Monomial: TypeAlias = "tuple[Varying, ...]"
 Range: TypeAlias = "tuple[float, float]"
 SMALLEST_WEIGHT = 1e-30  # float32 divides by it
 ROUNDING = 1e-6
+FEW = 8  # factors, whose ends are tried in every combination
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,15 @@ class Weight:
 
     @property
     def least(self) -> float:
-        """The least that the weight can be, whatever the context."""
+        """The least that the weight can be, whatever the context.
+
+        Linear in each factor, it is least where every factor is at one of its ends.
+        """
+        ends = {one: bounds(one) for monomial in self.numbers for one in monomial}
+        linear = all(len({*monomial}) == len(monomial) for monomial in self.numbers)
+        if linear and len(ends) <= FEW and all(map(math.isfinite, chain(*ends.values()))):
+            corners = (dict(zip(ends, at, strict=True)) for at in product(*ends.values()))
+            return min(map(self._at, corners))
         return sum(_scaled(_product(map(bounds, m)), n)[0] for m, n in self.numbers.items())
 
     @property
@@ -68,12 +78,24 @@ class Weight:
         """Whether it is above zero by more than rounding, in every context and for every token."""
         return not self.by_token and self.least > max(SMALLEST_WEIGHT, ROUNDING * self.gross)
 
+    def _at(self, values: Mapping[Varying, float]) -> float:
+        """The weight where its factors have these values."""
+        return math.fsum(
+            number * math.prod(values[one] for one in monomial)
+            for monomial, number in self.numbers.items()
+        )
+
     def __str__(self) -> str:
-        texts = [
-            "·".join([*([] if n == 1 and m else [f"{n:.6g}"]), *map(str, m)])
-            for m, n in self.numbers.items()
-        ]
-        return " + ".join(texts).replace("+ -", "− ") or "0"
+        if self.constant is not None:
+            return f"{self.constant:.6g}"
+        text = ""
+        for monomial, number in self.numbers.items():
+            if not number:
+                continue
+            size = [f"{abs(number):.6g}"] if abs(number) != 1 or not monomial else []
+            sign = (" − " if number < 0 else " + ") if text else "−" * (number < 0)
+            text += sign + "·".join([*size, *map(times_text, monomial)])
+        return text
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:

@@ -28,7 +28,7 @@ class ClassifierScorer:
     """Every classifier term of one checkpoint, judging texts of the formula's vocabulary.
 
     log C(x₁..x_k) − log C(x₁..x_{k−1}) for the candidates and 0 for all other tokens (paper,
-    section 4, after FUDGE: Yang and Klein, 2021), or the same difference on another scale; for a
+    section 3, after FUDGE: Yang and Klein, 2021), or the same difference on another scale; for a
     judgement log C(x₁..x_{k−1}) itself. The classifier reads text through its own
     tokenizer; where a text is longer than its context, the oldest part is cut, which is said once.
     """

@@ -52,6 +52,7 @@ class Exits:
             out = model(input_ids=text, use_cache=False)
         finally:
             hook.remove()
-        if not normed or not isinstance(normed[-1], Tensor):
-            return False
-        return torch.allclose(self._head(normed[-1]).float(), out.logits.float(), atol=1e-2)
+        said = out.logits.float()
+        ends = [one for one in normed if isinstance(one, Tensor) and one.shape[:2] == text.shape]
+        # Any of them: meanwhile the engine's thread may run a pass of its own.
+        return any(torch.allclose(self._head(end).float(), said, atol=1e-2) for end in ends)

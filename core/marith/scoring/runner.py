@@ -20,6 +20,7 @@ from marith.scoring.past import REFUSALS, mask_dtype, why_plain
 from marith.scoring.portions import Unread, alike, choose
 
 CACHE_BYTES = 2**30
+STATES = {"output_hidden_states": True}
 CHECK = ({0: 5, 1: 3, 2: 4}, {0: 6, 1: 4, 2: 5}, {1: 5, 2: 6}, {0: 9, 1: 7})  # lengths, by lane
 
 
@@ -226,7 +227,7 @@ class ModelRunner:
             past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=count,
-            output_hidden_states=bool(layers),
+            **STATES if layers else {},
         )
         return out.logits[:, -count:], self._early(out, layers, count)
 
@@ -242,7 +243,7 @@ class ModelRunner:
             [question.adapter],
             input_ids=ids,
             use_cache=False,
-            output_hidden_states=bool(layers),
+            **STATES if layers else {},
         )
         self.passes += 1
         self.tokens_read += len(question.tokens)

@@ -56,6 +56,22 @@ def test_plausible_keeps_what_is_near_the_likeliest(given_: Tensor, alpha: float
         assert kept <= {i for i in range(8) if row[i] > bar - 1e-5}
 
 
+@given(st.lists(rows, min_size=2, max_size=3), st.integers(1, 9))
+def test_common_keeps_the_fewest_likeliest_of_all_that_give_so_many(
+    members: list[Tensor], count: int
+) -> None:
+    """SafeDecoding (Xu et al., 2024), equation 2: the sets are grown until they share enough."""
+    for place, kept in enumerate(kept_of(cuts.common(members, count))):
+        mine = [member[place].tolist() for member in members]
+        ranked = [sorted(range(8), key=row.__getitem__, reverse=True) for row in mine]
+        shared: set[int] = set()
+        for k in range(1, 9):
+            shared = set.intersection(*({*order[:k]} for order in ranked))
+            if len(shared) >= count:
+                break
+        assert kept == {i for i in shared if all(row[i] > -math.inf for row in mine)}
+
+
 @given(rows, st.integers(1, 8), fractions)
 def test_the_likeliest_is_always_kept_and_the_impossible_never(
     given_: Tensor, k: int, p: float

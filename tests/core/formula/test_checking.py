@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import formulas, speakers, weighty
+from strategies import NAMES, formulas, speakers, weighty
 
 from marith.errors import FormulaError
 from marith.formula.binding import bind, parse, resolve
@@ -119,6 +119,17 @@ def test_what_is_left_without_classifiers_guides_them() -> None:
     kept = without_classifiers(other - judge)
     assert kept is not None
     assert not any(isinstance(term, Classifier) for term in leaves(kept))
+
+
+@given(formulas())
+def test_without_classifiers_none_is_left_to_guide_them(f: Formula) -> None:
+    everything = {name: Classifier(name) if name == "C" else Prompted(name) for name in NAMES}
+    try:
+        check(f, everything)
+    except FormulaError:
+        return
+    kept = without_classifiers(bind(f, everything))
+    assert kept is None or not any(isinstance(term, Classifier) for term in leaves(kept))
 
 
 @pytest.mark.parametrize("text", ["union(C, M)", "(a - b).top_k(2)", "M + union(a - b, M)"])

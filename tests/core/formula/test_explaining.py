@@ -8,14 +8,25 @@ from collections import defaultdict
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from strategies import formulas
 
 from marith.errors import FormulaError
+from marith.formula.binding import bind, resolve
+from marith.formula.checking import check, weight_of
 from marith.formula.explaining import explain
+from marith.formula.measures import peak
 from marith.formula.nodes import Formula, Name, intersection, union
-from marith.formula.terms import Classifier
+from marith.formula.terms import Classifier, Prompted
+from marith.formula.weights import weigh
 
 LETTERS = ("a", "b", "c", "d")
+TERMS: dict[str, str | Formula] = {
+    **dict.fromkeys(("a", "b", "toxic", "größe", "union"), "some prompt"),
+    "C": Classifier("c"),
+}
+NAMED = resolve(TERMS)
 VALUES = dict(zip(LETTERS, (-0.7, -1.9, -0.2, -3.1), strict=True))
+PEAKS = dict(zip(LETTERS, (0.5, 0.15, 0.8, 0.35), strict=True))
 
 
 def line(text: str, head: str) -> str:
@@ -46,6 +57,10 @@ def value_of(written: str) -> float:
                 return worth(left) - worth(right)
             case ast.BinOp(left, ast.Mult(), right):
                 return worth(left) * worth(right)
+            case ast.BinOp(left, ast.Div(), right):
+                return worth(left) / worth(right)
+            case ast.Call(ast.Name(id="peak"), [ast.Name(id=name)]):
+                return PEAKS[name]
             case ast.Call(ast.Name(id="max" | "union"), given_):
                 return max(map(worth, given_))
             case ast.Call(ast.Name(id="min" | "intersection"), given_):
@@ -84,6 +99,29 @@ def test_the_normalised_form_is_the_formula_divided_by_its_weight(
     assert value_of(normalised(formula)) == pytest.approx(expected, abs=2e-3)
 
 
+changing = st.tuples(small, small, singles)  # x + y·peak of it
+
+
+@given(st.lists(st.tuples(small | changing, singles, singles), min_size=1, max_size=4), singles)
+def test_factors_that_change_with_the_context_are_written_as_they_count(
+    pieces: list[tuple[float | tuple[float, float, str], str, str]], base: str
+) -> None:
+    """Beside the base, each factor times a term, or times the difference of two."""
+    formula: Formula = 4 * Name(base)
+    score, weight = 4 * VALUES[base], 4.0
+    for factor, one, other in pieces:
+        given_, value = factor, factor
+        if isinstance(factor, tuple):
+            given_ = factor[0] + factor[1] * peak(Name(factor[2]))
+            value = factor[0] + factor[1] * PEAKS[factor[2]]
+        part: Formula = Name(one) if one == other else Name(one) - Name(other)
+        formula = formula + given_ * part  # type: ignore[operator]  # a number, or a factor
+        score += value * (VALUES[one] - (one != other) * VALUES[other])  # type: ignore[operator]
+        weight += value * (one == other)  # type: ignore[operator]
+    assume(weight_of(formula, dict.fromkeys(LETTERS, Prompted())) > 0.1)
+    assert value_of(normalised(formula)) == pytest.approx(score / weight, abs=2e-3, rel=1e-3)
+
+
 @given(st.lists(st.tuples(small, singles), min_size=1, max_size=6))
 def test_a_sums_coefficients_are_collected(pieces: list[tuple[float, str]]) -> None:
     weight = sum(factor for factor, _ in pieces)
@@ -111,7 +149,18 @@ CASES = [
     ("union(a, b)", "max(log a, log b)"),
     ("intersection(a, b)", "min(log a, log b)"),
     ("M + 3*C", "log M + 3·C"),
-]
+    ("M - 24*relu(toxic - M)", "log M − 24·relu(log toxic − log M)"),
+    ("M + jsd(M, a)*(M - a)", "log M + jsd(M, a)·(log M − log a)"),
+    ("(1 - peak(M))*M + peak(M)*a", "(1 - peak(M))·log M + peak(M)·log a"),
+    ("M + 2*peak(M)*a", "(log M + 2·peak(M)·log a) / (1 + 2·peak(M))"),
+    ("M - 0.5*peak(M)*a", "(log M − 0.5·peak(M)·log a) / (1 − 0.5·peak(M))"),
+    ("M + peak(M)*((2*a).top_k(3) - 2*b)",
+     "log M + peak(M)·(2·log (2*a).top_k(3) − 2·log b)"),
+    ("M + (M + peak(a)*a).top_k(2)",
+     "(log M + (1 + peak(a))·log (M + peak(a)*a).top_k(2)) / (2 + peak(a))"),
+    ("M + 30*posterior(a, b)", "log M + 30·posterior(a, b)"),
+    ("where(peak(M) < 0.3, a, M)", "log where(peak(M) < 0.3, a, M)"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "form"), CASES, ids=[text for text, _ in CASES])
@@ -143,6 +192,23 @@ def test_terms_are_the_callers_where_they_are_given() -> None:
     assert "log P = log M + 2·judge" in said
     with pytest.raises(FormulaError, match="unknown term 'toxic'"):
         explain("M + toxic", {"a": "x"})
+
+
+@given(formulas())
+def test_whatever_is_sound_is_explained_and_nothing_else(f: Formula) -> None:
+    try:
+        check(f, NAMED)
+    except FormulaError:
+        with pytest.raises(FormulaError):
+            explain(f, TERMS)
+        return
+    said = explain(f, TERMS)
+    assert said.startswith(f"{f}\n\n")
+    assert line(said, "normalised:")
+    assert line(said, "total weight:") == str(weigh(f, NAMED))
+    bound = bind(f, NAMED)
+    check(bound, {})
+    assert line(explain(bound), "total weight:") == str(weigh(bound))
 
 
 @pytest.mark.parametrize("text", ["a - b", "C", "M + a*b", "union(C, M)", ""])

@@ -8,7 +8,9 @@ import pytest
 
 from marith.errors import FormulaError
 from marith.formula.binding import parse
+from marith.formula.factors import largest
 from marith.formula.files import load_file, read_term
+from marith.formula.measures import jsd, strength
 from marith.formula.nodes import Name, union
 from marith.formula.terms import Classifier, NGram, Prompted
 
@@ -24,10 +26,14 @@ english = {ngram = "corpus.txt", order = 3}
 mild = "M - 0.5*toxic"
 bare = {}
 kind_voice = {model = "dir", adapter = "dir/polite"}
+early = {exit_layer = 3}
+reward = {classifier = "x", scale = "logit"}
+sure = "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"
 
 [formulas]
 kind = "M - 0.96*union(toxic, M) + 0.04*C"
 milder = "mild + M"
+adaptive = "M + largest(jsd(M, toxic), strength(C))*(M - toxic)"
 """
 
 
@@ -49,10 +55,14 @@ def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
         "mild": "M - 0.5*toxic",
         "bare": Prompted(),
         "kind_voice": Prompted(model="dir", adapter="dir/polite"),
+        "early": Prompted(exit_layer=3),
+        "reward": Classifier("x", scale="logit"),
+        "sure": "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))",
     }
     assert file.formulas == {
         "kind": M - 0.96 * union(toxic, M) + 0.04 * C,
         "milder": Name("mild") + M,
+        "adaptive": M + largest(jsd(M, toxic), strength(C)) * (M - toxic),
     }
 
 

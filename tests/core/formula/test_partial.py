@@ -8,19 +8,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import speakers, spoken, weighty
+from strategies import observed, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.evaluation import evaluate
 from marith.formula.checking import has_weight, leaves
 from marith.formula.nodes import Formula, Supersede, intersection, supersede, union, unscaled, walk
 from marith.formula.partial import drafts, part, without_drafts
-from marith.formula.terms import Classifier, Term, Uniform
+from marith.formula.terms import Classifier, Prompted, Term, Uniform
 
 TERMS = speakers(4)
 a, b, c, d = TERMS
 judge = Classifier("some model", guide=a)
-subsets = st.sets(st.sampled_from(TERMS))
+subsets = st.sets(st.sampled_from([*TERMS, *observed(TERMS, 1, 0)]))
 
 
 @given(weighty(TERMS), spoken(TERMS))
@@ -36,8 +36,8 @@ def test_without_its_drafts_a_formula_means_the_same(
 @given(weighty(TERMS))
 def test_a_draft_that_is_a_term_of_its_own_is_none(formula: Formula) -> None:
     found = drafts(formula)
-    everyone = {leaf for node in walk(formula) if isinstance(node, Term) for leaf in leaves(node)}
-    assert {*found, *leaves(formula)} == everyone
+    named = {node for node in walk(formula) if isinstance(node, Prompted)}
+    assert {term for term in (*found, *leaves(formula)) if isinstance(term, Prompted)} == named
     assert not {*found} & {*leaves(formula)}
 
 

@@ -1,0 +1,118 @@
+"""Commands that compare: `marith eval attributes`, `judge` and `harness`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marith.cli.evaluating import (
+    Column,
+    Count,
+    Data,
+    Out,
+    Samples,
+    Seed,
+    Temperature,
+    Tokens,
+    Where,
+    settings,
+)
+from marith.cli.shared import Model, Terms, clear_errors, evals
+from marith.errors import RequestError
+
+_THEIRS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+Judges = Annotated[
+    list[str] | None,
+    typer.Option("--judge", help="ATTRIBUTE=MODEL:LABEL, or happy=vader:positive. Repeatable."),
+]
+Texts = Annotated[
+    list[Path], typer.Option(help="The --out of an evaluation, or its texts.jsonl. Repeatable.")
+]
+Baseline = Annotated[list[str], typer.Option(help="A formula of it, by name. Repeatable.")]
+Against = Annotated[
+    list[str], typer.Option(help="What is held against the baseline, by name. Repeatable.")
+]
+
+
+@evals.command()
+def attributes(
+    model: Model = "pocket",
+    data: Data = None,
+    column: Column = None,
+    where: Where = None,
+    term: Terms = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+    only: Annotated[
+        list[int] | None, typer.Option("--curve", help="1 to 6: only this curve. Repeatable.")
+    ] = None,
+    judges: Judges = None,
+    guide: Annotated[str | None, typer.Option(help="MODEL:LABEL of the classifier C.")] = None,
+) -> None:
+    """How attributes follow their factors: the paper's six curves."""
+    given = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
+    with clear_errors():
+        from marith.evals.attributes import running, showing  # torch, which `show` does without
+
+        given["judges"] = dict(_judge(text) for text in judges or ())
+        showing.show(running.run(running.Settings(**settings(given))), out)
+
+
+@evals.command()
+def judge(
+    texts: Texts,
+    baseline: Baseline,
+    against: Against,
+    task: Annotated[
+        str, typer.Option(help="What texts are judged on: toxicity, positive or negative.")
+    ],
+    judge_model: Annotated[
+        str, typer.Option(help="PROVIDER:MODEL, a chat model of LangChain's, or marith:MODEL.")
+    ],
+    n: Annotated[int | None, typer.Option("--n", help="Only the first so many pairs.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws which text of a pair is shown first.")] = 0,
+    together: Annotated[int, typer.Option(help="So many pairs are judged at once.")] = 8,
+    out: Out = None,
+) -> None:
+    """Have a chat model compare the texts of formulas, two at a time, as the paper's GPT-4 did."""
+    with clear_errors():
+        from marith.evals.judging import models, running, showing  # torch
+
+        asked = running.Settings(
+            texts=tuple(texts),
+            baseline=tuple(baseline),
+            against=tuple(against),
+            task=task,
+            judge=judge_model,
+            n=n,
+            seed=seed,
+            together=together,
+            out=out,
+        )
+        showing.show(running.run(asked, models.load(judge_model)), out)
+
+
+@evals.command(context_settings=_THEIRS)
+def harness(context: typer.Context) -> None:
+    """Run lm-evaluation-harness on a formula, by that program's own options."""
+    with clear_errors():
+        if find_spec("lm_eval") is None:
+            raise RequestError("the harness is not installed: pip install 'marith[harness]'")
+        from marith.evals.harness import running  # torch
+
+        running.run(context.args)
+
+
+def _judge(text: str) -> tuple[str, str]:
+    attribute, equals, judge = text.partition("=")
+    if not equals or not judge:
+        raise RequestError(f"--judge is ATTRIBUTE=MODEL:LABEL, not {text!r}")
+    return attribute.strip(), judge.strip()

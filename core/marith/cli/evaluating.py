@@ -1,0 +1,169 @@
+"""Commands that evaluate: `marith eval toxicity`, `sentiment`, `perplexity` and `examples`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from marith.cli.shared import Model, Terms, clear_errors, evals, split_terms
+from marith.errors import RequestError
+
+_FORMULAS = "NAME=FORMULA, a file with one a line, or a TOML file of personas. Repeatable."
+Data = Annotated[
+    str | None,
+    typer.Option(help="A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."),
+]
+Column = Annotated[str | None, typer.Option(help="The column of --data with the texts.")]
+Where = Annotated[
+    list[str] | None, typer.Option(help="COLUMN=VALUE: only these rows of --data. Repeatable.")
+]
+Formulas = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=_FORMULAS)]
+Count = Annotated[
+    int | None,
+    typer.Option("--n", help="So many, drawn by the seed; else 200 (examples: 4), or all."),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="A folder for all there is; the same command goes on in it.")
+]
+Seed = Annotated[int, typer.Option(help="Equal seeds give equal tables.")]
+Samples = Annotated[int, typer.Option(help="Texts of each formula for each prompt.")]
+Tokens = Annotated[int | None, typer.Option(help="At most so many tokens a text.")]
+Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
+Judge = Annotated[
+    str | None, typer.Option(help="A classifier: a directory or hub id; or vader, a lexicon.")
+]
+JudgeLabel = Annotated[str | None, typer.Option(help="The label of --judge that is measured.")]
+Guide = Annotated[str | None, typer.Option(help="The classifier C of the formulas.")]
+GuideLabel = Annotated[str | None, typer.Option(help="The label that C makes likelier.")]
+
+
+@evals.command()
+def toxicity(
+    model: Model = "pocket",
+    data: Data = None,
+    column: Column = None,
+    where: Where = None,
+    formulas: Formulas = None,
+    term: Terms = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+    judge: Annotated[
+        str | None, typer.Option(help="A classifier's directory or hub id, vader or perspective.")
+    ] = None,
+    judge_label: JudgeLabel = None,
+    guide: Guide = None,
+    guide_label: GuideLabel = None,
+    continues: Annotated[
+        bool,
+        typer.Option("--continue/--conversation", help="Go on with the prompts, or answer them."),
+    ] = False,
+    frame: Annotated[
+        str | None, typer.Option(help="How a prompt is put, with {message} in its place.")
+    ] = None,
+) -> None:
+    """Toxicity and perplexity of formulas that reduce it: the paper's table."""
+    given = locals()  # all options by name
+    with clear_errors():
+        from marith.evals import toxicity as evaluation  # torch, which `show` does without
+        from marith.evals.experiment.showing import show
+
+        show(evaluation.run(evaluation.Settings(**settings(given))), out)
+
+
+@evals.command()
+def sentiment(
+    to: Annotated[str, typer.Option(help="The tone that texts go on in: positive or negative.")],
+    model: Model = "pocket",
+    data: Data = None,
+    column: Column = None,
+    where: Where = None,
+    formulas: Formulas = None,
+    term: Terms = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+    judge: Judge = None,
+    judge_label: JudgeLabel = None,
+    guide: Guide = None,
+    guide_label: GuideLabel = None,
+) -> None:
+    """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
+    given = locals()  # all options by name
+    with clear_errors():
+        from marith.evals import sentiment as evaluation  # torch, which `show` does without
+        from marith.evals.experiment.showing import show
+
+        show(evaluation.run(evaluation.Settings(**settings(given))), out)
+
+
+@evals.command()
+def perplexity(
+    model: Model = "pocket",
+    data: Data = None,
+    column: Column = None,
+    where: Where = None,
+    formulas: Formulas = None,
+    term: Terms = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+) -> None:
+    """Perplexity of texts under formulas; --data may be the folder of another evaluation."""
+    given = locals()  # all options by name
+    with clear_errors():
+        from marith.evals import perplexity as evaluation  # torch, which `show` does without
+        from marith.evals.experiment.showing import show
+
+        show(evaluation.run(evaluation.Settings(**settings(given))), out)
+
+
+@evals.command()
+def examples(
+    model: Model = "pocket",
+    data: Data = None,
+    column: Column = None,
+    where: Where = None,
+    formulas: Formulas = None,
+    term: Terms = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+) -> None:
+    """What formulas say to the same prompts, side by side."""
+    given = locals()  # all options by name
+    with clear_errors():
+        from marith.evals import examples as evaluation  # torch, which `show` does without
+
+        evaluation.show(evaluation.run(evaluation.Settings(**settings(given))), out)
+
+
+def settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the command line as an evaluation's settings take them. Raises RequestError."""
+    read = {name: value for name, value in given.items() if name != "term"}
+    where = dict(_pair(text) for text in given["where"] or ())
+    return {
+        **read,
+        "where": where,
+        "formulas": tuple(given["formulas"] or ()),
+        "terms": split_terms(given["term"]),
+    }
+
+
+def _pair(text: str) -> tuple[str, str]:
+    column, equals, value = text.partition("=")
+    if not equals or not column:
+        raise RequestError(f"--where is COLUMN=VALUE, not {text!r}")
+    return column, value

@@ -1,0 +1,76 @@
+"""The command that seeks: `marith tune`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from marith.cli.evaluating import (
+    Column,
+    Count,
+    Out,
+    Samples,
+    Seed,
+    Temperature,
+    Tokens,
+    Where,
+    settings,
+)
+from marith.cli.shared import Model, Terms, app, clear_errors
+
+_PROMPTS = "A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."
+Unknown = Annotated[str, typer.Argument(help="With unknowns: 'M - a*union(toxic, M) + b*C'.")]
+Ranges = Annotated[
+    list[str], typer.Option("--range", help="NAME=LOW:HIGH of an unknown. Repeatable.")
+]
+Attribute = Annotated[
+    str, typer.Option(help="MODEL:LABEL of a classifier, or vader:positive, vader:negative.")
+]
+Direction = Annotated[str, typer.Option(help="Where the attribute is to go: down or up.")]
+Bound = Annotated[
+    str, typer.Option("--perplexity-bound", help="At most so much, or 1.2x: times that of M.")
+]
+Trials = Annotated[int, typer.Option(help="So many fillings; more go on in the same --out.")]
+Task = Annotated[
+    str, typer.Option(help="How prompts are put, and its terms: chat, toxicity or sentiment.")
+]
+Prompts = Annotated[str | None, typer.Option("--prompts", "--data", help=_PROMPTS)]
+Frame = Annotated[
+    str | None, typer.Option(help="How a prompt is put, with {message} in its place.")
+]
+Stops = Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")]
+
+
+@app.command()
+def tune(
+    formula: Unknown,
+    ranges: Ranges,
+    attribute: Attribute,
+    direction: Direction,
+    bound: Bound = "1.2x",
+    trials: Trials = 30,
+    task: Task = "chat",
+    model: Model = "pocket",
+    data: Prompts = None,
+    column: Column = None,
+    where: Where = None,
+    term: Terms = None,
+    frame: Frame = None,
+    stop: Stops = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+) -> None:
+    """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
+    given = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
+    with clear_errors():
+        from marith.evals.tuning import running, showing  # torch, which `show` does without
+        from marith.evals.tuning.settings import Bound, Settings
+        from marith.evals.tuning.unknowns import Range
+
+        given |= {"ranges": tuple(map(Range.read, ranges)), "bound": Bound.read(bound)}
+        showing.show(running.run(Settings(**settings(given))), out)

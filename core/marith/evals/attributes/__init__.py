@@ -1,0 +1,1 @@
+"""How finely is an attribute controlled? The paper's six curves over two formulas."""

@@ -1,0 +1,106 @@
+"""The course of the curves: every formula once, every prompt alone, and what judges say of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from marith.decoding.stopping import Stop
+from marith.errors import RequestError
+from marith.evals.attributes.curves import CURVES, GUIDE, VOICES, Curve
+from marith.evals.attributes.judges import OPEN, POCKET, TOPICS, named
+from marith.evals.attributes.report import Report, drawn
+from marith.evals.experiment.measuring import Measure
+from marith.evals.experiment.plan import Experiment
+from marith.evals.experiment.report import counted
+from marith.evals.experiment.running import run as speak
+from marith.evals.experiment.settings import Speaking, gathered
+from marith.evals.experiment.texts import Line, Prompt
+from marith.evals.measures import Perplexity
+from marith.formula.terms import Classifier
+from marith.pocket.grammar import chats
+from marith.pocket.grammar.voices import SYSTEM_PROMPTS
+
+MAX_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Speaking):
+    """As every evaluation's, of the curves that `only` numbers; all six where it numbers none.
+
+    `judges` say by MODEL:LABEL who measures an attribute, and `guide` is the classifier C, so
+    written too. Pocket has judges and a guide of its own; other models have the paper's. Raises
+    ModelError or RequestError.
+    """
+
+    only: tuple[int, ...] = ()
+    judges: Mapping[str, str] = field(default_factory=dict)
+    guide: str | None = None
+
+    def __post_init__(self) -> None:
+        super(Settings, self).__post_init__()
+        if self.formulas:
+            raise RequestError(f"the curves have formulas of their own, not {self.formulas!r}")
+        for number in self.only:
+            if number not in range(1, len(CURVES) + 1):
+                raise RequestError(f"a curve is numbered from 1 to {len(CURVES)}, not {number!r}")
+        for attribute in self.judges:
+            if attribute not in POCKET:
+                raise RequestError(f"a judge is of {', '.join(POCKET)}, not {attribute!r}")
+        names = [measure.name for measure in self.measures.values()]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise RequestError(f"two attributes have one judge, {twice!r}")
+        _ = self.known
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """Those that are asked for, in the paper's order."""
+        return tuple(c for i, c in enumerate(CURVES, 1) if i in self.only or not self.only)
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """The judge of each of their attributes."""
+        own = POCKET if self.is_pocket else OPEN
+        known = {**own, **{name: named(name, text) for name, text in self.judges.items()}}
+        return {curve.attribute: known[curve.attribute] for curve in self.curves}
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The paper's system prompts, the guide, and the terms that were given."""
+        own = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
+        judge = named(GUIDE, self.guide or own).described()
+        if "model" not in judge:
+            raise RequestError(f"a guide is a classifier, not {self.guide!r}")
+        guide = str(Classifier(judge["model"], label=judge["label"]))
+        return {**{v: SYSTEM_PROMPTS[v] for v in VOICES}, GUIDE: guide, **self.terms}
+
+
+def run(settings: Settings) -> Report:
+    """All points of all curves (paper, section "Fine-grained Control"), and the prompts alone.
+
+    Raises FormulaError, ModelError or RequestError before anything is made.
+    """
+    found = gathered(settings, chats.question, "questions")
+    curves = settings.curves
+    alone = {"helpful", *(curve.attribute for curve in curves if curve.prompted)}
+    spoken = [voice for voice in VOICES if voice in alone]
+    texts = dict.fromkeys(curve.at(value) for curve in curves for value in curve.values)
+    experiment = Experiment(
+        "attributes",
+        settings.model,
+        tuple(Line(text, text) for text in (*spoken, *texts)),
+        settings.known,
+        tuple(Prompt(row, text, text) for row, text in found.texts),
+        (*settings.measures.values(), Perplexity(settings.known)),
+        settings.seed,
+        settings.samples,
+        settings.temperature,
+        Stop(settings.max_tokens or MAX_TOKENS),
+        found.source,
+    )
+    names = {attribute: measure.name for attribute, measure in settings.measures.items()}
+    results = speak(experiment, settings.out)
+    title = f"attributes of {settings.model}: {counted(len(experiment.prompts), 'prompt')}, "
+    title += f"{experiment.source}, seed {experiment.seed}"
+    return Report(title, drawn(curves, results, names), experiment.settings(), found.notes)

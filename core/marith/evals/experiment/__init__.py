@@ -1,0 +1,1 @@
+"""What do all evaluations share? Formulas and prompts, their texts, what measures say of them."""

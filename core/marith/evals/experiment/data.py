@@ -1,0 +1,189 @@
+"""Prompts out of data: files of several kinds, a column of theirs, and so many of their rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from marith.errors import RequestError
+from marith.evals.experiment import hub
+
+Record: TypeAlias = "Mapping[str, Any]"
+
+USUAL = ("prompt", "text", "message", "review", "instruction")
+MANY = 200  # texts that are taken where nobody says how many
+_PATIENCE = 1000  # draws that bring nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The texts of one column, each with its row; `empty` of the rows had none."""
+
+    source: str
+    column: str
+    texts: tuple[tuple[int, str], ...]
+    empty: int = 0
+
+
+def read(data: str, column: str | None = None, where: Mapping[str, str] | None = None) -> Rows:
+    """The texts in a CSV, JSON lines, parquet or text file, all of a folder, or one of the hub.
+
+    Without `column` it is one of the usual names; `a.b` is b within a. Rows are those in which
+    the columns of `where` have its values, as texts. Raises RequestError for what cannot be read,
+    and for a column that is not there, with those that are.
+    """
+    files = _local(data) or [hub.fetched(data)]
+    records = chain.from_iterable(READERS[file.suffix.lower()](file) for file in files)
+    first = next(records, None)
+    if first is None:
+        raise RequestError(f"{data!r} has no rows")
+    name = column or _usual(first, data)
+    texts: list[tuple[int, str]] = []
+    empty = 0
+    for row, record in enumerate(chain([first], records)):
+        told = f"row {row} of {data!r}"
+        if any(str(_value(record, key, told)) != value for key, value in (where or {}).items()):
+            continue
+        text = _text(record, name, told)
+        if text.strip():
+            texts.append((row, text))
+        else:
+            empty += 1
+    return Rows(data, name, tuple(texts), empty)
+
+
+def choose(rows: Rows, n: int, seed: int) -> list[tuple[int, str]]:
+    """So many rows, drawn by the seed; a larger `n` keeps the rows of a smaller one.
+
+    Raises RequestError where there are too few.
+    """
+    there = len(rows.texts)
+    if n > there or not there:
+        raise RequestError(f"{rows.source!r} has {there} texts, not {n!r}")
+    order = list(rows.texts)
+    random.Random(f"rows {seed}").shuffle(order)  # noqa: S311 (rows, not secrets)
+    return order[:n]
+
+
+def drawn(draw: Callable[[random.Random], str], n: int, seed: int) -> list[tuple[int, str]]:
+    """So many different texts of one of pocket's grammars, in place of rows."""
+    source = random.Random(f"texts {seed}")  # noqa: S311 (texts, not secrets)
+    found: dict[str, None] = {}
+    in_vain = 0
+    while len(found) < n and in_vain < _PATIENCE:
+        known = len(found)
+        found[draw(source)] = None
+        in_vain = 0 if len(found) > known else in_vain + 1
+    if len(found) < n:
+        raise RequestError(f"pocket's grammar has {len(found)} texts of this kind, not {n!r}")
+    return list(enumerate(found))
+
+
+def _local(data: str) -> list[Path]:
+    """The files that a path names; none where it may be a data set of the hub."""
+    path = Path(data).expanduser()
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.suffix.lower() in READERS)
+        if not files:
+            raise RequestError(f"the folder {data!r} has no {_kinds()} file")
+        return files
+    if path.is_file() and path.suffix.lower() not in READERS:
+        raise RequestError(f"data is a {_kinds()} file, not {data!r}")
+    if not path.is_file() and not hub.may_be(data):
+        raise RequestError(f"there is no data {data!r}")
+    return [path] if path.is_file() else []
+
+
+def _csv(file: Path) -> Iterator[Record]:
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            yield from csv.DictReader(lines)
+    except (OSError, ValueError, csv.Error) as error:
+        raise RequestError(f"cannot read {str(file)!r}: {error}") from None
+
+
+def _json_lines(file: Path) -> Iterator[Record]:
+    for number, line in _lines(file):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise RequestError(f"line {number} of {str(file)!r} is no JSON object")
+        yield record
+
+
+def _text_lines(file: Path) -> Iterator[Record]:
+    return ({"text": line} for _, line in _lines(file))
+
+
+def _parquet(file: Path) -> Iterator[Record]:
+    try:
+        from pyarrow import lib, parquet  # an extra that only this function needs
+    except ModuleNotFoundError:
+        raise RequestError("parquet needs pyarrow: pip install 'marith[evals]'") from None
+    try:
+        opened: Any = parquet.ParquetFile
+        with opened(file) as table:
+            for batch in table.iter_batches():
+                yield from batch.to_pylist()
+    except (OSError, lib.ArrowException) as error:
+        raise RequestError(f"cannot read {str(file)!r}: {error}") from None
+
+
+READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
+    ".csv": _csv,
+    ".jsonl": _json_lines,
+    ".parquet": _parquet,
+    ".txt": _text_lines,
+}
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, with their numbers."""
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, line.rstrip("\n")
+    except (OSError, UnicodeError) as error:
+        raise RequestError(f"cannot read {str(file)!r}: {error}") from None
+
+
+def _kinds() -> str:
+    *most, last = READERS
+    return f"{', '.join(most)} or {last}"
+
+
+def _usual(record: Record, data: str) -> str:
+    found = next((name for name in USUAL if name in record), None)
+    if found is None:
+        raise RequestError(f"which column of {data!r} has the prompts? It has {_named(record)}")
+    return f"{found}.text" if isinstance(record[found], dict) else found
+
+
+def _text(record: Record, column: str, told: str) -> str:
+    """The text in a column, or "" where it is empty."""
+    value = _value(record, column, told)
+    if value is not None and not isinstance(value, str):
+        raise RequestError(f"{told} has no text in {column!r}, but {str(value)[:40]!r}")
+    return value or ""
+
+
+def _value(record: Record, column: str, told: str) -> Any:
+    value: Any = record
+    for part in [column] if column in record else column.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise RequestError(f"{told} has no column {column!r}; it has {_named(record)}")
+        value = value[part]
+    return value
+
+
+def _named(record: Record) -> str:
+    return ", ".join(map(str, record))

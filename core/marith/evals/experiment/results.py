@@ -1,0 +1,34 @@
+"""What an evaluation came to: all its texts, and every number that a measure gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from marith.evals.experiment.measuring import Values
+from marith.evals.experiment.plan import Experiment
+from marith.evals.experiment.texts import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The texts in the order of lines, prompts and samples; their values by measure."""
+
+    experiment: Experiment
+    texts: tuple[Text, ...]
+    values: Mapping[str, Values]
+
+    def by_prompt(self, line: str, measure: str) -> list[float | None]:
+        """For each prompt the mean over its samples; None where none of them has a number."""
+        found, samples = self.values[measure], range(self.experiment.samples)
+        means: list[float | None] = []
+        for prompt in self.experiment.prompts:
+            values = [found[line, prompt.row, sample] for sample in samples]
+            known = [value for value in values if value is not None]
+            means.append(fmean(known) if known else None)
+        return means
+
+    def of_line(self, line: str) -> list[Text]:
+        """A line's texts."""
+        return [text for text in self.texts if text.line == line]

@@ -1,0 +1,192 @@
+"""`marith`, a model of lm-evaluation-harness: likelihoods and texts of a formula."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+
+from marith.engine.completion import Completion
+from marith.engine.engine import Engine
+from marith.engine.questions import Scores
+from marith.engine.request import Request
+from marith.errors import ContextOverflow, RequestError
+from marith.evals.experiment.bars import progress
+from marith.evals.harness import flight
+from marith.evals.harness.contexts import Asked, Contexts, chat_text
+from marith.evals.harness.drawing import drawn
+from marith.evals.harness.voice import Voice
+from marith.formula.nodes import Formula
+
+T = TypeVar("T")
+NAME = "marith"
+TEMPLATE = "each term reads the messages through the chat template, with its own system prompt"
+_logger = logging.getLogger(__name__)
+
+
+@register_model(NAME)  # type: ignore[no-untyped-call]  # the harness is not typed
+class MarithLM(LM):
+    """A formula, measured as the harness measures a model.
+
+    `formula` is text over `terms`, or the name of a formula in the TOML file `file`, which then
+    says what the terms are, and the model where `model` does not. Raw text is put to no chat
+    template; with `apply_chat_template` every term reads the messages through its own. `batch_size`
+    requests are in flight at once, 64 for "auto"; `max_gen_toks` holds where a task does not say;
+    texts that are sampled are so by `seed`. Raises FormulaError, ModelError or RequestError.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        formula: str = "M",
+        terms: Mapping[str, str | Formula] | None = None,
+        file: str | Path | None = None,
+        *,
+        batch_size: int | str | None = 1,
+        max_batch_size: int | None = None,
+        max_gen_toks: int = 256,
+        seed: int = 0,
+        device: str | None = None,
+        dtype: str | None = None,
+        revision: str | None = None,
+        context_length: int | None = None,
+    ) -> None:
+        super().__init__()
+        voice = Voice.of(model, formula, terms, file)
+        self._together = flight.count(batch_size, max_batch_size)
+        self._max_gen_toks = max_gen_toks
+        self._seed = seed
+        self._engine = Engine.shared(
+            voice.model,
+            device=_device(device),
+            dtype=dtype,
+            revision=revision,
+            context_length=context_length,
+        )
+        self._contexts = Contexts(self._engine, voice)
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens of a text are read at once: what system prompts leave of a context."""
+        return self._contexts.max_length
+
+    @property
+    def tokenizer_name(self) -> str:
+        """What tells request caches apart: a chat is written alike whatever the model."""
+        return "marith-messages"
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """What the harness notes with its results. Raises RequestError for a template's name."""
+        if isinstance(chat_template, str):
+            raise RequestError(f"terms have chat templates of their own, not {chat_template!r}")
+        return TEMPLATE if chat_template else None
+
+    def apply_chat_template(
+        self, chat_history: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
+    ) -> str:
+        """The messages, written as JSON until a term reads them."""
+        return chat_text(chat_history, add_generation_prompt)
+
+    def loglikelihood(
+        self, requests: Sequence[Instance], disable_tqdm: bool = False
+    ) -> list[tuple[float, bool]]:
+        """The log-probability of each continuation, and whether greedy decoding would say it."""
+        pairs = [_texts(request, 2) for request in requests]
+        asked = [self._contexts.pair(*pair) for pair in pairs]
+        found = []
+        with self._bar("loglikelihood", len(asked), disable_tqdm) as tell:
+            for pair, one, scores in zip(pairs, asked, self._scores(asked), strict=True):
+                counted = scores.logprobs[one.begun :]
+                found.append((float(sum(counted)), all(scores.likeliest[one.begun :])))
+                self.cache_hook.add_partial("loglikelihood", pair, found[-1])
+                tell()
+        return found
+
+    def loglikelihood_rolling(
+        self, requests: Sequence[Instance], disable_tqdm: bool = False
+    ) -> list[float]:
+        """The log-probability of each whole text, its windows added up."""
+        texts = [_texts(request, 1) for request in requests]
+        windows = [self._contexts.windows(text) for (text,) in texts]
+        scores = self._scores([window for own in windows for window in own])
+        found = []
+        with self._bar("loglikelihood_rolling", len(texts), disable_tqdm) as tell:
+            for text, own in zip(texts, windows, strict=True):
+                found.append(float(sum(sum(next(scores).logprobs) for _ in own)))
+                self.cache_hook.add_partial("loglikelihood_rolling", text, found[-1])
+                tell()
+        return found
+
+    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
+        """What is said after each context, up to a string that ends it."""
+        given = [_texts(request, 2) for request in requests]
+        asked = []
+        for i, (context, options) in enumerate(given):
+            sampling, stop = drawn(options, self._max_gen_toks, self._seed + i)
+            opening = self._contexts.opening(context, stop.max_tokens)
+            asked.append((opening, Request("", sampling=sampling, stop=stop)))
+        found = []
+        with self._bar("generate_until", len(asked), disable_tqdm) as tell:
+            said = flight.answers(lambda one: self._answer(*one), asked, self._together)
+            for texts, completion in zip(given, said, strict=True):
+                found.append(completion.text)
+                self.cache_hook.add_partial("generate_until", texts, found[-1])
+                tell()
+        return found
+
+    def _scores(self, asked: Sequence[Asked]) -> Iterator[Scores]:
+        """How likely the given tokens are, text by text."""
+
+        def submit(one: Asked) -> flight.Pending[Scores]:
+            return self._engine.submit_scoring(one.prompt, one.tokens, one.formula)
+
+        return flight.answers(lambda one: self._fitted(one, submit), asked, self._together)
+
+    def _answer(self, opening: Asked, request: Request) -> flight.Pending[Completion]:
+        """A text on its way."""
+
+        def submit(one: Asked) -> flight.Pending[Completion]:
+            return self._engine.submit(replace(request, prompt=one.prompt, formula=one.formula))
+
+        return self._fitted(opening, submit)
+
+    def _fitted(self, asked: Asked, ask: Callable[[Asked], T]) -> T:
+        """What comes of asking, a chat without its oldest turns where it is too long."""
+        try:
+            return ask(asked)
+        except ContextOverflow:
+            shorter = self._contexts.shorter(asked)
+            if shorter is None:
+                raise
+            return self._fitted(shorter, ask)
+
+    @contextmanager
+    def _bar(self, name: str, total: int, hidden: bool) -> Iterator[Callable[[], None]]:
+        """A bar on standard error; at its end it is said how many contexts were too long."""
+        with progress() as bars:
+            bar = bars.add_task(name, total=total, visible=not hidden)
+            yield lambda: bars.advance(bar)
+        cut, self._contexts.cut = self._contexts.cut, 0
+        if cut:
+            problem = "%d of %d contexts had more than %d tokens and were read without their start"
+            _logger.warning(problem, cut, total, self._contexts.max_length)
+
+
+def _device(named: str | None) -> str | None:
+    """A device, unless it is the harness's default on a machine that has none such."""
+    return None if named == "cuda:0" and not torch.cuda.is_available() else named
+
+
+def _texts(request: Instance, count: int) -> tuple[Any, ...]:
+    """What a request holds. Raises RequestError for pictures and sounds."""
+    if len(request.args) != count:
+        raise RequestError(f"only text can be read, not {request.args[count:]!r}")
+    return tuple(request.args)

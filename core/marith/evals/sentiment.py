@@ -1,0 +1,123 @@
+"""Sentiment: does a review that began in one tone end in the other? The paper's two tables."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from transformers import AutoTokenizer
+
+from marith.decoding.stopping import Stop
+from marith.errors import ModelError, RequestError
+from marith.evals import steering
+from marith.evals.experiment.plan import Experiment
+from marith.evals.experiment.report import Report
+from marith.evals.experiment.settings import PLAIN, POCKET, gathered
+from marith.evals.experiment.texts import Prompt
+from marith.evals.measures import Perplexity
+from marith.evals.paper import table
+from marith.evals.perspective import NAME as PERSPECTIVE
+from marith.evals.steering import Aim, Evaluation
+from marith.formula.terms import Prompted
+from marith.pocket.grammar import reviews
+from marith.scoring.places import EMBEDDED, locate
+
+TONES = ("negative", "positive")
+BEGINNING = 32  # tokens of a review
+MAX_TOKENS = 64
+STOPS = ("\n",)
+TERMS = {
+    "M": PLAIN,
+    "positive": str(Prompted(reviews.POSITIVE, template="plain")),
+    "negative": str(Prompted(reviews.NEGATIVE, template="plain")),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(steering.Settings):
+    """Reviews are continued in the tone that `to` names, "positive" or "negative"."""
+
+    to: str
+
+    def __post_init__(self) -> None:
+        super(Settings, self).__post_init__()
+        if self.to not in TONES:
+            raise RequestError(f"a tone is one of {', '.join(TONES)}, not {self.to!r}")
+        if self.judge == PERSPECTIVE:
+            raise RequestError(f"{PERSPECTIVE!r} judges toxicity, not sentiment")
+
+
+def run(settings: Settings) -> Report:
+    """The paper's formulas, or others, over beginnings of reviews (paper, "Sentiment Control").
+
+    `M` reads the first 32 tokens of a review, `positive` and `negative` a sentence before them
+    that announces its tone. Data should be of the other tone, as pocket's own reviews are.
+    Raises FormulaError, ModelError or RequestError before anything is made.
+    """
+    return steering.run(evaluation(settings), settings.out)
+
+
+def evaluation(settings: Settings) -> Evaluation:
+    """What there is to do. Loads a judge, to be sure that it is there, and no language model."""
+    aim = Aim(
+        settings.to,
+        "higher",
+        pocket=("pocket-sentiment", settings.to),
+        open=("cardiffnlp/twitter-roberta-base-sentiment-latest", settings.to),
+        guide=settings.to,
+        tone=settings.to,
+    )
+    printed = table(settings.to)
+    lineup, terms = steering.lineup(settings, aim, printed, TERMS)
+    judge, said = steering.judge(settings, aim)
+    other = TONES[1 - TONES.index(settings.to)]
+    found = gathered(settings, _review_of(other), f"{other} film reviews")
+    rows, texts = zip(*found.texts, strict=True)
+    experiment = Experiment(
+        f"{settings.to} sentiment",
+        settings.model,
+        lineup.lines,
+        terms,
+        tuple(map(Prompt, rows, texts, beginnings(settings.model, texts))),
+        (judge, Perplexity(terms)),
+        settings.seed,
+        settings.samples,
+        settings.temperature,
+        Stop(settings.tokens(MAX_TOKENS), STOPS),
+        found.source,
+    )
+    return Evaluation(experiment, printed, (*said, *lineup.notes, *found.notes))
+
+
+def beginnings(model: str, texts: Sequence[str], length: int = BEGINNING) -> list[str]:
+    """The first tokens of each text, as a model's tokenizer has them; shorter texts are whole.
+
+    Raises ModelError for a tokenizer that cannot be had.
+    """
+    home = locate(POCKET if model in EMBEDDED else model)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(home, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot load the tokenizer of {model!r}: {said}") from None
+    cut = []
+    for text in texts:
+        tokens = tokenizer.encode(text, add_special_tokens=False)
+        cut.append(text if len(tokens) <= length else str(tokenizer.decode(tokens[:length])))
+    return cut
+
+
+def _review_of(tone: str) -> Callable[[random.Random], str]:
+    """Draws film reviews of a tone that no sentence before them announces."""
+    label = TONES.index(tone)
+
+    def draw(source: random.Random) -> str:
+        while True:
+            found = reviews.draw(source)
+            of_film = found.key.startswith("review/The ")  # others are of everyday things
+            announced = found.prompt.startswith((reviews.POSITIVE, reviews.NEGATIVE))
+            if of_film and not announced and found.labels["sentiment"] == label:
+                return f"{found.prompt}{found.completion}"
+
+    return draw

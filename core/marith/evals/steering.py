@@ -1,0 +1,129 @@
+"""What toxicity and sentiment have in common: a table of the paper, a guide C, and a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from marith.errors import ModelError, RequestError
+from marith.evals.experiment import running
+from marith.evals.experiment.lineup import Lineup, read_lineup
+from marith.evals.experiment.measuring import Better, Measure
+from marith.evals.experiment.plan import Experiment
+from marith.evals.experiment.report import Report, counted, summarise
+from marith.evals.experiment.settings import Speaking, names_in
+from marith.evals.measures import VADER, Attribute, Lexicon
+from marith.evals.paper import Table
+from marith.evals.perspective import NAME as PERSPECTIVE
+from marith.evals.perspective import NOTICE, Perspective
+from marith.formula.terms import Classifier
+
+GUIDE = "C"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Speaking):
+    """As every evaluation's; `judge` measures the texts, and `guide` is the classifier C.
+
+    A judge is a classifier, whose `judge_label` is measured, or "vader"; some evaluations know
+    others. Without them pocket has both of its own, and other models an open judge and no guide.
+    """
+
+    judge: str | None = None
+    judge_label: str | None = None
+    guide: str | None = None
+    guide_label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is measured and steered: pocket's classifier and an open one, each with its label.
+
+    `guide` is the label of pocket's classifier that C makes likelier, `tone` what a lexicon
+    finds instead.
+    """
+
+    name: str
+    better: Better
+    pocket: tuple[str, str]
+    open: tuple[str, str]
+    guide: str
+    tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is to be done, the paper's table of it, and what is to be said of it."""
+
+    experiment: Experiment
+    table: Table
+    notes: tuple[str, ...]
+
+
+def lineup(
+    settings: Settings, aim: Aim, table: Table, terms: Mapping[str, str]
+) -> tuple[Lineup, dict[str, str]]:
+    """The formulas that are asked for, or the table's, and all terms.
+
+    Without a guide those of the table that need one are left out, and a note says so.
+    """
+    given = read_lineup(settings.formulas)
+    known = {**terms, **_guide(settings, aim), **given.terms, **settings.terms}
+    if settings.guide and GUIDE in {*given.terms, *settings.terms}:
+        raise RequestError(f"{GUIDE} is a term already; the guide {settings.guide!r} is one more")
+    if given.lines:
+        return given, known
+    lines = [line for line in table.lines if GUIDE in known or GUIDE not in names_in(line)]
+    left = [line.name for line in table.lines if line not in lines]
+    said = f"left out without a guide {GUIDE} (--guide MODEL): {', '.join(left)}"
+    return Lineup(tuple(lines), notes=(said,) if left else ()), known
+
+
+def judge(settings: Settings, aim: Aim) -> tuple[Measure, tuple[str, ...]]:
+    """Who measures, and what is to be said of that. Raises ModelError or RequestError."""
+    asked, label = settings.judge, settings.judge_label
+    if asked in (None, VADER, PERSPECTIVE) and label is not None:
+        raise RequestError(f"a label is of a classifier that judges, and there is none: {label!r}")
+    if asked == VADER:
+        return Lexicon(aim.tone, aim.better), ()
+    if asked == PERSPECTIVE:
+        return Perspective(aim.name, aim.better), (NOTICE,)
+    if asked is not None:
+        return Attribute(aim.name, asked, label or aim.open[1], aim.better), ()
+    own = Attribute(aim.name, *aim.pocket, aim.better)
+    if settings.is_pocket:
+        return own, (f"{_named(own)} judges, which knows pocket's own words",)
+    found = Attribute(aim.name, *aim.open, aim.better)
+    try:
+        found.check()
+    except ModelError:
+        said = f"{_named(own)} judges, which knows pocket's words alone"
+        return own, (f"{said}: {found.model} cannot be had",)
+    return found, (f"{_named(found)} judges",)
+
+
+def run(evaluation: Evaluation, out: Path | None) -> Report:
+    """Do it, and put the paper's table beside it."""
+    experiment = evaluation.experiment
+    results = running.run(experiment, out, evaluation.notes)
+    count = counted(len(experiment.prompts), "prompt")
+    title = f"{experiment.evaluation} of {experiment.model}: {count}, {experiment.source}"
+    title = f"{title}, seed {experiment.seed}"
+    return summarise(results, title, evaluation.table, evaluation.notes)
+
+
+def _guide(settings: Settings, aim: Aim) -> dict[str, str]:
+    """The term C, where there is a classifier for it."""
+    if settings.guide is None:
+        if settings.guide_label is not None:
+            raise RequestError(f"a guide's label needs a guide: {settings.guide_label!r}")
+        if not settings.is_pocket:
+            return {}
+        return {GUIDE: str(Classifier(aim.pocket[0], label=aim.guide))}
+    label = settings.guide_label or aim.guide
+    return {GUIDE: str(Classifier(settings.guide, label=label))}
+
+
+def _named(measure: Attribute) -> str:
+    return f"{measure.model} ({measure.label})"

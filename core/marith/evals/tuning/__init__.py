@@ -1,0 +1,1 @@
+"""Which strengths reach a target? A search over the unknown numbers of a formula."""

@@ -1,0 +1,128 @@
+"""The search: trials that learn from those before them, and the best that keeps the bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from marith.errors import FormulaError, RequestError
+from marith.evals.experiment.figures import Figure
+from marith.evals.tuning.unknowns import Range, filled
+
+NO_OPTUNA = "a search needs optuna: pip install 'marith[evals]'"
+
+Ask = Callable[[str], tuple[Figure, Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One filling of the unknowns, and what came of it; `refused` says why there is nothing."""
+
+    number: int
+    factors: Mapping[str, float]
+    formula: str
+    attribute: Figure | None = None
+    perplexity: Figure | None = None
+    refused: str = ""
+
+
+def check() -> None:
+    """Raise RequestError where the optimiser is absent."""
+    if find_spec("optuna") is None:
+        raise RequestError(NO_OPTUNA)
+
+
+def search(
+    formula: str,
+    ranges: Sequence[Range],
+    better: str,
+    most: float,
+    trials: int,
+    seed: int,
+    ask: Ask,
+    tell: Callable[[Trial], None],
+) -> list[Trial]:
+    """So many trials, by a tree-structured Parzen estimator (Bergstra et al., 2011).
+
+    The first three are the middle and the ends of all ranges. `ask` measures a formula: attribute
+    and perplexity, which should be `most` at most; it may raise FormulaError, and the trial is
+    pruned. The same seed and answers make the same trials, however many are asked for.
+    """
+    import optuna  # an extra that only this function needs
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        direction="minimize" if better == "lower" else "maximize",
+    )
+    for where in ("middle", "low", "high"):
+        study.enqueue_trial({one.name: getattr(one, where) for one in ranges})
+    made: list[Trial] = []
+
+    def objective(asked: optuna.Trial) -> float:
+        suggested = {o.name: o.written(asked.suggest_float(o.name, o.low, o.high)) for o in ranges}
+        made.append(_tried(asked.number, formula, suggested, ask))
+        tell(made[-1])
+        attribute, perplexity = made[-1].attribute, made[-1].perplexity
+        if attribute is None or perplexity is None:
+            asked.set_constraint("perplexity", math.inf)
+            raise optuna.TrialPruned(made[-1].refused)
+        asked.set_constraint("perplexity", perplexity.mean - most)
+        return attribute.mean
+
+    study.optimize(objective, n_trials=trials)
+    return made
+
+
+def best(trials: Sequence[Trial], better: str, most: float) -> Trial | None:
+    """The farthest in the wanted direction of those that keep the bound.
+
+    Where none does, the one that comes nearest to it; None where none has figures.
+    """
+    measured = [trial for trial in trials if trial.attribute and trial.perplexity]
+    kept = [trial for trial in measured if keeps(trial, most)]
+    if not kept:
+        return min(measured, key=_cost, default=None)
+    return min(kept, key=lambda t: (_signed(t, better), _cost(t)))
+
+
+def keeps(trial: Trial, most: float) -> bool:
+    """Whether a trial's perplexity is within the bound."""
+    return trial.perplexity is not None and trial.perplexity.mean <= most
+
+
+def frontier(trials: Sequence[Trial], better: str) -> list[Trial]:
+    """Those that no other beats in both attribute and perplexity, by perplexity."""
+    measured = [trial for trial in trials if trial.attribute and trial.perplexity]
+    found: list[Trial] = []
+    reached = math.inf
+    for trial in sorted(measured, key=lambda t: (_cost(t), _signed(t, better))):
+        if _signed(trial, better) < reached:
+            found.append(trial)
+            reached = _signed(trial, better)
+    return found
+
+
+def _tried(number: int, formula: str, factors: Mapping[str, float], ask: Ask) -> Trial:
+    text = formula
+    try:
+        text = filled(formula, factors)
+        attribute, perplexity = ask(text)
+    except FormulaError as error:
+        return Trial(number, factors, text, refused=str(error).split("\n")[0])
+    if not (attribute.count and perplexity.count):
+        return Trial(number, factors, text, refused="it says nothing")
+    return Trial(number, factors, text, attribute, perplexity)
+
+
+def _signed(trial: Trial, better: str) -> float:
+    """The attribute, such that less is better."""
+    assert trial.attribute is not None
+    return trial.attribute.mean if better == "lower" else -trial.attribute.mean
+
+
+def _cost(trial: Trial) -> float:
+    assert trial.perplexity is not None
+    return trial.perplexity.mean

@@ -1,0 +1,199 @@
+"""Factors of the context, gates, mixtures, early exits: the engine says what the reference says."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from house import House, request
+from languages import REGULAR
+
+from marith import (
+    Engine,
+    Options,
+    Plan,
+    Prompted,
+    Request,
+    RequestError,
+    Sampling,
+    Stop,
+    load_file,
+)
+from marith.formula.binding import bind, parse, resolve
+from marith.formula.checking import leaves
+from marith.formula.terms import Observation
+
+EARLY = "prompted(exit_layer={})".format
+FORMULAS = (
+    "M + jsd(M, x)*(M - x)",
+    "M - 3*relu(x - M) + 0.5*C",
+    "mixture(1.5 - peak(M), M, -0.4, x)",
+    "where(first(3), mixture(-2, M, 3, x) + agreed(M, x, count=4), M)",
+    "where(strength(C) > 0.5, x, M) + decay(4)*strength(C)*y",
+    f"unscaled(M.plausible(0.1) - {EARLY(1)})",
+    f"where(jsd(M, {EARLY(0)}) >= jsd(M, {EARLY(1)}), {EARLY(0)}, {EARLY(1)}) + 2*M",
+    "M + 3*posterior(x, y)",
+    "balance(x, y)*x + (1 - balance(x, y))*y",
+    "self_debias(M, x, y, decay=20)",
+    "(1 - sigmoid(entropy(x) - entropy(M)))*x + sigmoid(entropy(x) - entropy(M))*M",
+    "(2*M + big).temperature(0.7) - 0.5*x.temperature(2)",
+    "indicator(x - y)*x + (1 - indicator(x - y))*y + 0.2*A",
+    "M + largest(renyi(M, big), 0.2)*(M - big)",
+    "M + 2*reward - 0.2*shares",
+    "supersede(A, M + margin(x)*(M - x) + 0.4*C)",
+)
+GREEDY = Sampling(0.0)
+shapes = pytest.mark.parametrize("formula", FORMULAS)
+
+
+@pytest.fixture(scope="module")
+def home(house: House) -> House:
+    """The house, with its classifier on other scales too."""
+    judge = house.terms["C"][:-1]
+    scales = {"reward": f'{judge}, scale="logit")', "shares": f'{judge}, scale="probability")'}
+    return replace(house, terms={**house.terms, **scales})
+
+
+def brief(home: House, formula: str, i: int, sampling: Sampling) -> Request:
+    return replace(request(home, formula, i, sampling), stop=Stop(3 + i % 6, ("zq", "ab")))
+
+
+def spoken(home: House, asked: Request) -> tuple[str, list[int], str]:
+    out = home.engine.submit(asked).result(60)
+    return out.text, out.tokens, out.finish_reason
+
+
+def lagging(home: House, formula: str) -> Plan:
+    """Every term that can be named later than the one before it."""
+    terms = leaves(bind(parse(formula), resolve(home.terms)))
+    named = [str(term) for term in terms if not isinstance(term, Observation)]
+    return Plan.factors({term: (1, 4, 3, 2)[i % 4] for i, term in enumerate(named)})
+
+
+@shapes
+def test_a_formula_is_spoken_as_the_reference_speaks_it(home: House, formula: str) -> None:
+    """With or without drafts, for one seed; at temperature zero under any plan."""
+    i = FORMULAS.index(formula)
+    asked = brief(home, formula, i, Sampling(1.1, top_p=0.97, seed=i))
+    expected = home.reference.decode(asked)
+    for how in (None, "auto"):
+        assert spoken(home, replace(asked, speculation=how)) == expected  # type: ignore[arg-type]
+    cold = brief(home, formula, 20 + i, GREEDY)
+    expected = home.reference.decode(cold)
+    for plan in (lagging(home, formula), Plan.drafts("A", length=3)):
+        assert spoken(home, replace(cold, speculation=plan)) == expected
+
+
+def test_formulas_of_all_shapes_together_are_what_each_is_alone(home: House) -> None:
+    asked = [brief(home, formula, 60 + i, Sampling(seed=i)) for i, formula in enumerate(FORMULAS)]
+    tickets = [home.engine.submit(one) for one in asked]
+    for one, ticket in zip(asked, tickets, strict=True):
+        out = ticket.result(60)
+        assert (out.text, out.tokens, out.finish_reason) == home.reference.decode(one)
+
+
+@shapes
+def test_what_is_scored_is_what_would_have_been_said(home: House, formula: str) -> None:
+    asked, tokens = request(home, formula, 40 + FORMULAS.index(formula)), [9, 4, 1]
+    want = [float(home.reference.distribution(asked, tokens[:k])[0, token])
+            for k, token in enumerate(tokens)]  # fmt: skip
+    scores = home.engine.score(asked.prompt, tokens, formula, home.terms)
+    assert scores == pytest.approx(want, abs=2e-3)
+    following = home.engine.next_logprobs(asked.prompt, formula, home.terms, tokens)
+    told = home.reference.distribution(asked, tokens)[0]
+    torch.testing.assert_close(following.exp(), told.exp(), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("how", [None, "auto", Plan.drafts("big", length=3)], ids=str)
+def test_log_probabilities_are_told_of_tokens_and_terms_and_of_no_observation(
+    home: House, how: Any
+) -> None:
+    formula = "M + first(9)*strength(C)*x + 0.5*C"
+    asked = request(home, formula, 3, Sampling(1.0, seed=2))
+    out = home.engine.submit(replace(asked, speculation=how, logprobs=2)).result(60)
+    assert out.logprobs is not None
+    scores = home.engine.score(asked.prompt, out.tokens, formula, home.terms)
+    assert [one.logprob for one in out.logprobs] == pytest.approx(scores, abs=1e-4)
+    bound = leaves(bind(parse(formula), resolve(home.terms)))
+    terms = {str(term) for term in bound if not isinstance(term, Observation)}
+    for one in out.logprobs:
+        assert len(one.top) == 2
+        assert {*one.terms} == terms
+    assert {*map(str, bound)} <= {*out.stats.terms}
+
+
+@pytest.mark.parametrize("formula", FORMULAS[2:5])
+@pytest.mark.parametrize("how", [None, "auto"])
+def test_a_grammar_holds_for_them(home: House, formula: str, how: Any) -> None:
+    asked = replace(
+        request(home, formula, 5, Sampling(1.0, seed=4)), stop=Stop(12), speculation=how,
+        grammar=REGULAR.grammar,
+    )  # fmt: skip
+    if "agreed" in formula:  # what the grammar asks for must be allowed
+        asked = replace(asked, formula=formula.replace("count=4", "count=27"))
+    out = home.engine.submit(asked).result(60)
+    expected = home.reference.decode(asked, allowed=lambda tokens: REGULAR.allowed(tokens, 28))
+    assert (out.text, out.tokens, out.finish_reason) == expected
+
+
+@pytest.mark.parametrize("formula", ["M + jsd(M, x)*(M - x)", "self_debias(M, x)", FORMULAS[5]])
+def test_a_plan_is_calibrated_for_them(home: House, formula: str) -> None:
+    plan = home.engine.calibrate(formula, ["a b", "c d e"], home.terms, "calls")
+    assert Plan.from_json(plan.to_json()) == plan
+    cold = request(home, formula, 8, GREEDY)
+    assert spoken(home, replace(cold, speculation=plan)) == home.reference.decode(cold)
+
+
+PERSONAS = """
+[terms]
+formal = "q w e"
+early = {exit_layer = 1}
+
+[formulas]
+adaptive = {formula = "M + jsd(M, formal)*(M - formal)", description = "Where it matters."}
+late = "unscaled(M.plausible(0.1) - early)"
+careful = {formula = "where(first(2) > 0, formal, mixture(0.5, M, 0.5, formal))", seed = 7}
+"""
+
+
+@pytest.mark.parametrize("name", ["adaptive", "late", "careful"])
+def test_a_file_of_them_is_an_application_s_model(tmp_path: Path, tiny_dir: str, name: str) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(f'[model]\nmodel = "{tiny_dir}"\nmax_tokens = 9\nseed = 3\n{PERSONAS}')
+    options = Options.from_file(path, name)
+    for copied in (
+        Options(**json.loads(json.dumps(options.chosen()))),
+        pickle.loads(pickle.dumps(options)),
+        Options.model_validate_json(options.model_dump_json()),
+    ):
+        assert copied == options
+    file = load_file(path)
+    asked = options.request("a b c")
+    assert parse(asked.formula, asked.terms) == parse(file.formulas[name], file.terms)
+    with Engine.load(tiny_dir) as engine:
+        out = engine.submit(asked).result(60)
+        again = engine.generate(
+            "a b c", file.formulas[name], file.terms,
+            Sampling(seed=7 if name == "careful" else 3), Stop(9), None,
+        )  # fmt: skip
+    assert out.tokens == again.tokens
+
+
+def test_an_early_exit_shares_its_models_pass(home: House) -> None:
+    alone = home.engine.generate("a b c", "M", None, GREEDY, Stop(8), None)
+    beside = home.engine.generate(
+        "a b c", f"unscaled(M - 0.001*{EARLY(0)} - 0.001*{EARLY(1)})", None, GREEDY, Stop(8), None
+    )
+    assert (beside.tokens, beside.stats.passes) == (alone.tokens, alone.stats.passes)
+    assert beside.stats.calls == 3 * alone.stats.calls
+
+
+def test_a_layer_that_is_none_is_refused_where_the_request_is_made(home: House) -> None:
+    formula = 2 * Prompted() - Prompted(exit_layer=2)
+    with pytest.raises(RequestError, match="below the 2 layers of the model, not 2"):
+        home.engine.generate("a", formula)
