@@ -208,7 +208,9 @@ def observed(terms: tuple[Prompted, ...], positions: int, seed: int) -> dict[Ter
     """What factors may ask of a text of some length: its place, likelihoods, and a judgement."""
     source = torch.Generator().manual_seed(seed)
     place = torch.arange(positions)[:, None] + float(torch.randint(0, 5, (), generator=source))
-    told: dict[Term, Tensor] = {likelihood_of(t): -2 * place * torch.rand(1, generator=source) for t in terms}
+    told: dict[Term, Tensor] = {
+        likelihood_of(t): -2 * place * torch.rand(1, generator=source) for t in terms
+    }
     judged = torch.rand(positions, 1, generator=source).clamp(min=1e-6).log()
     return {POSITION: place, judgement_of(JUDGE): judged, **told}
 
@@ -245,8 +247,7 @@ def shares(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Varying]:
 def weighty(terms: tuple[Prompted, ...]) -> Some:
     """Formulas over `terms` whose every part has weight above zero, or none at all."""
     positive = st.floats(0.1, 3.0)
-    gates: st.SearchStrategy[Factor] = shares(terms)
-    one = st.sampled_from(terms)
+    gates, one = shares(terms), st.sampled_from(terms)
     two = st.tuples(one, one)
 
     def grow(parts: Some) -> Some:

@@ -23,11 +23,12 @@ from marith.cli.evaluating import (
 from marith.cli.shared import Model, Terms, clear_errors, evals
 from marith.errors import RequestError
 
+_JUDGE = "ATTRIBUTE=MODEL:LABEL; or happy=vader:positive, simple=length. Repeatable."
 _THEIRS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 Judges = Annotated[
     list[str] | None,
-    typer.Option("--judge", help="ATTRIBUTE=MODEL:LABEL, or happy=vader:positive. Repeatable."),
+    typer.Option("--judge", help=_JUDGE),
 ]
 Texts = Annotated[
     list[Path], typer.Option(help="The --out of an evaluation, or its texts.jsonl. Repeatable.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marith.errors import FormulaError
-from marith.formula.factors import Comparison, Factor, Varying, factor, is_number
+from marith.formula.factors import Comparison, Factor, Varying, factor, is_number, shown
 from marith.formula.nodes import MOST_TOKENS, Formula, as_members
 
 
@@ -95,7 +95,7 @@ def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) ->
         condition = condition > 0
     if not isinstance(condition, Comparison):
         raise FormulaError(
-            f"where takes a condition on factors, such as entropy(M) > 2, not {condition}"
+            f"where takes a condition on factors, such as entropy(M) > 2, not {shown(condition)}"
         )
     return Where(condition, *as_members("where", (then, otherwise)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from marith.errors import FormulaError
-from marith.formula.factors import LARGEST_FACTOR, Varying, is_number
+from marith.formula.factors import LARGEST_FACTOR, Varying, is_number, shown
 from marith.formula.nodes import Formula, Name, as_members
 from marith.formula.terms import Classifier, Judgement, Likelihood, Position, Term
 
@@ -106,7 +106,7 @@ def indicator(of: Formula) -> Varying:
 def strength(judge: Formula) -> Varying:
     """The probability that a classifier gives to the text so far, from 0 to 1."""
     if not isinstance(judge, (Classifier, Name)):
-        raise FormulaError(f"strength takes a classifier, not {judge}")
+        raise FormulaError(f"strength takes a classifier, not {shown(judge)}")
     return Strength(judge)
 
 

@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
@@ -76,7 +77,7 @@ def read(text: str) -> Formula:
     if not source:
         raise FormulaError("an empty text is no formula")
     try:
-        tree = ast.parse(source, mode="eval")
+        tree = _tree(source)
     except SyntaxError as error:
         start = error.offset - 1 if error.offset else max(0, len(source) - 1)
         raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
@@ -207,6 +208,14 @@ class _Reader:
         return FormulaError(
             problem, self.source, start, _characters(self.source, node.end_col_offset or 0)
         )
+
+
+def _tree(source: str) -> ast.Expression:
+    """The syntax tree. Some Pythons miscount its depth where threads parse at once: gh-106905."""
+    for _ in range(99):
+        with suppress(SystemError):
+            return ast.parse(source, mode="eval")
+    return ast.parse(source, mode="eval")
 
 
 def _shown(value: Value) -> str:

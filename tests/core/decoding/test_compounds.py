@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -204,11 +206,12 @@ def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) ->
 @few
 @given(weighty(TERMS), weighty(TERMS), holed)
 def test_members_become_distributions_first(f: Formula, g: Formula, world: World) -> None:
-    for build in (
+    builds: list[Callable[[Formula, Formula], Formula]] = [
         lambda x, y: mixture(0.7, x, 0.6, y),
         lambda x, y: where(peak(a) > 0.37, x, y),
         lambda x, y: self_debias(x, y, decay=5),
         lambda x, y: supersede(y, x).temperature(2),
-    ):
+    ]
+    for build in builds:
         close(evaluate(build(3 * f, g), world), evaluate(build(f, 2 * g), world), 1e-4)
         close(evaluate(build(unscaled(f), g), world).exp().sum(dim=-1).log(), torch.zeros(2))

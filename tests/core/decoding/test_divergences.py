@@ -23,8 +23,9 @@ LEFT, RIGHT = torch.tensor([[0.5, 0.5, 0.0, 0.0]]).log(), torch.tensor([[0.0, 0.
 
 def masses(rows: Tensor) -> np.ndarray:
     """Probabilities in double precision, each row of sum one."""
-    found = rows.double().exp().numpy()
-    return found / found.sum(axis=-1, keepdims=True)
+    found = rows.double().exp()
+    even: np.ndarray = (found / found.sum(dim=-1, keepdim=True)).numpy()
+    return even
 
 
 def plain(column: Tensor) -> list[float]:

@@ -81,7 +81,7 @@ def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> Non
 
 @pytest.mark.parametrize("start", [0, 1, 3])
 def test_schedules_go_by_the_place(start: int) -> None:
-    world = {POSITION: torch.arange(start, start + 5)[:, None].float()}
+    world: World = {POSITION: torch.arange(start, start + 5)[:, None].float()}
     known, places = factors(world), range(start, start + 5)
     counted, halved = known.of(first(3)), known.of(decay(2))
     assert isinstance(counted, Tensor)
@@ -186,15 +186,16 @@ def test_what_a_factor_of_zero_multiplies_forbids_nothing_there(world: World, co
 
 
 def test_a_factor_of_zero_at_one_token_forbids_nothing_there() -> None:
-    world = {a: torch.tensor([[0.5, 0.5, 0.0]]).log(), b: torch.tensor([[0.0, 0.1, 0.9]]).log()}
+    left, right = torch.tensor([[0.5, 0.5, 0.0]]).log(), torch.tensor([[0.0, 0.1, 0.9]]).log()
     above = indicator(a - b)
-    told = evaluate(above * a + (1 - above) * b, world)
+    told = evaluate(above * a + (1 - above) * b, {a: left, b: right})
     close(told, torch.tensor([[0.5, 0.5, 0.9]]).log().log_softmax(dim=-1))
 
 
 def divergence(p: Tensor, q: Tensor, f: Any) -> Tensor:
     """Σ P·f·(log P − log Q), the weighted divergence of the paper, for P [count, vocab]."""
-    return (p * f * (p.clamp_min(1e-300).log() - q)).sum(dim=-1)
+    apart: Tensor = p * f * (p.clamp_min(1e-300).log() - q)
+    return apart.sum(dim=-1)
 
 
 @settings(max_examples=60)

@@ -82,7 +82,7 @@ def test_a_formula_is_spoken_as_the_reference_speaks_it(home: House, formula: st
     asked = brief(home, formula, i, Sampling(1.1, top_p=0.97, seed=i))
     expected = home.reference.decode(asked)
     for how in (None, "auto"):
-        assert spoken(home, replace(asked, speculation=how)) == expected  # type: ignore[arg-type]
+        assert spoken(home, replace(asked, speculation=how)) == expected
     cold = brief(home, formula, 20 + i, GREEDY)
     expected = home.reference.decode(cold)
     for plan in (lagging(home, formula), Plan.drafts("A", length=3)):
@@ -141,7 +141,19 @@ def test_a_grammar_holds_for_them(home: House, formula: str, how: Any) -> None:
     assert (out.text, out.tokens, out.finish_reason) == expected
 
 
-@pytest.mark.parametrize("formula", ["M + jsd(M, x)*(M - x)", "self_debias(M, x)", FORMULAS[5]])
+NAMELESS = pytest.mark.xfail(
+    reason="a plan names observations, which nobody can write", strict=True
+)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "M + jsd(M, x)*(M - x)",
+        FORMULAS[5],
+        pytest.param("supersede(A, M + first(9)*(M - x))", marks=NAMELESS),
+    ],
+)
 def test_a_plan_is_calibrated_for_them(home: House, formula: str) -> None:
     plan = home.engine.calibrate(formula, ["a b", "c d e"], home.terms, "calls")
     assert Plan.from_json(plan.to_json()) == plan

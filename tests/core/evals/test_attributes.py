@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from marith import ModelError, RequestError, parse
 from marith.cli import app
 from marith.evals.attributes.curves import CURVES, first, second
-from marith.evals.attributes.judges import OPEN, POCKET, named, own_words, simplicity
+from marith.evals.attributes.judges import OPEN, POCKET, named, own_ways, simplicity
 from marith.evals.attributes.ranks import deepest_fall, spearman
 from marith.evals.attributes.running import Settings, run
 from marith.evals.experiment.texts import Text
@@ -39,20 +39,20 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The third curve over few prompts: a folder of results, and what was printed."""
     out = tmp_path_factory.mktemp("attributes") / "out"
     code, told, error = attributes(
-        "--curve", "3", "--n", "6", "--max-tokens", "24", "--out", str(out)
+        "--curve", "3", "--n", "6", "--max-tokens", "20", "--out", str(out)
     )
     assert code == 0, error
     return out, told
 
 
-def test_an_attribute_rises_with_its_factor_beyond_what_the_prompt_alone_does(
+def test_an_attribute_rises_with_its_factor(
     shown: tuple[Path, str],
 ) -> None:
     (curve,) = json.loads((shown[0] / "report.json").read_text())["curves"]
     assert curve["spearman"] >= 0.9
     heights = [point["attribute"]["mean"] for point in curve["points"]]
-    assert heights[-1] > heights[0] + 0.3
-    assert heights[-1] > 0.8 * curve["prompted"][0]["mean"] > 0
+    assert heights[-1] > heights[0] + 0.15
+    assert curve["prompted"][0]["mean"] > heights[2]
     assert all(point["perplexity"]["mean"] >= 1 for point in curve["points"])
 
 
@@ -91,14 +91,16 @@ def test_the_axes_reach_as_far_as_the_papers() -> None:
     assert CURVES[0].share(1.0) == pytest.approx(1 / 3)
 
 
-def test_pockets_voices_are_the_papers_prompts_and_each_has_words_of_its_own() -> None:
+def test_pockets_voices_are_the_papers_prompts_and_each_has_ways_of_its_own() -> None:
     assert SYSTEM_PROMPTS["happy"] == "You are a happy assistant."
     assert "related to sports" in SYSTEM_PROMPTS["sports"]
-    assert {"yay", "sunshine"} <= own_words("happy")
-    assert {"coach", "overtime"} <= own_words("sports")
-    assert not own_words("happy") & own_words("sports")
+    assert {"hooray!", "and yay, *!"} <= own_ways("happy")
+    assert {"game on!", "the referee confirms that *."} <= own_ways("sports")
+    ways = [own_ways(voice) for voice in ("happy", "simple", "sports", "formal")]
+    assert all(ways)
+    assert sum(map(len, ways)) == len(frozenset[str]().union(*ways))
     ask = POCKET["sports"].open(None)
-    told = ["The coach knows. It is warm.", "", "It is warm."]
+    told = ["The referee confirms that it is warm. It is warm.", "", "It is warm."]
     texts = [Text("x", i, 0, 0, "", "", said, (), "stop", 1, 1) for i, said in enumerate(told)]
     assert list(ask(texts)) == [0.5, None, 0.0]
 
@@ -135,6 +137,7 @@ def test_other_models_have_the_papers_judges_and_a_judge_may_be_named() -> None:
     assert list(asked.measures) == ["happy", "educational"]
     assert asked.measures["happy"].name == "positivity"
     assert named("x", "a/b:2").described() == {"model": "a/b", "label": 2}
+    assert named("x", "length") == OPEN["simple"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def test_other_models_have_the_papers_judges_and_a_judge_may_be_named() -> None:
         ({"only": (7,)}, "from 1 to 6, not 7"),
         ({"formulas": ("M",)}, "formulas of their own"),
         ({"judges": {"angry": "a:b"}}, "not 'angry'"),
-        ({"judges": {"happy": "a"}}, "MODEL:LABEL"),
+        ({"judges": {"happy": "a"}}, "MODEL:LABEL, .* not 'a'"),
         (
             {"judges": {"happy": "vader:positive", "formal": "vader:positive"}},
             "two attributes have one judge, 'positivity'",

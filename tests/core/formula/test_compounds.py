@@ -87,7 +87,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: jsd(M, 1), "jsd takes formulas, not 1"),  # type: ignore[arg-type]
     (lambda: renyi(M, a, order=1), "order is a number between 0 and 1, not 1"),
     (lambda: strength(2 * C), r"strength takes a classifier, not 2\*C"),
-    (lambda: strength("c"), "strength takes a classifier, not c"),  # type: ignore[arg-type]
+    (lambda: strength("c"), "takes a classifier, not 'c'"),  # type: ignore[arg-type]
     (lambda: first(0), "first takes a whole number from 1, not 0"),
     (lambda: first(2.0), "not 2.0"),  # type: ignore[arg-type]
     (lambda: decay(0), "half_life is a number of tokens above 0, not 0"),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -208,6 +212,36 @@ def test_operators_and_calls_are_expressions(text: str) -> None:
 @pytest.mark.parametrize("text", ["Be kind.", "kind", "", "You are a chef - angry", "7", "a, b"])
 def test_prose_is_no_expression(text: str) -> None:
     assert not is_expression(text)
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads that take turns at every chance, and garbage that is looked for all the time."""
+    turn, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(100)
+    yield
+    sys.setswitchinterval(turn)
+    gc.set_threshold(*threshold)
+
+
+@pytest.mark.usefixtures("restless")
+def test_threads_that_read_at_once_do_not_disturb_each_other() -> None:
+    """While Python builds a syntax tree it lets garbage go, and then another thread go on."""
+    text = " + ".join(["M - 0.96*union(toxic, M) + 0.04*C"] * 4)
+
+    class Circle:
+        def __init__(self) -> None:
+            self.own = self
+
+        def __del__(self) -> None: ...
+
+    def read_often(_: int) -> list[Formula]:
+        return [read(text) for _ in range(150) if Circle()]
+
+    with ThreadPoolExecutor(4) as pool:
+        formulas = [one for several in pool.map(read_often, range(4)) for one in several]
+    assert {*formulas} == {read(text)}
 
 
 def test_a_comment_does_not_swallow_the_next_line() -> None:

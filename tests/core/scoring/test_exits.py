@@ -28,9 +28,14 @@ from marith.testing import tiny_model, tiny_tokenizer
 
 LAYERS = 4
 SMALL: dict[str, Any] = {
-         "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCAB,
-         "max_position_embeddings": CONTEXT}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": VOCAB,
+    "max_position_embeddings": CONTEXT,
+}
 families = pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox"])
 
 

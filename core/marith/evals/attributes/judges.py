@@ -13,34 +13,36 @@ from marith.engine.engine import Engine
 from marith.errors import RequestError
 from marith.evals.experiment.measuring import Ask, Better, Measure
 from marith.evals.measures import VADER, Attribute, Lexicon
-from marith.pocket.grammar import chats
 from marith.pocket.grammar.voices import VOICES
 
 TONES = ("positive", "negative")
+LENGTH = "length"
 TOPICS = "cardiffnlp/tweet-topic-21-multi"
-_WORD = re.compile(r"[a-z']+")
 _SLOT = re.compile(r"\{\w+\}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_SPOKEN = ("helpful", "plain", "formal", "happy", "simple", "sports")
+_LETTER = re.compile(r"[a-z]")
+_VOICES = ("helpful", "plain", "formal", "happy", "simple", "sports")
 
 
 def named(name: str, text: str, better: Better = "higher") -> Measure:
-    """The judge MODEL:LABEL, a classifier's label, or vader:positive and vader:negative.
+    """The judge MODEL:LABEL, a classifier's label; or vader:positive, vader:negative, length.
 
     Raises RequestError for what is none.
     """
     model, _, label = text.rpartition(":")
     if model == VADER and label in TONES:
         return Lexicon(label, better)
+    if text == LENGTH:
+        return Simplicity(better=better)
     if not model or not label or model == VADER:
-        problem = f"an attribute is MODEL:LABEL, or {VADER}:positive or {VADER}:negative"
+        problem = f"a judge is MODEL:LABEL, {VADER}:positive, {VADER}:negative or {LENGTH}"
         raise RequestError(f"{problem}, not {text!r}")
     return Attribute(name, model, int(label) if label.isdigit() else label, better)
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """The share of sentences with a word that only one of pocket's voices says, in [0, 1]."""
+class Manner:
+    """The share of sentences that are said as only one of pocket's voices says them, in [0, 1]."""
 
     voice: str
     better: Better = "higher"
@@ -52,16 +54,17 @@ class Wording:
         return self.voice
 
     def described(self) -> Mapping[str, Any]:
-        """The voice and its words."""
-        return {"words of": self.voice, "words": sorted(own_words(self.voice))}
+        """The voice and its ways."""
+        return {"manner of": self.voice, "ways": sorted(own_ways(self.voice))}
 
     def check(self) -> None:
         """Nothing can be wrong with it."""
 
     def open(self, engine: Engine | None) -> Ask:
         """A text without a sentence has none."""
-        words = own_words(self.voice)
-        return lambda texts: [_share(text.text, words) for text in texts]
+        ways = [re.escape(way).replace(r"\*", ".+") for way in sorted(own_ways(self.voice))]
+        pattern = re.compile("|".join(ways))
+        return lambda texts: [_share(text.text, pattern) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,39 +94,29 @@ def simplicity(text: str) -> float | None:
 
 
 @cache
-def own_words(voice: str) -> frozenset[str]:
-    """The words that pocket's grammar gives to this voice, and to no other and to no topic."""
-    others = frozenset[str]().union(*(_spoken(name) for name in _SPOKEN if name != voice))
-    return _spoken(voice) - others - _said_of_topics()
+def own_ways(voice: str) -> frozenset[str]:
+    """The sentences that pocket's grammar gives to this voice alone, `*` for what it talks of."""
+    others = frozenset[str]().union(*(_ways(name) for name in _VOICES if name != voice))
+    return frozenset(way for way in _ways(voice) - others if _LETTER.search(way))
 
 
-def _share(text: str, words: frozenset[str]) -> float | None:
-    sentences = [_WORD.findall(one.lower()) for one in _SENTENCE.split(text.strip())]
-    told = [sentence for sentence in sentences if sentence]
-    return fmean(not words.isdisjoint(sentence) for sentence in told) if told else None
+def _share(text: str, pattern: re.Pattern[str]) -> float | None:
+    sentences = [sentence for sentence in _SENTENCE.split(text.strip().lower()) if sentence]
+    return fmean(bool(pattern.fullmatch(one)) for one in sentences) if sentences else None
 
 
-def _spoken(voice: str) -> frozenset[str]:
+def _ways(voice: str) -> frozenset[str]:
     own = VOICES[voice]
-    lines = (*own.openers, *own.frames, *own.joins, *own.closers, *own.swap.values())
-    return _words(" ".join(lines))
-
-
-def _said_of_topics() -> frozenset[str]:
-    facts = [said for topic in chats.TOPICS for said in (topic.name, *topic.facts)]
-    for intent in chats.INTENTS.values():
-        facts += [*intent.ask, *intent.lead, *intent.then, *intent.text]
-    return _words(" ".join(facts))
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(_SLOT.sub("", text.lower())))
+    lines = (*own.openers, *own.frames, *own.joins, *own.closers)
+    return frozenset(
+        _SLOT.sub("*", sentence.lower()) for line in lines for sentence in _SENTENCE.split(line)
+    )
 
 
 POCKET: Mapping[str, Measure] = {
-    "happy": Wording("happy"),
-    "simple": Simplicity(),
-    "sports": Wording("sports"),
+    "happy": Manner("happy"),
+    "simple": Manner("simple"),
+    "sports": Manner("sports"),
     "formal": Attribute("formal", "pocket-formality", "formal", "higher"),
     "educational": Attribute("educational", "pocket-education", "educational", "higher"),
 }

@@ -97,8 +97,10 @@ class Report:
             lines.append(_markdown(["---", *["---:"] * len(factors)]))
             lines.append(_markdown(["share", *(digits(p.share) for p in curve.points)]))
             lines.append(_markdown([curve.attribute, *map(digits, curve.heights)]))
-            spent = [digits(point.perplexity.mean) for point in curve.points]
-            lines += [_markdown(["perplexity", *spent]), ""]
+            spent = [point.perplexity for point in curve.points]
+            lines.append(_markdown(["perplexity", *(digits(one.mean) for one in spent)]))
+            lines.append(_markdown(["its median", *(digits(one.median) for one in spent)]))
+            lines.append("")
         return "\n".join([*lines, *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
     def cells(self) -> list[list[str]]:
