@@ -46,6 +46,7 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
     """
     shared = (first > -math.inf) & (second > -math.inf)
     gap = torch.where(shared, first - second, 0.0).double()
+    lead = lead.nan_to_num(0.0)  # where both forbid the text so far, neither is ahead
     low = torch.zeros_like(lead, dtype=torch.float64)
     high = torch.ones_like(low)
 

@@ -79,7 +79,7 @@ class _Evaluation:
 
     def __init__(self, spoken: Mapping[Term, Tensor]) -> None:
         self.spoken = spoken
-        self.factors = Factors(spoken, self.meaning)
+        self.factors = Factors(spoken, self.meaning, self._difference)
 
     def meaning(self, formula: Formula) -> Meaning:
         match formula:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from marith.decoding import divergences
 from marith.decoding.meaning import Meaning
-from marith.formula.compounds import Relu
 from marith.formula.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.measures import (
     POSITION,
@@ -30,14 +29,19 @@ from marith.formula.terms import Term
 class Factors:
     """Values of factors at the positions that terms have spoken of; each is computed once.
 
-    `spoken` is that of `evaluate`; `meaning` is what a formula comes to there.
+    `spoken` is that of `evaluate`; `meaning` is what a formula comes to there, and
+    `difference` its score, infinite where only one side can say a token.
     """
 
     def __init__(
-        self, spoken: Mapping[Term, Tensor], meaning: Callable[[Formula], Meaning]
+        self,
+        spoken: Mapping[Term, Tensor],
+        meaning: Callable[[Formula], Meaning],
+        difference: Callable[[Formula], Tensor],
     ) -> None:
         self._spoken = spoken
         self._meaning = meaning
+        self._difference = difference
         self._known: dict[Varying, Tensor] = {}
 
     def of(self, factor: Factor) -> float | Tensor:
@@ -73,9 +77,7 @@ class Factors:
             case Sigmoid(of):
                 return self._tensor(of).sigmoid()
             case Indicator(of):
-                above = self._meaning(Relu(of))
-                positive = above.score > 0
-                return (positive if above.allowed is None else positive | ~above.allowed).float()
+                return (self._difference(of) > 0).float()  # no number, and so not above zero
             case Strength(judge):
                 return self._spoken[judgement_of(judge)].exp()
             case First(count):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
@@ -75,7 +75,8 @@ class Stages:
     @property
     def lanes(self) -> int:
         """How many lanes of language models are held."""
-        return sum(isinstance(term, (Prompted, Likelihood)) for term in self.voices)
+        read = (term for term in self.voices if isinstance(term, (Prompted, Likelihood)))
+        return len({replace(t, exit_layer=None) if isinstance(t, Prompted) else t for t in read})
 
     def part(self, spoken: Collection[Term]) -> Formula | None:
         """What can be said when these terms have spoken; see `formula.partial`."""

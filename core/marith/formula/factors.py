@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError
 
-LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
 RELATIONS = (">", ">=", "<", "<=")
+LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
 
 
 class Node:
@@ -26,7 +26,10 @@ class Node:
 
 
 class Varying(Node):
-    """A factor that depends on the context; the operators only build nodes, numbers are folded."""
+    """A factor that depends on the context.
+
+    Its operators only build nodes; the numbers of a product are folded.
+    """
 
     __slots__ = ()
 
@@ -114,6 +117,12 @@ class Comparison(Node):
     left: Factor
     relation: str
     right: Factor
+
+    def __post_init__(self) -> None:
+        if self.relation not in RELATIONS:
+            raise FormulaError(
+                f"a comparison is one of {' '.join(RELATIONS)}, not {self.relation!r}"
+            )
 
     def __bool__(self) -> bool:
         raise FormulaError("a comparison of factors is known only while a text is made; use where")

@@ -19,7 +19,7 @@ from marith.formula.nodes import (
     Union,
 )
 from marith.formula.terms import Classifier, Prompted
-from marith.formula.weights import Weight, bounds, expanded, weigh
+from marith.formula.weights import Weight, bounds, expanded, is_by_token, weigh
 
 Terms = Mapping[str, Formula]
 
@@ -37,6 +37,8 @@ def problem(node: Node, terms: Terms) -> str:
             return _weightless(members, terms)
         case SelfDebias(of, biased):
             return _weightless((of, *biased), terms)
+        case Where(condition) if any(map(is_by_token, (condition.left, condition.right))):
+            return f"a condition is on the context; by token differs {condition}"
         case Where(_, then, otherwise):
             return _weightless((then, otherwise), terms)
         case Supersede(draft, of):
@@ -46,7 +48,7 @@ def problem(node: Node, terms: Terms) -> str:
             return f"{kind} cuts a distribution, and this has no weight above zero"
         case Tempered(of) if not weigh(of, terms).positive:
             return "temperature changes a distribution, and this has no weight above zero"
-        case Relu(of) | Indicator(of) if weigh(of, terms).constant != 0.0:
+        case Relu(of) | Indicator(of) if not weigh(of, terms).nothing:
             name = type(node).__name__.lower()
             return f"{name} takes a difference; the weights of {of} add up to {weigh(of, terms)}"
         case Posterior(members):

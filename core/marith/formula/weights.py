@@ -48,12 +48,18 @@ class Weight:
             for a, m in self.numbers.items()
             for b, n in other.numbers.items()
         )
-        return reduce(Weight.__add__, products, Weight())
+        product = reduce(Weight.__add__, products, Weight())
+        return Weight(product.numbers, self.gross * other.gross)
 
     @property
     def constant(self) -> float | None:
         """The weight, where it is the same in every context."""
         return None if any(self.numbers) else self.numbers.get((), 0.0)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether it is zero but for rounding, in every context."""
+        return self.constant is not None and abs(self.constant) <= ROUNDING * self.gross
 
     @property
     def least(self) -> float:
@@ -71,7 +77,7 @@ class Weight:
     @property
     def by_token(self) -> bool:
         """Whether it differs from token to token, which theorem 1 does not allow."""
-        return any(_is_by_token(factor) for monomial in self.numbers for factor in monomial)
+        return any(is_by_token(factor) for monomial in self.numbers for factor in monomial)
 
     @property
     def positive(self) -> bool:
@@ -160,16 +166,17 @@ def bounds(factor: Factor) -> Range:
     return 0.0, 1.0
 
 
-def _is_by_token(factor: Factor) -> bool:
+def is_by_token(factor: Factor) -> bool:
+    """Whether a factor differs from token to token."""
     match factor:
         case Indicator():
             return True
         case Arithmetic(_, left, right):
-            return _is_by_token(left) or _is_by_token(right)
+            return is_by_token(left) or is_by_token(right)
         case Extreme(_, of):
-            return any(map(_is_by_token, of))
+            return any(map(is_by_token, of))
         case Sigmoid(of):
-            return _is_by_token(of)
+            return is_by_token(of)
     return False
 
 

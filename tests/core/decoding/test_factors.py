@@ -50,7 +50,11 @@ worlds = spoken(TERMS)
 
 
 def factors(world: World) -> Factors:
-    return Factors(world, lambda formula: meaning_of(formula, world))
+    return Factors(
+        world,
+        lambda formula: meaning_of(formula, world),
+        lambda formula: meaning_of(formula, world).score,
+    )
 
 
 def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
@@ -234,7 +238,11 @@ def test_numbers_stand_where_the_distributions_stand(factor: Varying) -> None:
     """On whatever device: here on one that has no memory, and refuses to meet another's."""
     world: dict[Term, Tensor] = {a: torch.zeros(2, 9), b: torch.zeros(2, 9), **observed((), 2, 0)}
     there = {term: rows.to("meta") for term, rows in world.items()}
-    known = Factors(there, lambda formula: meaning_of(formula, world).__class__(there[a], 1.0))
+    known = Factors(
+        there,
+        lambda formula: meaning_of(formula, world).__class__(there[a], 1.0),
+        lambda _: there[a],
+    )
     assert torch.as_tensor(known.of(factor)).device.type == "meta"
     assert known.holds(factor > 0.5).device.type == "meta"
 
@@ -242,6 +250,8 @@ def test_numbers_stand_where_the_distributions_stand(factor: Varying) -> None:
 @given(logprobs(2, 5))
 def test_a_factor_is_computed_once(rows: Tensor) -> None:
     looked: list[Formula] = []
-    known = Factors({a: rows}, lambda f: looked.append(f) or meaning_of(f, {a: rows}))  # type: ignore[func-returns-value]
+    known = Factors(
+        {a: rows}, lambda f: looked.append(f) or meaning_of(f, {a: rows}), lambda _: rows
+    )  # type: ignore[func-returns-value]
     known.of(entropy(a) * (1 + entropy(a)) - largest(entropy(a), 0.5))
     assert looked == [a]

@@ -29,7 +29,11 @@ NAMED = resolve({"a": "A", "b": "B", "C": Classifier("c")})
 
 
 def values(world: World) -> Factors:
-    return Factors(world, lambda formula: meaning_of(formula, world))
+    return Factors(
+        world,
+        lambda formula: meaning_of(formula, world),
+        lambda formula: meaning_of(formula, world).score,
+    )
 
 
 def total(weight: Weight, known: Factors) -> Tensor:
