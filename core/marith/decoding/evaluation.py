@@ -52,7 +52,7 @@ def evaluate(formula: Formula, spoken: Mapping[Term, Tensor]) -> Tensor:
 
 def meaning_of(formula: Formula, spoken: Mapping[Term, Tensor]) -> Meaning:
     """Score, weight and allowed tokens of one node."""
-    return _Evaluation(spoken).meaning(formula)
+    return Evaluation(spoken).meaning(formula)
 
 
 def likeliest(
@@ -74,7 +74,7 @@ def likeliest(
     return [row[:kept] for row, kept in zip(tokens, needed.sum(dim=-1).tolist(), strict=True)]
 
 
-class _Evaluation:
+class Evaluation:
     """One look at what terms have spoken."""
 
     def __init__(self, spoken: Mapping[Term, Tensor]) -> None:
@@ -82,6 +82,7 @@ class _Evaluation:
         self.factors = Factors(spoken, self.meaning, self._difference)
 
     def meaning(self, formula: Formula) -> Meaning:
+        """Score, weight and allowed tokens of one node."""
         match formula:
             case Classifier():
                 return Meaning(self.spoken[formula], 0.0)

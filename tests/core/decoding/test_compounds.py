@@ -12,8 +12,7 @@ from strategies import JUDGE, World, shares, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.evaluation import evaluate, meaning_of
-from marith.decoding.factors import Factors
+from marith.decoding.evaluation import Evaluation, evaluate, meaning_of
 from marith.errors import FormulaError
 from marith.formula.compounds import agreed, mixture, posterior, relu, self_debias, where
 from marith.formula.factors import Varying
@@ -41,7 +40,7 @@ def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
 
 
 def value(factor: Varying, world: World) -> Tensor:
-    return torch.as_tensor(Factors(world, lambda f: meaning_of(f, world)).of(factor))
+    return torch.as_tensor(Evaluation(world).factors.of(factor))
 
 
 @given(holed, st.floats(0.0, 0.97))

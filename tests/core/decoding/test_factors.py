@@ -14,7 +14,7 @@ from strategies import JUDGE, World, logprobs, observed, shares, speakers, spoke
 from torch import Tensor
 
 from marith.decoding import divergences
-from marith.decoding.evaluation import evaluate, meaning_of
+from marith.decoding.evaluation import Evaluation, evaluate, meaning_of
 from marith.decoding.factors import Factors
 from marith.formula.factors import (
     Arithmetic,
@@ -50,11 +50,7 @@ worlds = spoken(TERMS)
 
 
 def factors(world: World) -> Factors:
-    return Factors(
-        world,
-        lambda formula: meaning_of(formula, world),
-        lambda formula: meaning_of(formula, world).score,
-    )
+    return Evaluation(world).factors
 
 
 def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:

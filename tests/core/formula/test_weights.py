@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import World, shares, speakers, spoken, weighty
 from torch import Tensor
 
-from marith.decoding.evaluation import meaning_of
+from marith.decoding.evaluation import Evaluation, meaning_of
 from marith.decoding.factors import Factors
 from marith.errors import FormulaError
 from marith.formula.binding import parse, resolve
@@ -29,11 +29,7 @@ NAMED = resolve({"a": "A", "b": "B", "C": Classifier("c")})
 
 
 def values(world: World) -> Factors:
-    return Factors(
-        world,
-        lambda formula: meaning_of(formula, world),
-        lambda formula: meaning_of(formula, world).score,
-    )
+    return Evaluation(world).factors
 
 
 def total(weight: Weight, known: Factors) -> Tensor:
