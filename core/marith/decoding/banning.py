@@ -33,7 +33,7 @@ class Ban:
         words = (self.words,) if isinstance(self.words, str) else tuple(self.words)
         for word in words:
             if not isinstance(word, str) or not word:
-                raise RequestError(f"a banned word is a text of at least one letter: {word!r}")
+                raise RequestError(f"a banned word is a text, and not an empty one: {word!r}")
         for name in ("whole_words", "case_sensitive"):
             if not isinstance(getattr(self, name), bool):
                 raise RequestError(f"{name} is True or False, not {getattr(self, name)!r}")

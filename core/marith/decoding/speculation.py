@@ -29,7 +29,8 @@ class Trial:
 
     `logprobs` [positions, vocab] are composed and not yet warped; each position follows so many
     tokens of `text` as `places` says. `allowed` [positions, vocab] are the tokens that a grammar
-    lets stand there, None for all. `tokens` are what stands there, `NOTHING` where nothing
+    lets stand there, None for all, and `whole` tells where every term has spoken: a draft that is
+    left no token draws as if there were no grammar. `tokens` are what stands there, `NOTHING` where nothing
     does. `guesses` are the warped distributions that they were drawn from, None for a token that
     was proposed outright and for none. `chances` [positions, 2] are numbers from [0, 1): whether
     to keep, NaN for a token that stands only if it would be drawn; and what to draw.
@@ -43,6 +44,7 @@ class Trial:
     guesses: Sequence[Tensor | None]
     chances: Tensor
     allowed: Tensor | None = None
+    whole: Sequence[bool] = (True,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +147,13 @@ def _lawful(trial: Trial) -> Tensor:
     if trial.allowed is None:
         return trial.logprobs
     allowed = trial.allowed.to(trial.logprobs.device)
-    if not bool((trial.logprobs.masked_fill(~allowed, -math.inf) > -math.inf).any(dim=-1).all()):
+    nothing = ~((trial.logprobs > -math.inf) & allowed).any(dim=-1)
+    if bool((nothing & torch.tensor(trial.whole, device=nothing.device)).any()):
         raise FormulaError(
             "the formula gives no probability to any token that the grammar allows here: a cut in "
             "it, such as plausible or top_k, leaves too few; cut by Sampling instead"
         )
-    return cuts.keep(trial.logprobs, allowed)
+    return cuts.keep(trial.logprobs, allowed | nothing[:, None])
 
 
 def _warped_by_row(trial: Trial) -> Tensor:

@@ -14,7 +14,7 @@ from marith.engine.request import Reader
 from marith.engine.stages import Stages
 from marith.errors import RequestError
 from marith.formula.nodes import Formula
-from marith.formula.terms import NGram, Term
+from marith.formula.terms import NGram, Observation, Term
 
 LAGS = (2, 3, 4, 5, 6, 8)  # of the whole formula, where there is a draft
 
@@ -74,7 +74,8 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
             candidates += [whole, {**whole, **halved}, lagging]
     rehearsal = Rehearsal(stages, samples.acceptance, _cost_of(prices))
     best = min(candidates, key=rehearsal.cost_per_token)
-    return Plan(every=tuple((str(term), s) for term, s in best.items() if s > 1))
+    named = ((term, s) for term, s in best.items() if not isinstance(term, Observation))
+    return Plan(every=tuple((str(term), s) for term, s in named if s > 1))
 
 
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:

@@ -128,6 +128,7 @@ class Generation:
             self._numbers = self.chances.at(places, guesses)
         if self._likelihoods is not None:
             self._likelihoods.note(self._wholes, self._blocks, places, logprobs)
+        whole = [part in self._wholes for part in self.tail.parts]
         return Trial(
             logprobs,
             self._sampling,
@@ -136,7 +137,8 @@ class Generation:
             [NOTHING if one is None else one.token for one in stands],
             guesses,
             self._numbers,
-            self._allowed(places, logprobs),
+            self._allowed(places, logprobs, whole),
+            whole,
         )
 
     @property
@@ -144,12 +146,13 @@ class Generation:
         """What speaks of a place once every term has spoken."""
         return self.reader.stages.whole, self.reader.stages.aside
 
-    def _allowed(self, places: Sequence[int], logprobs: Tensor) -> Tensor | None:
+    def _allowed(
+        self, places: Sequence[int], logprobs: Tensor, whole: Sequence[bool]
+    ) -> Tensor | None:
         """What may stand at these places, by grammar and ban; None for any token."""
         allowed = self._grammatical(places)
         if self._rewinding is None:
             return allowed
-        whole = [part in self._wholes for part in self.tail.parts]
         return self._rewinding.allow(logprobs, allowed, places, whole)
 
     def _grammatical(self, places: Sequence[int]) -> Tensor | None:

@@ -116,7 +116,7 @@ class Samples:
         key = before, after
         if key not in self._known:
             shared = [self._shared(before, after, one) for one in self.said]
-            self._known[key] = float(torch.cat(shared).mean())
+            self._known[key] = min(1.0, float(torch.cat(shared).mean()))  # more is rounding
         return self._known[key]
 
     def _shared(

@@ -13,7 +13,7 @@ from marith.formula.binding import bind, parse
 from marith.formula.checking import check, leaves, without_classifiers
 from marith.formula.nodes import Formula, supersede
 from marith.formula.partial import drafts, part, without_drafts
-from marith.formula.terms import Classifier, Likelihood, NGram, Prompted, Term
+from marith.formula.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
 
 LOOKUP = NGram(order=5, online=True)  # the draft that costs nothing and needs nothing
 
@@ -117,6 +117,8 @@ def _planned(
             if named.setdefault(term, s) != s:
                 raise RequestError(f"the plan gives {term} two factors: {named[term]} and {s}")
     every |= named
+    watching = [term for term in terms if isinstance(term, Observation)]  # has no name of its own
+    every |= dict.fromkeys(watching, max(every.values()))
     guessing = any(isinstance(aid, NGram) for aid in aids)
     if not guessing and min(every.get(term, 1) for term in (*terms, *aids)) > 1:
         raise RequestError("no term speaks at every token: one needs the speculative factor 1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from marith.errors import FormulaError
 from marith.formula.binding import bind
@@ -60,7 +60,8 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
             "a classifier needs other terms, or a guide, whose tokens it judges",
             *locate(formula, formula),
         )
-    return [] if weight.constant is None else _warnings(weight.constant)
+    scaled = [] if weight.constant is None else _warnings(weight.constant)
+    return scaled + _idle_options(bound, leaves(bound))
 
 
 def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
@@ -164,6 +165,26 @@ def _refuse_faults(formula: Formula, terms: Mapping[str, Formula]) -> None:
             raise FormulaError(found, *locate(formula, node))
 
     visit(formula)
+
+
+def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
+    """A classifier that is there for its strength alone chooses no tokens, and scales nothing."""
+    judges: dict[Classifier, None] = {}
+
+    def visit(node: Node) -> None:
+        match node:
+            case Strength(Classifier() as judge) if judge not in used:
+                judges[judge] = None
+        for part in parts(node):
+            visit(part)
+
+    visit(bound)
+    return [
+        f"strength is of the text so far: candidates, guide, coverage and scale of {judge} "
+        "change nothing, as it does not guide"
+        for judge in judges
+        if judge != Classifier(judge.model, judge.label, read_prompt=judge.read_prompt)
+    ]
 
 
 def _empty(node: Node, terms: Mapping[str, Formula]) -> str:

@@ -113,9 +113,8 @@ def _log(formula: Formula, terms: Mapping[str, Formula]) -> str:
         return f"{times_text(formula.factor)}·{text if alone else f'({text})'}"
     if isinstance(formula, Relu):
         return f"relu({_written(formula.of, 1.0, terms)})"
-    meant = terms.get(formula.name) if isinstance(formula, Name) else formula
     weight = weigh(formula, terms)
-    if isinstance(meant, Classifier) or (weight.constant == 0.0 and meant is formula):
+    if weight.constant == 0.0:  # a number for each token, and no distribution
         return to_text(formula)
     log = f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"
     return log if weight.constant is not None else f"({weight})·{log}"

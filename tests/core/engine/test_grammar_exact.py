@@ -68,8 +68,8 @@ CASES = {
         Sampling(1.5, top_p=0.95),
         2000,
     ),
-    "a small model, a regular expression": Case(
-        "x - 0.6*y + M", REGULAR, Plan.drafts("small", length=4), Sampling(1.0), 1750
+    "a small model that often knows nothing lawful, a regular expression": Case(
+        "x - 0.6*y + M", REGULAR, Plan.drafts("small.top_k(3)", length=4), Sampling(1.0), 1750
     ),
     "an online n-gram, a nested grammar": Case(
         "x - 0.6*y + M", NESTED, Plan.drafts("own", length=4), Sampling(1.0, top_p=0.9), 2050
@@ -212,6 +212,7 @@ PLANS = (
     "auto",
     Plan.factors({"x": 1, "y": 3, "M": 4}),
     Plan.drafts("small", length=3),
+    Plan.drafts("small.top_k(1)", length=3),
     Plan.drafts("ngram(order=3, online=True)", length=5),
 )
 

@@ -141,17 +141,12 @@ def test_a_grammar_holds_for_them(home: House, formula: str, how: Any) -> None:
     assert (out.text, out.tokens, out.finish_reason) == expected
 
 
-NAMELESS = pytest.mark.xfail(
-    reason="a plan names observations, which nobody can write", strict=True
-)
-
-
 @pytest.mark.parametrize(
     "formula",
     [
         "M + jsd(M, x)*(M - x)",
         FORMULAS[5],
-        pytest.param("supersede(A, M + first(9)*(M - x))", marks=NAMELESS),
+        "supersede(A, M + first(9)*(M - x))",
     ],
 )
 def test_a_plan_is_calibrated_for_them(home: House, formula: str) -> None:

@@ -10,6 +10,7 @@ from strategies import NAMES, formulas, speakers, weighty
 from marith.errors import FormulaError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import check, leaves, weight_of, without_classifiers
+from marith.formula.compounds import relu
 from marith.formula.nodes import Formula, Name
 from marith.formula.terms import Classifier, Prompted
 
@@ -61,6 +62,26 @@ def test_a_formula_that_means_something_passes(text: str) -> None:
 def test_what_has_weight_everywhere_passes(f: Formula) -> None:
     check(f, {})
     assert weight_of(f) > 0
+
+
+@given(weighty(speakers(3)), st.floats(0.01, 100))
+def test_twice_a_formula_means_what_it_means(f: Formula, times: float) -> None:
+    """Rounding of numbers that were to cancel grows with what they multiply."""
+    check(times * f, {})
+    check(f + times * relu(sum((-1 * f for _ in range(2)), 2 * f)), {})
+
+
+OPTIONS = ["candidates=9", "guide=M", "coverage=0.5", 'scale="logit"']
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_that_change_nothing_are_warned_of(option: str) -> None:
+    """A classifier that tells a strength alone judges no tokens."""
+    judge = f'classifier("x", {option})'
+    said = option.replace("guide=M", "guide=prompted()")
+    assert said in " ".join(check(parse(f"M + strength({judge})*(M - a)"), TERMS))
+    assert not check(parse(f"M + strength({judge})*{judge}"), TERMS)
+    assert not check(parse('M + strength(classifier("x", read_prompt=True))*(M - a)'), TERMS)
 
 
 @given(formulas())

@@ -114,6 +114,7 @@ FAULTS = [
     ("mixture(indicator(M - a), M, 1, a)", "mixture(indicator(M - a), M, 1, a)", "token to token"),
     ("M + mixture(1, C, 1, M)", "mixture(1, C, 1, M)", "a classifier cannot be a member"),
     ("where(first(2) > 0, C, M)", "where(first(2) > 0, C, M)", "weight above zero; C has 0"),
+    ("where(indicator(M - a) > 0, M, a)", "where(indicator(M - a) > 0, M, a)", "is on the context"),
     ("M + self_debias(M, a - b)", "self_debias(M, a - b)", "a - b has 0"),
     ("M + agreed(M, C)", "agreed(M, C)", "weight above zero; C has 0"),
     ("M + union(M, agreed(M, a))", "union(M, agreed(M, a))", r"agreed\(M, a\) has 0"),

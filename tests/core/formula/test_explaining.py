@@ -222,6 +222,12 @@ def test_a_union_beside_a_union_of_itself_loses_nothing() -> None:
     assert value_of(written) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("named", ["relu(a - M)", "posterior(a, b)", "agreed(M, a)", "2*C"])
+def test_what_has_no_distribution_has_no_logarithm(named: str) -> None:
+    written = normalised("M + 0.5*t", t=named, a="x", b="y", C=Classifier("c"))
+    assert written == {"2*C": 'log M + classifier("c")'}.get(named, "log M + 0.5·t")
+
+
 def test_a_named_sum_counts_with_its_weight() -> None:
     assert normalised("M + t", t="2*a", a="x") == "0.333333·log M + 0.666667·log t"
     assert normalised("M + (2*a).top_k(3)").startswith("0.333333·log M + 0.666667·")
