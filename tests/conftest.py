@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
 settings.register_profile("marith", deadline=None)  # laws are timed by nobody: machines are shared
 settings.load_profile("marith")
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests are made of stays; it need not be looked through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

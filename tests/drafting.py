@@ -85,7 +85,7 @@ def build(folder: Path) -> Iterator[Small]:
         "ends": NGram(texts=("a",), order=1),
         "C": parse(f'classifier("{judge}", candidates=3)'),
     }
-    with Engine.load(base, tokenizer=tokenizer, max_lanes=144, max_queue=4096) as engine:
+    with Engine.load(base, tokenizer=tokenizer, max_lanes=288, max_queue=4096) as engine:
         yield Small(engine, reference, terms)
 
 

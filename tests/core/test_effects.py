@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop
-from marith.evals.measures import attribute, perplexity
+from marith.evals.measures import attribute
 from marith.pocket.grammar import chats, conversations, reviews
 
 PROMPTS = 64
@@ -37,17 +36,12 @@ def pocket() -> Iterator[Engine]:
 
 def speak(
     engine: Engine, prompts: Sequence[str], formula: str, terms: Mapping[str, str], stop: Stop
-) -> tuple[list[str], float]:
-    """All texts, and their mean perplexity under M (its median text, against outliers)."""
+) -> list[str]:
     tickets = [
         engine.submit(Request(prompt, formula, terms, Sampling(seed=i), stop))
         for i, prompt in enumerate(prompts)
     ]
-    done = [ticket.result(timeout=240) for ticket in tickets]
-    said = [(prompt, one.tokens) for prompt, one in zip(prompts, done, strict=True) if one.tokens]
-    with ThreadPoolExecutor(32) as pool:  # together they share passes
-        surprise = [*pool.map(lambda text: perplexity(engine, *text, terms), said)]
-    return [one.text for one in done], statistics.median(surprise)
+    return [ticket.result(timeout=240).text for ticket in tickets]
 
 
 def test_formality_rises_from_the_bare_model_over_the_prompt_to_twice_the_prompt(
@@ -57,9 +51,9 @@ def test_formality_rises_from_the_bare_model_over_the_prompt_to_twice_the_prompt
     prompts = [chats.question(draw) for _ in range(2 * PROMPTS)]
     means = {}
     for formula in ("M", "formal", "2*formal - M"):
-        texts, surprise = speak(pocket, prompts, formula, {"formal": FORMAL}, Stop(60))
+        texts = speak(pocket, prompts, formula, {"formal": FORMAL}, Stop(60))
         means[formula] = statistics.mean(attribute(texts, "pocket-formality", "formal"))
-        report(f"{formula:<36} formality {means[formula]:.4f}  perplexity {surprise:.2f}")
+        report(f"{formula:<36} formality {means[formula]:.4f}")
     assert means["2*formal - M"] > means["formal"] > means["M"]
 
 
@@ -157,9 +151,9 @@ def _mean(
     report: Report,
 ) -> float:
     """The mean of an attribute over a formula's texts, reported beside an independent lexicon."""
-    texts, surprise = speak(engine, prompts, formula, PLAIN, stop)
+    texts = speak(engine, prompts, formula, PLAIN, stop)
     mean = statistics.mean(attribute(texts, *judge))
     lexicon = SentimentIntensityAnalyzer()
     vader = statistics.mean(lexicon.polarity_scores(text)["compound"] for text in texts)
-    report(f"{formula:<36} {judge[1]} {mean:.4f}  VADER {vader:+.3f}  perplexity {surprise:.2f}")
+    report(f"{formula:<36} {judge[1]} {mean:.4f}  VADER {vader:+.3f}")
     return mean

@@ -30,10 +30,11 @@ class Trial:
     `logprobs` [positions, vocab] are composed and not yet warped; each position follows so many
     tokens of `text` as `places` says. `allowed` [positions, vocab] are the tokens that a grammar
     lets stand there, None for all, and `whole` tells where every term has spoken: a draft that is
-    left no token draws as if there were no grammar. `tokens` are what stands there, `NOTHING` where nothing
-    does. `guesses` are the warped distributions that they were drawn from, None for a token that
-    was proposed outright and for none. `chances` [positions, 2] are numbers from [0, 1): whether
-    to keep, NaN for a token that stands only if it would be drawn; and what to draw.
+    left no token draws as if there were no grammar. `tokens` are what stands there, `NOTHING`
+    where nothing does. `guesses` are the warped distributions that they were drawn from, None for
+    a token that was proposed outright and for none. `chances` [positions, 2] are numbers from
+    [0, 1): whether to keep, NaN for a token that stands only if it would be drawn; and what to
+    draw.
     """
 
     logprobs: Tensor

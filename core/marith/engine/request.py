@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from marith.decoding.banning import Ban
@@ -134,11 +135,8 @@ class Reader:
         """
         tools = request.tools.definitions if request.tools else ()
         prompt = to_prompt(request.prompt, tools, request.template_options)
-        known = resolve(request.terms)
-        asked = parse(request.formula)
-        check(asked, known)
-        aside = None if request.steered else known[BARE]
-        stages = Stages.of(asked, known, request.speculation, aside)
+        known, asked = resolve(request.terms), parse(request.formula)
+        stages = _stages(asked, tuple(known.items()), request.speculation, request.steered)
         known_by_all = all(panel.has(term) for term in stages.voices)
         with nullcontext() if known_by_all else loading:
             scorers = {term: panel.scorer_of(term) for term in stages.voices}
@@ -156,6 +154,18 @@ class Reader:
         visible = _visible(known[BARE], readings, panel, prompt)
         opened = panel.vocabulary.opens_reasoning(visible)
         return cls(stages, scorers, readings, len(visible), room, rooms, opened)
+
+
+@lru_cache(maxsize=256)  # an application asks one formula again and again
+def _stages(
+    asked: Formula,
+    known: tuple[tuple[str, Formula], ...],
+    speculation: Plan | Literal["auto"] | None,
+    steered: bool,
+) -> Stages:
+    names = dict(known)
+    check(asked, names)
+    return Stages.of(asked, names, speculation, None if steered else names[BARE])
 
 
 def _room(scorer: Scorer, reading: Reading) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
@@ -34,11 +34,13 @@ class Stages:
     adapts: bool = False
     aside: Formula | None = None
     whole: Formula = field(init=False)  # once every term has spoken
+    lanes: int = field(init=False)  # of language models, that are held
     _parts: dict[frozenset[Term], Formula | None] = field(default_factory=dict, compare=False)
     _leaves: dict[Formula, list[Term]] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "whole", without_drafts(self.formula))
+        object.__setattr__(self, "lanes", _lanes(self.voices))
 
     @classmethod
     def of(
@@ -72,12 +74,6 @@ class Stages:
         """Every term that may be asked, drafts included."""
         return (*self.terms, *self.drafts)
 
-    @property
-    def lanes(self) -> int:
-        """How many lanes of language models are held."""
-        read = (term for term in self.voices if isinstance(term, (Prompted, Likelihood)))
-        return len({replace(t, exit_layer=None) if isinstance(t, Prompted) else t for t in read})
-
     def part(self, spoken: Collection[Term]) -> Formula | None:
         """What can be said when these terms have spoken; see `formula.partial`."""
         key = frozenset(spoken)
@@ -96,6 +92,12 @@ class Stages:
         guide = judge.guide or without_classifiers(self.whole)
         assert guide is not None, "check() refuses a classifier without a guide"
         return guide
+
+
+def _lanes(voices: Iterable[Term]) -> int:
+    """An early exit is heard in its model's own lane."""
+    prompted = {replace(t, exit_layer=None) for t in voices if isinstance(t, Prompted)}
+    return len(prompted) + sum(isinstance(term, Likelihood) for term in voices)
 
 
 def _planned(

@@ -63,7 +63,7 @@ def test_pairs_of_tokens_are_drawn_as_the_formula_says(formula: str, temperature
     words = tuple("abcdef")
     tokenizer = tiny_tokenizer(words)
     model = tiny_model(vocab=8, seed=11, sharpness=3.0)
-    with Engine.load(model, tokenizer=tokenizer) as engine:
+    with Engine.load(model, tokenizer=tokenizer, max_lanes=288, max_queue=DRAWS) as engine:
         reference = Reference({None: (model, engine._panel.vocabulary)})
 
         def ask(seed: int) -> Request:
@@ -71,9 +71,8 @@ def test_pairs_of_tokens_are_drawn_as_the_formula_says(formula: str, temperature
             return Request("a b", formula, TERMS, sampling, Stop(2))
 
         counts: Counter[tuple[int, ...]] = Counter()
-        for start in range(0, DRAWS, 100):
-            tickets = [engine.submit(ask(start + i)) for i in range(100)]
-            counts.update(tuple(ticket.result(60).tokens) for ticket in tickets)
+        tickets = [engine.submit(ask(seed)) for seed in range(DRAWS)]
+        counts.update(tuple(ticket.result(60).tokens) for ticket in tickets)
         assert p_value(counts, pairs_expected(reference, ask(0))) > 1e-3
         other = Request("a b", "M", None, Sampling(temperature, top_p=1.0), Stop(2))
         assert p_value_or_zero(counts, pairs_expected(reference, other)) < 1e-6
