@@ -26,17 +26,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scoring": {"errors", "formula"},
     "engine": {"errors", "formula", "decoding", "scoring"},
     "pocket": {"errors"},
-    "training": {"errors", "formula", "scoring"},
+    "tables": {"errors"},
+    "training": {"errors", "formula", "scoring", "tables"},
     "testing": _ENGINE,
     "options": {*_ENGINE, "recipes"},
-    "evals": {*_ALL, "testing"},
+    "evals": {*_ALL, "tables", "testing"},
     "server": _ALL,
     "demo": {*_ALL, "evals", "options"},
     "cli": {*_ALL, "demo", "evals", "server", "training"},
     "marith": {"errors", "formula", "recipes", "decoding", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},
 }
-NO_TORCH = {"errors", "formula", "recipes", "marith"}
+NO_TORCH = {"errors", "formula", "recipes", "tables", "marith"}
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine"},
     "asyncio": {"engine"},

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from marith.errors import RequestError
-from marith.training.tables import Row
+from marith.training.rows import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marith.errors import ModelError, RequestError
+from marith.tables import fault
 from marith.training.base import Base
 from marith.training.examples import Split
 from marith.training.prefixes import Marks, marks_of
-from marith.training.tables import Row, fault
+from marith.training.rows import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from marith.errors import RequestError
 from marith.scoring.places import EMBEDDED, context_length_of, locate
-from marith.training.tables import FORMATS
+from marith.training.rows import KINDS
 
 MOST_EPOCHS = 10_000
 _IDENTITY = (
@@ -75,8 +75,8 @@ class Settings:
     def _check_files(self) -> None:
         if not self.data.is_file():
             raise RequestError(f"there is no file {str(self.data)!r}")
-        if self.data.suffix.lower() not in FORMATS:
-            raise RequestError(f"data ends in {', '.join(FORMATS)}, not {str(self.data)!r}")
+        if self.data.suffix.lower() not in KINDS:
+            raise RequestError(f"data ends in {', '.join(KINDS)}, not {str(self.data)!r}")
         if self.out.exists() and not self.out.is_dir():
             raise RequestError(f"{str(self.out)!r} is no directory")
 

@@ -73,11 +73,11 @@ def test_the_column_is_one_of_the_usual_names_or_the_one_that_is_given(tmp_path:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("x.jsonl", '{"text": "a"}\n{', "line 2 of .* is no JSON object"),
-        ("x.jsonl", "[1]", "line 1 of .* is no JSON object"),
+        ("x.jsonl", '{"text": "a"}\n{', "line 2: this is no JSON"),
+        ("x.jsonl", "[1]", "line 1: a row is a JSON object"),
         ("x.jsonl", "", "has no rows"),
         ("x.parquet", "PAR1", "cannot read"),
-        ("x.json", "{}", "a .csv, .jsonl, .parquet or .txt file, not"),
+        ("x.json", "{}", "a .csv, .tsv, .jsonl, .parquet or .txt file, not"),
         ("x.csv", 'text\n"\udcff', "cannot read"),
     ],
 )
@@ -91,7 +91,7 @@ def test_data_that_is_not_there_is_said(tmp_path: Path) -> None:
     for data, words in (
         (str(tmp_path / "x.csv"), "there is no data"),
         ("data/x.csv", "there is no data 'data/x.csv'"),
-        (str(tmp_path), "has no .csv, .jsonl, .parquet or .txt file"),
+        (str(tmp_path), "has no .csv, .tsv, .jsonl, .parquet or .txt file"),
         ("hub:owner", "is hub:owner/name/file, not 'hub:owner'"),
         ("hub:owner/name", "is no file here, and cannot be had from the hub: "),
         ("owner/name/data/x.parquet", "is no file here, and cannot be had from the hub: "),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from marith.errors import RequestError
 from marith.training.examples import class_names, epoch, epoch_size, split
-from marith.training.tables import Row
+from marith.training.rows import Row
 
 labels = st.sampled_from(["a", "b", "c"])
 data = st.lists(st.tuples(st.integers(0, 30).map(str), labels), min_size=8, max_size=60)

@@ -17,7 +17,7 @@ from marith.training import Report, Settings, Step, train
 from marith.training.base import load
 from marith.training.examples import Split
 from marith.training.material import encode
-from marith.training.tables import Row
+from marith.training.rows import Row
 
 WEIGHTS = "model.safetensors"
 

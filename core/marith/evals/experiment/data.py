@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
+from marith import tables
 from marith.errors import RequestError
 from marith.evals.experiment import hub
-
-Record: TypeAlias = "Mapping[str, Any]"
+from marith.tables import Record
 
 USUAL = ("prompt", "text", "message", "review", "instruction")
 MANY = 200  # texts that are taken where nobody says how many
@@ -32,14 +30,14 @@ class Rows:
 
 
 def read(data: str, column: str | None = None, where: Mapping[str, str] | None = None) -> Rows:
-    """The texts in a CSV, JSON lines, parquet or text file, all of a folder, or one of the hub.
+    """The texts in a file that `tables` reads, all of a folder, or one of the hub.
 
     Without `column` it is one of the usual names; `a.b` is b within a. Rows are those in which
     the columns of `where` have its values, as texts. Raises RequestError for what cannot be read,
     and for a column that is not there, with those that are.
     """
     files = _local(data) or [hub.fetched(data)]
-    records = chain.from_iterable(READERS[file.suffix.lower()](file) for file in files)
+    records = (record for file in files for _, record in tables.records(file))
     first = next(records, None)
     if first is None:
         raise RequestError(f"{data!r} has no rows")
@@ -89,76 +87,13 @@ def _local(data: str) -> list[Path]:
     """The files that a path names; none where it may be a data set of the hub."""
     path = Path(data).expanduser()
     if path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.suffix.lower() in READERS)
+        files = sorted(p for p in path.iterdir() if p.suffix.lower() in tables.FORMATS)
         if not files:
-            raise RequestError(f"the folder {data!r} has no {_kinds()} file")
+            raise RequestError(f"the folder {data!r} has no {tables.kinds()} file")
         return files
-    if path.is_file() and path.suffix.lower() not in READERS:
-        raise RequestError(f"data is a {_kinds()} file, not {data!r}")
     if not path.is_file() and not hub.may_be(data):
         raise RequestError(f"there is no data {data!r}")
     return [path] if path.is_file() else []
-
-
-def _csv(file: Path) -> Iterator[Record]:
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            yield from csv.DictReader(lines)
-    except (OSError, ValueError, csv.Error) as error:
-        raise RequestError(f"cannot read {str(file)!r}: {error}") from None
-
-
-def _json_lines(file: Path) -> Iterator[Record]:
-    for number, line in _lines(file):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            raise RequestError(f"line {number} of {str(file)!r} is no JSON object")
-        yield record
-
-
-def _text_lines(file: Path) -> Iterator[Record]:
-    return ({"text": line} for _, line in _lines(file))
-
-
-def _parquet(file: Path) -> Iterator[Record]:
-    try:
-        from pyarrow import lib, parquet  # an extra that only this function needs
-    except ModuleNotFoundError:
-        raise RequestError("parquet needs pyarrow: pip install 'marith[evals]'") from None
-    try:
-        opened: Any = parquet.ParquetFile
-        with opened(file) as table:
-            for batch in table.iter_batches():
-                yield from batch.to_pylist()
-    except (OSError, lib.ArrowException) as error:
-        raise RequestError(f"cannot read {str(file)!r}: {error}") from None
-
-
-READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
-    ".csv": _csv,
-    ".jsonl": _json_lines,
-    ".parquet": _parquet,
-    ".txt": _text_lines,
-}
-
-
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not empty, with their numbers."""
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield number, line.rstrip("\n")
-    except (OSError, UnicodeError) as error:
-        raise RequestError(f"cannot read {str(file)!r}: {error}") from None
-
-
-def _kinds() -> str:
-    *most, last = READERS
-    return f"{', '.join(most)} or {last}"
 
 
 def _usual(record: Record, data: str) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 from huggingface_hub import HfApi, hf_hub_download
 
 from marith.errors import RequestError
+from marith.tables import FORMATS
 
 MARK = "hub:"
-KINDS = (".csv", ".jsonl", ".parquet", ".txt")
+KINDS = tuple(FORMATS)
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/.+)?")
 _MOST = 8  # files that are named
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from marith.errors import RequestError
-from marith.training.tables import FORMATS, Row, read
+from marith.training.rows import KINDS, Row, read_rows
 
 rows = st.lists(
     st.tuples(
@@ -41,14 +41,14 @@ def test_every_format_gives_the_same_rows(
     lines = "".join(json.dumps(row) + "\n\n" for row in objects)
     (folder / "rows.jsonl").write_text(lines, encoding="utf-8")
     parquet.write_table(pa.Table.from_pylist(objects), folder / "rows.parquet")
-    for suffix in FORMATS:
-        found = read(folder / f"rows{suffix}")
+    for suffix in KINDS:
+        found = read_rows(folder / f"rows{suffix}")
         assert [(row.text, row.label) for row in found] == told, suffix
 
 
 def test_a_row_says_where_it_stands(table: Callable[..., Path]) -> None:
     path = table("a.csv", 'label,text\n1,one\n\n0,"two\nlines"\n1,three\n')
-    assert read(path) == [
+    assert read_rows(path) == [
         Row("one", "1", "line 2"),
         Row("two\nlines", "0", "line 4"),
         Row("three", "1", "line 6"),
@@ -60,7 +60,7 @@ def test_labels_are_named_as_json_writes_them_and_columns_as_one_likes(
 ) -> None:
     labels = ['"toxic"', "1", "0", "2.0", "true", '" spaced "']
     lines = "".join(f'{{"reply": "so", "class": {label}}}\n' for label in labels)
-    found = read(table("a.jsonl", "\ufeff" + lines), "reply", "class")
+    found = read_rows(table("a.jsonl", "\ufeff" + lines), "reply", "class")
     assert [row.label for row in found] == ["toxic", "1", "0", "2", "true", "spaced"]
 
 
@@ -90,7 +90,7 @@ def test_a_bad_row_is_refused_in_one_sentence(
 ) -> None:
     path = table(name, text)
     with pytest.raises(RequestError) as caught:
-        read(path)
+        read_rows(path)
     assert problem in str(caught.value)
     assert repr(str(path)) in str(caught.value)
 
@@ -99,4 +99,4 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"text,label\n\xff\xfe,1\n")
     with pytest.raises(RequestError, match="cannot read"):
-        read(path)
+        read_rows(path)

@@ -1,0 +1,111 @@
+"""Rows of files of several kinds, each with where it stands; what is no row is refused there."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from marith.errors import RequestError
+
+NO_PARQUET = "a .parquet file needs pyarrow: pip install 'marith[evals]'"
+
+Record: TypeAlias = "Mapping[str, Any]"
+Found: TypeAlias = "tuple[str, Record]"  # `line 7` of a text file, and what stands there
+
+
+def records(path: Path) -> Iterator[Found]:
+    """Every row of a file, in order; a line of a plain text is its `text`.
+
+    Raises RequestError for a file that cannot be read, and, with its place, for what is no row.
+    """
+    kind = path.suffix.lower()
+    if kind not in FORMATS:
+        raise RequestError(f"data is a {kinds()} file, not {str(path)!r}")
+    try:
+        yield from FORMATS[kind](path)
+    except (OSError, UnicodeError) as error:
+        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+
+
+def fault(path: Path, where: str, problem: str) -> RequestError:
+    """What is wrong with one row, in a sentence."""
+    return RequestError(f"{str(path)!r}, {where}: {problem}")
+
+
+def kinds() -> str:
+    """How the names of files that can be read end."""
+    *most, last = FORMATS
+    return f"{', '.join(most)} or {last}"
+
+
+def _separated(path: Path, delimiter: str) -> Iterator[Found]:
+    """Rows below a line of column names; a quoted text may have line ends in it."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            columns = next(lines, [])
+            if len(set(columns)) < len(columns):
+                raise fault(path, "line 1", f"a column is named twice in {columns!r}")
+            start = lines.line_num + 1
+            for values in lines:
+                where, start = f"line {start}", lines.line_num + 1
+                if not values:
+                    continue
+                if len(values) != len(columns):
+                    counts = f"{len(values)} values for {len(columns)} columns"
+                    raise fault(path, where, f"there are {counts}")
+                yield where, dict(zip(columns, values, strict=True))
+        except csv.Error as error:
+            raise fault(path, f"line {lines.line_num}", str(error)) from None
+
+
+def _json_lines(path: Path) -> Iterator[Found]:
+    """One object a line."""
+    for where, line in _lines(path):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise fault(path, where, f"this is no JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise fault(path, where, f"a row is a JSON object, not {record!r}")
+        yield where, record
+
+
+def _text_lines(path: Path) -> Iterator[Found]:
+    return ((where, {"text": line}) for where, line in _lines(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines that are not empty, with their numbers."""
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield f"line {number}", line.rstrip("\n")
+
+
+def _parquet(path: Path) -> Iterator[Found]:
+    try:
+        from pyarrow import lib, parquet  # an extra that only this format needs
+    except ModuleNotFoundError:
+        raise RequestError(NO_PARQUET) from None
+    opened: Any = parquet.ParquetFile
+    try:
+        with opened(path) as table:
+            batches = (record for batch in table.iter_batches() for record in batch.to_pylist())
+            for number, record in enumerate(batches, start=1):
+                yield f"row {number}", record
+    except lib.ArrowException as error:
+        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+
+
+FORMATS: Mapping[str, Callable[[Path], Iterator[Found]]] = {
+    ".csv": partial(_separated, delimiter=","),
+    ".tsv": partial(_separated, delimiter="\t"),
+    ".jsonl": _json_lines,
+    ".parquet": _parquet,
+    ".txt": _text_lines,
+}
