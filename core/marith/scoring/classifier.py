@@ -188,6 +188,6 @@ def _labels(config: Any) -> dict[int, str]:
 
 
 def _usable_context(checkpoint: Checkpoint) -> int:
-    """RoBERTa counts two of its positions for padding; its tokenizer knows the usable length."""
+    """The tokens that both model and tokenizer say they can read."""
     own = getattr(checkpoint.vocabulary.tokenizer, "model_max_length", None) or 1 << 30
     return int(min(own, checkpoint.context_length))

@@ -28,6 +28,7 @@ from marith.scoring.places import EMBEDDED, WEIGHTS, locate
 from marith.scoring.twin import twin
 from marith.scoring.vocabulary import Vocabulary
 
+_ANY = 2048  # tokens of context where a configuration does not say
 _FAULTS = (
     OSError,
     ValueError,
@@ -176,7 +177,7 @@ def _progress(shown: bool) -> Iterator[None]:
 
 def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     config = model.config.get_text_config()
-    known = int(getattr(config, "max_position_embeddings", None) or 2048)
+    known = context_of(model)
     wanted = known if placement.context_length is None else placement.context_length
     if wanted > known or wanted < 2:
         raise ModelError(f"the context of {name!r} holds {known} tokens, not {wanted!r}")
@@ -184,6 +185,20 @@ def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> 
     eos = [getattr(source, "eos_token_id", None) for source in (config, generation)]
     ids = [i for e in eos if e is not None for i in (e if isinstance(e, list) else [e])]
     return Checkpoint(name, model, Vocabulary(tokenizer, config.vocab_size, ids), wanted)
+
+
+def context_of(model: Any) -> int:
+    """How many tokens a model reads at most.
+
+    RoBERTa and its kin count positions from behind that of their padding, which so are none.
+    """
+    config = model.config.get_text_config()
+    known = int(getattr(config, "max_position_embeddings", None) or _ANY)
+    for name, module in model.named_modules():
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
+            known = min(known, module.num_embeddings) - padding - 1
+    return known
 
 
 def _has_tokenizer(where: str) -> bool:

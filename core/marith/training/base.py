@@ -15,14 +15,13 @@ from transformers.utils import logging
 
 from marith.errors import ModelError, RequestError
 from marith.scoring.places import EMBEDDED, WEIGHTS, locate
-from marith.scoring.shelf import Placement, as_stored
+from marith.scoring.shelf import Placement, as_stored, context_of
 from marith.scoring.vocabulary import Vocabulary
 from marith.training import heads
 from marith.training.heads import Head
 from marith.training.settings import Settings
 
 _FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
-_ANY = 2048  # tokens of context where a configuration does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +92,13 @@ def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Bas
     padding = next(int(token) for token in known if token is not None)
     model.config.pad_token_id = config.pad_token_id = padding
     config.use_cache = False
-    limit = usable_context(model, tokenizer)
+    limit = context_of(model)
+    limit = int(min(limit, getattr(tokenizer, "model_max_length", None) or limit))
     asked = settings.max_length
     if asked is not None and asked > limit:
         raise RequestError(f"max_length is at most {limit} for {settings.base!r}, not {asked!r}")
     tokenizer.model_max_length = limit
     return Base(model, tokenizer, vocabulary, head, asked or limit, padding)
-
-
-def usable_context(model: Any, tokenizer: Any) -> int:
-    """How many tokens a classifier reads at most.
-
-    RoBERTa and its kin count positions from behind that of their padding, which so are none.
-    """
-    config = model.config.get_text_config()
-    known = int(getattr(config, "max_position_embeddings", None) or _ANY)
-    for name, module in model.named_modules():
-        if (
-            name.endswith("position_embeddings")
-            and getattr(module, "padding_idx", None) is not None
-        ):
-            known = min(known, module.num_embeddings) - module.padding_idx - 1
-    return int(min(known, getattr(tokenizer, "model_max_length", None) or known))
 
 
 def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:

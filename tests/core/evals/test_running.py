@@ -95,6 +95,14 @@ def test_a_prompt_that_does_not_fit_is_named_by_its_row(experiment: Experiment) 
         run(replace(experiment, prompts=(*experiment.prompts, long)))
 
 
+def test_a_prompt_for_which_a_formula_says_nothing_is_named_by_its_row(
+    experiment: Experiment,
+) -> None:
+    lines = (Line("both", "M.top_k(1) + a.top_k(1)"),)
+    with pytest.raises(FormulaError, match="row 2 of the data: no token is allowed"):
+        run(replace(experiment, lines=lines, terms={"a": "z z z q"}))
+
+
 def test_what_means_nothing_is_refused_before_anything_is_loaded(experiment: Experiment) -> None:
     other: Sequence[tuple[dict[str, Any], str]] = (
         ({"lines": ()}, "an evaluation needs a formula"),

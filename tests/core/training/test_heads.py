@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from marith.errors import ModelError, RequestError
+from marith.evals.measures import attribute
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 from marith.training.base import Base, load
 from marith.training.heads import Head, choose
@@ -108,3 +110,18 @@ def test_a_base_that_lacks_weights_is_refused(judge: Path, warmth: Path) -> None
     save_file(stored, judge / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match=r"lacks weights of .*: 'model\.norm\.weight'"):
         loaded(judge, ("no", "yes"), warmth)
+
+
+def test_a_roberta_judges_as_many_tokens_as_it_has_positions(roberta: str, tmp_path: Path) -> None:
+    """Its tokenizer does not say how many these are."""
+    judge = AutoModelForSequenceClassification.from_pretrained(roberta, num_labels=2).eval()
+    tokenizer = AutoTokenizer.from_pretrained(roberta)
+    judge.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    long = "the soup is lovely " * 10
+    with pytest.warns(UserWarning, match="reads the last 30 tokens"):
+        (chance,) = attribute([long], str(tmp_path), 1)
+    first, *others = tokenizer(long)["input_ids"]
+    with torch.no_grad():
+        logits = judge(torch.tensor([[first, *others[-29:]]])).logits
+    assert chance == pytest.approx(float(logits.softmax(dim=-1)[0, 1]), abs=1e-6)

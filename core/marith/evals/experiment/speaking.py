@@ -60,7 +60,8 @@ def _submit(experiment: Experiment, task: Task, engine: Engine) -> Ticket:
 
 
 def _text(task: Task, ticket: Ticket) -> Text:
-    made = ticket.result()
+    with at_row(task.prompt.row):
+        made = ticket.result()
     return Text(
         task.line.name,
         task.prompt.row,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from marith.errors import RequestError
+from marith.errors import FormulaError, RequestError
 from marith.evals.experiment.store import read_lines
 from marith.scoring.scorer import Message
 
@@ -87,5 +87,5 @@ def at_row(row: int) -> Iterator[None]:
     """What is wrong with a request is said with the row of the data that it is for."""
     try:
         yield
-    except RequestError as error:
+    except (FormulaError, RequestError) as error:
         raise type(error)(f"row {row} of the data: {error}") from None
