@@ -9,9 +9,10 @@ export TOKENIZERS_PARALLELISM := false
 demo: .venv/installed
 	$(BIN)/marith demo
 
-# As many tests at once as there are cores, each on one: small models gain nothing from more.
+# As many tests at once as there are cores, each on one: small models gain nothing from more. Files
+# come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 test: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: .venv/installed
 	$(BIN)/ruff check .

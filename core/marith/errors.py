@@ -41,6 +41,11 @@ class DeadlineExceeded(MarithError, TimeoutError):
     """A request that was not finished within its own timeout."""
 
 
+def unreadable(path: object, error: Exception) -> RequestError:
+    """What is said of a file that cannot be read."""
+    return RequestError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}")
+
+
 _WINDOW = 72
 
 

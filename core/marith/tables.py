@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from marith.errors import RequestError
+from marith.errors import RequestError, unreadable
 
 NO_PARQUET = "a .parquet file needs pyarrow: pip install 'marith[evals]'"
 
@@ -28,7 +28,7 @@ def records(path: Path) -> Iterator[Found]:
     try:
         yield from FORMATS[kind](path)
     except (OSError, UnicodeError) as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+        raise unreadable(path, error) from None
 
 
 def fault(path: Path, where: str, problem: str) -> RequestError:
@@ -99,7 +99,7 @@ def _parquet(path: Path) -> Iterator[Found]:
             for number, record in enumerate(batches, start=1):
                 yield f"row {number}", record
     except lib.ArrowException as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+        raise unreadable(path, error) from None
 
 
 FORMATS: Mapping[str, Callable[[Path], Iterator[Found]]] = {

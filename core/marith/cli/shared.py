@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from marith.errors import MarithError, RequestError
+from marith.errors import MarithError, RequestError, unreadable
 
 app = typer.Typer(
     help="Language models composed by arithmetic.",
@@ -53,7 +53,7 @@ def lines(path: Path | None) -> list[str]:
     try:
         text = "" if path is None else path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+        raise unreadable(path, error) from None
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 
-from marith.errors import ModelError, RequestError
+from marith.errors import ModelError, RequestError, unreadable
 from marith.training.report import Report
 
 REPORT = "report.json"
@@ -63,7 +63,7 @@ class Folder:
         try:
             return Report.from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+            raise unreadable(path, error) from None
 
     def save(
         self, model: Any, optimiser: Any, standing: Standing, identity: Mapping[str, Any]
@@ -107,7 +107,7 @@ class Folder:
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+            raise unreadable(path, error) from None
         return told if isinstance(told, dict) else {}
 
     def _difference(self, name: str, known: Any, value: Any) -> str:

@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from marith.errors import RequestError
+from marith.errors import unreadable
 from marith.training import examples, figures, material
 from marith.training.base import device_of, load
 from marith.training.checkpointing import Folder, Standing
@@ -109,7 +109,7 @@ def _digest(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+        raise unreadable(path, error) from None
 
 
 @contextmanager

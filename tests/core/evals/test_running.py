@@ -89,6 +89,15 @@ def test_a_judge_that_cannot_be_had_is_told_before_any_text_is_made(
     assert not (tmp_path / "out").exists()
 
 
+def test_what_is_at_hand_already_is_said(
+    experiment: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(experiment, tmp_path / "out")
+    assert "before" not in capsys.readouterr().err
+    run(experiment, tmp_path / "out")
+    assert capsys.readouterr().err == "8 of 8 texts were made before\n"
+
+
 def test_a_prompt_that_does_not_fit_is_named_by_its_row(experiment: Experiment) -> None:
     long = Prompt(3, "", "a " * 1100)
     with pytest.raises(ContextOverflow, match="row 3 of the data: "):

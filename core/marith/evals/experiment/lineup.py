@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marith.errors import RequestError
+from marith.errors import unreadable
 from marith.evals.experiment.texts import Line
 from marith.formula.files import load_file
 from marith.formula.personas import as_text, terms_as_text
@@ -66,7 +66,7 @@ def _written(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+        raise unreadable(path, error) from None
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 

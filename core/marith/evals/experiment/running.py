@@ -12,6 +12,7 @@ from marith.engine.engine import Engine
 from marith.evals.experiment.bars import Bars, progress, tell
 from marith.evals.experiment.measuring import Measure, Values, measured
 from marith.evals.experiment.plan import Experiment
+from marith.evals.experiment.report import counted
 from marith.evals.experiment.results import Results
 from marith.evals.experiment.speaking import read, speak
 from marith.evals.experiment.store import Journal, opened
@@ -49,6 +50,8 @@ def _with_engine(
     asked = [measure for measure in experiment.measures if measure.of_engine]
     made = read(journal)
     missing = [task for task in tasks if task.key not in made]
+    if made:
+        tell([f"{len(made)} of {counted(len(tasks), 'text')} were made before"])
     known = [len(Journal(folder / f"{measure.name}.jsonl").lines) for measure in asked]
     needed = missing or any(count < len(tasks) for count in known)
     with Engine.load(experiment.model) if needed else nullcontext() as engine:

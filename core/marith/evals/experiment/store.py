@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from marith.errors import RequestError
+from marith.errors import RequestError, unreadable
 
 SETTINGS = "settings.json"
 LOCK = ".lock"
@@ -44,7 +44,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     try:
         written = path.read_bytes().splitlines()
     except OSError as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     lines: list[dict[str, Any]] = []
     for line in written:
         try:
@@ -95,7 +95,7 @@ def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RequestError(f"cannot read {str(path)!r}: {error}") from None
+        raise unreadable(path, error) from None
     difference = _difference(known, settings)
     if difference:
         raise RequestError(f"{str(folder)!r} holds results of other settings: {difference}")
