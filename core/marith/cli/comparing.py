@@ -56,7 +56,7 @@ def attributes(
         list[int] | None, typer.Option("--curve", help="1 to 6: only this curve. Repeatable.")
     ] = None,
     judges: Judges = None,
-    guide: Annotated[str | None, typer.Option(help="MODEL:LABEL of the classifier C.")] = None,
+    classifier: Annotated[str | None, typer.Option(help="MODEL:LABEL of the classifier C.")] = None,
 ) -> None:
     """How attributes follow their factors: the paper's six curves."""
     given = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name

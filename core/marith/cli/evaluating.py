@@ -36,8 +36,8 @@ Judge = Annotated[
     str | None, typer.Option(help="A classifier: a directory or hub id; or vader, a lexicon.")
 ]
 JudgeLabel = Annotated[str | None, typer.Option(help="The label of --judge that is measured.")]
-Guide = Annotated[str | None, typer.Option(help="The classifier C of the formulas.")]
-GuideLabel = Annotated[str | None, typer.Option(help="The label that C makes likelier.")]
+Classifier = Annotated[str | None, typer.Option(help="The classifier C of the formulas.")]
+ClassifierLabel = Annotated[str | None, typer.Option(help="The label that C makes likelier.")]
 
 
 @evals.command()
@@ -58,8 +58,8 @@ def toxicity(
         str | None, typer.Option(help="A classifier's directory or hub id, vader or perspective.")
     ] = None,
     judge_label: JudgeLabel = None,
-    guide: Guide = None,
-    guide_label: GuideLabel = None,
+    classifier: Classifier = None,
+    classifier_label: ClassifierLabel = None,
     continues: Annotated[
         bool,
         typer.Option("--continue/--conversation", help="Go on with the prompts, or answer them."),
@@ -94,8 +94,8 @@ def sentiment(
     temperature: Temperature = 1.0,
     judge: Judge = None,
     judge_label: JudgeLabel = None,
-    guide: Guide = None,
-    guide_label: GuideLabel = None,
+    classifier: Classifier = None,
+    classifier_label: ClassifierLabel = None,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
     given = locals()  # all options by name

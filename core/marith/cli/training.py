@@ -22,7 +22,7 @@ MaxLength = Annotated[
 def train_classifier(
     base: Base,
     data: Data,
-    out: Annotated[Path, typer.Option(help="The directory that the guide is left in.")],
+    out: Annotated[Path, typer.Option(help="The directory that the classifier is left in.")],
     text_column: Annotated[str, typer.Option(help="The column of texts.")] = "text",
     label_column: Annotated[str, typer.Option(help="The column of classes.")] = "label",
     epochs: Annotated[int, typer.Option(help="How often each text is read.")] = 5,

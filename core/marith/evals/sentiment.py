@@ -65,7 +65,7 @@ def evaluation(settings: Settings) -> Evaluation:
         "higher",
         pocket=("pocket-sentiment", settings.to),
         open=("cardiffnlp/twitter-roberta-base-sentiment-latest", settings.to),
-        guide=settings.to,
+        prefers=settings.to,
         tone=settings.to,
     )
     printed = table(settings.to)

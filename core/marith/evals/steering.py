@@ -1,4 +1,4 @@
-"""What toxicity and sentiment have in common: a table of the paper, a guide C, and a judge."""
+"""What toxicity and sentiment have in common: a table of the paper, a classifier C, and a judge."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from marith.evals.perspective import NAME as PERSPECTIVE
 from marith.evals.perspective import NOTICE, Perspective
 from marith.formula.terms import Classifier
 
-GUIDE = "C"
+NAME = "C"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Speaking):
-    """As every evaluation's; `judge` measures the texts, and `guide` is the classifier C.
+    """As every evaluation's; `judge` measures the texts, and `classifier` is the classifier C.
 
     A judge is a classifier, whose `judge_label` is measured, or "vader"; some evaluations know
-    others. Without them pocket has both of its own, and other models an open judge and no guide.
+    others. Without them pocket has both of its own, and other models an open judge and no `C`.
     """
 
     judge: str | None = None
     judge_label: str | None = None
-    guide: str | None = None
-    guide_label: str | None = None
+    classifier: str | None = None
+    classifier_label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
     """What is measured and steered: pocket's classifier and an open one, each with its label.
 
-    `guide` is the label of pocket's classifier that C makes likelier, `tone` what a lexicon
+    `classifier` is the label of pocket's classifier that C makes likelier, `tone` what a lexicon
     finds instead.
     """
 
@@ -48,7 +48,7 @@ class Aim:
     better: Better
     pocket: tuple[str, str]
     open: tuple[str, str]
-    guide: str
+    prefers: str
     tone: str
 
 
@@ -66,17 +66,19 @@ def lineup(
 ) -> tuple[Lineup, dict[str, str]]:
     """The formulas that are asked for, or the table's, and all terms.
 
-    Without a guide those of the table that need one are left out, and a note says so.
+    Without a classifier those of the table that need one are left out, and a note says so.
     """
     given = read_lineup(settings.formulas)
-    known = {**terms, **_guide(settings, aim), **given.terms, **settings.terms}
-    if settings.guide and GUIDE in {*given.terms, *settings.terms}:
-        raise RequestError(f"{GUIDE} is a term already; the guide {settings.guide!r} is one more")
+    known = {**terms, **_classifier(settings, aim), **given.terms, **settings.terms}
+    if settings.classifier and NAME in {*given.terms, *settings.terms}:
+        raise RequestError(
+            f"{NAME} is a term already; the classifier {settings.classifier!r} is one more"
+        )
     if given.lines:
         return given, known
-    lines = [line for line in table.lines if GUIDE in known or GUIDE not in names_in(line)]
+    lines = [line for line in table.lines if NAME in known or NAME not in names_in(line)]
     left = [line.name for line in table.lines if line not in lines]
-    said = f"left out without a guide {GUIDE} (--guide MODEL): {', '.join(left)}"
+    said = f"left out without a classifier {NAME} (--classifier MODEL): {', '.join(left)}"
     return Lineup(tuple(lines), notes=(said,) if left else ()), known
 
 
@@ -113,16 +115,17 @@ def run(evaluation: Evaluation, out: Path | None) -> Report:
     return summarise(results, title, evaluation.table, evaluation.notes)
 
 
-def _guide(settings: Settings, aim: Aim) -> dict[str, str]:
+def _classifier(settings: Settings, aim: Aim) -> dict[str, str]:
     """The term C, where there is a classifier for it."""
-    if settings.guide is None:
-        if settings.guide_label is not None:
-            raise RequestError(f"a guide's label needs a guide: {settings.guide_label!r}")
+    if settings.classifier is None:
+        if settings.classifier_label is not None:
+            label = settings.classifier_label
+            raise RequestError(f"a classifier's label needs a classifier: {label!r}")
         if not settings.is_pocket:
             return {}
-        return {GUIDE: str(Classifier(aim.pocket[0], label=aim.guide))}
-    label = settings.guide_label or aim.guide
-    return {GUIDE: str(Classifier(settings.guide, label=label))}
+        return {NAME: str(Classifier(aim.pocket[0], label=aim.prefers))}
+    label = settings.classifier_label or aim.prefers
+    return {NAME: str(Classifier(settings.classifier, label=label))}
 
 
 def _named(measure: Attribute) -> str:

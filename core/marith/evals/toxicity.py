@@ -32,7 +32,7 @@ AIM = Aim(
     "lower",
     pocket=("pocket-toxicity", "toxic"),
     open=("s-nlp/roberta_toxicity_classifier", "toxic"),
-    guide="civil",
+    prefers="civil",
     tone="negative",
 )
 

@@ -5,9 +5,9 @@ from marith.recipes.contexts import adaptive_context_aware, cocoa, context_aware
 from marith.recipes.experts import contrastive, dexperts, genarm, proxy_tuned, unlearned
 from marith.recipes.fusion import cp_fused, ensemble, in_context_mixture
 from marith.recipes.gates import nudged, safe_decoded
-from marith.recipes.guides import fudge, gedi, reward_guided, self_debiased, union_detox
 from marith.recipes.layers import dola
 from marith.recipes.prompts import cfg, cognac, negative_prompt, preadd, system_strength
+from marith.recipes.steering import fudge, gedi, reward_guided, self_debiased, union_detox
 
 __all__ = [
     "RECIPES",

@@ -9,13 +9,13 @@ from marith.recipes.book import recipe
 
 
 @recipe
-def nudged(model: Formula, guide: Formula, threshold: float = 0.3) -> Formula:
-    """The guide where the model's likeliest token is below the threshold, else the model.
+def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
+    """The nudger where the model's likeliest token is below the threshold, else the model.
 
-    Nudging (Fei et al., 2024, arXiv 2410.09300), whose guide speaks a whole word at a time; here
-    it is asked at every token. The threshold is that of the authors' code.
+    Nudging (Fei et al., 2024, arXiv 2410.09300), whose nudging model speaks a whole word at a
+    time; here it is asked at every token. The threshold is that of the authors' code.
     """
-    return model if threshold == 0 else where(peak(model) < threshold, guide, model)
+    return model if threshold == 0 else where(peak(model) < threshold, nudger, model)
 
 
 @recipe

@@ -1,4 +1,4 @@
-"""How is a guide made? A classifier learns to judge every prefix of a text (FUDGE)."""
+"""How is a classifier that guides made? It learns to judge every prefix of a text (FUDGE)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model that becomes a guide: loaded in float32, under a head that has the data's classes."""
+"""The model that becomes a classifier: loaded in float32, under a head of the data's classes."""
 
 from __future__ import annotations
 

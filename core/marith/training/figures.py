@@ -1,4 +1,4 @@
-"""Figures by prefix length: held-out texts, judged as the guide of a formula judges them."""
+"""Figures by prefix length: held-out texts, judged as the classifier of a formula judges them."""
 
 from __future__ import annotations
 

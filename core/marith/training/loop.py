@@ -1,4 +1,4 @@
-"""From settings to a guide: read, check, load, learn, save, judge."""
+"""From settings to a classifier: read, check, load, learn, save, judge."""
 
 from __future__ import annotations
 

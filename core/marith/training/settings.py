@@ -1,4 +1,4 @@
-"""What a guide is trained from, and how; wrong values are refused before anything is read."""
+"""What a classifier is trained from, and how; wrong values are refused before anything is read."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def check_plot(plot: Path | None) -> None:
 
 
 def show(report: Report, out: Path, plot: Path | None = None) -> None:
-    """Print what was learned from what, the table, and how a formula names the guide."""
+    """Print what was learned from what, the table, and how a formula names the classifier."""
     if plot is not None:
         draw(report, plot)
     console = Console()

@@ -151,7 +151,7 @@ def test_other_models_have_the_papers_judges_and_a_judge_may_be_named() -> None:
             {"judges": {"happy": "vader:positive", "formal": "vader:positive"}},
             "two attributes have one judge, 'positivity'",
         ),
-        ({"guide": "vader:positive"}, "a guide is a classifier"),
+        ({"classifier": "vader:positive"}, "C is a classifier"),
         ({"judges": {"happy": "/no/judge:x"}}, "'/no/judge'"),
         ({"model": "/no/where"}, "'/no/where'"),
     ],

@@ -1,4 +1,4 @@
-"""Sentiment: both directions, beginnings of reviews, and a guide for the tone that is asked for."""
+"""Sentiment: both directions, beginnings of reviews, and a classifier for the tone asked for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_tone_is_turned_and_measured(to: str, other: str) -> None:
     assert report.evaluation == f"{to} sentiment"
 
 
-def test_the_papers_rows_are_the_default_and_the_guide_makes_its_own_tone_likelier() -> None:
+def test_the_papers_rows_are_the_default_and_the_classifier_makes_its_own_tone_likelier() -> None:
     for to, other in (("positive", "negative"), ("negative", "positive")):
         found = sentiment.evaluation(Settings(to=to, n=2))
         experiment = found.experiment
@@ -97,6 +97,6 @@ def test_bad_values_are_one_sentence_and_exit_code_2(
     assert len(err.splitlines()) == 1
 
 
-def test_the_guide_parses_as_it_is_printed() -> None:
+def test_the_classifier_parses_as_it_is_printed() -> None:
     term = parse('classifier("pocket-sentiment", label="negative")')
     assert term == Classifier("pocket-sentiment", label="negative")

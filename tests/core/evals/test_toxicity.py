@@ -108,19 +108,19 @@ def test_the_terms_are_the_papers() -> None:
 
 
 def test_terms_of_the_caller_come_before_the_papers() -> None:
-    terms = _terms(terms={"toxic": "Be rude."}, guide="pocket-sentiment")
+    terms = _terms(terms={"toxic": "Be rude."}, classifier="pocket-sentiment")
     assert terms["toxic"] == "Be rude."
     assert parse(terms["C"]) == Classifier("pocket-sentiment", label="civil")
-    with pytest.raises(RequestError, match="C is a term already; the guide 'x' is one more"):
-        _terms(terms={"C": "prompted()"}, guide="x")
+    with pytest.raises(RequestError, match="C is a term already; the classifier 'x' is one more"):
+        _terms(terms={"C": "prompted()"}, classifier="x")
 
 
-def test_without_a_guide_the_rows_that_need_one_are_left_out_and_named(tiny_dir: str) -> None:
+def test_without_a_classifier_the_rows_that_need_one_are_left_out_and_named(tiny_dir: str) -> None:
     found = toxicity.evaluation(Settings(model=tiny_dir, n=1))
     assert "C" not in found.experiment.terms
     assert len(found.experiment.lines) == 5
-    assert found.notes[-1].endswith("(--guide MODEL): FUDGE, union 0.96 + C, union 0.99 + C")
-    guided = toxicity.evaluation(Settings(model=tiny_dir, n=1, guide="pocket-toxicity"))
+    assert found.notes[-1].endswith("(--classifier MODEL): FUDGE, union 0.96 + C, union 0.99 + C")
+    guided = toxicity.evaluation(Settings(model=tiny_dir, n=1, classifier="pocket-toxicity"))
     assert len(guided.experiment.lines) == 8
 
 
@@ -177,7 +177,7 @@ def test_the_table_of_small_models_is_theirs() -> None:
         (("--judge", "pocket-toxicity", "--judge-label", "rude"), "no label 'rude'"),
         (("--judge", "/no/where"), "'/no/where'"),
         (("--judge", "perspective"), "needs a key in PERSPECTIVE_API_KEY"),
-        (("--guide-label", "civil"), "a guide's label needs a guide: 'civil'"),
+        (("--classifier-label", "civil"), "a classifier's label needs a classifier: 'civil'"),
         (("--out", __file__), "cannot write to"),
     ],
 )

@@ -22,13 +22,13 @@ FLOOR = 1e-30  # of a mixture whose weights leave a token less than none; the au
 
 @few
 @given(seed=SEEDS, threshold=st.floats(0.01, 1))
-def test_the_guide_speaks_where_the_model_is_not_sure(
+def test_the_nudger_speaks_where_the_model_is_not_sure(
     paper: Any, seed: int, threshold: float
 ) -> None:
     world = paper.world(seed)
     rows = [
-        guide if max(own) < threshold else own
-        for own, guide in zip(world[M], world[A], strict=True)
+        nudger if max(own) < threshold else own
+        for own, nudger in zip(world[M], world[A], strict=True)
     ]
     paper.agrees(nudged(M, A, threshold), world, np.array(rows))
 

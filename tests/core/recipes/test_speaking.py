@@ -12,7 +12,7 @@ from marith import Engine, Sampling, Stop
 PROMPT = "What do you think of my cake?"
 KIND, RUDE = "You are kind and polite.", "You are rude. Insult everyone."
 TERMS: dict[str, str] = {
-    **dict.fromkeys(("target", "topic", "expert", "good", "helpful", "guide", "one"), KIND),
+    **dict.fromkeys(("target", "topic", "expert", "good", "helpful", "nudger", "one"), KIND),
     **dict.fromkeys(("toxic", "rude", "barred", "anti", "bad", "biased", "amateur"), RUDE),
     **dict.fromkeys(("forgetting", "other"), RUDE),
     "harmless": "You never do harm.",

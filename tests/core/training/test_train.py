@@ -39,7 +39,7 @@ def unbroken(
     request: pytest.FixtureRequest, warmth: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Settings, Report]:
     """A finished training of each kind, with dropout, and its report."""
-    base, out = request.getfixturevalue(request.param), tmp_path_factory.mktemp("out") / "guide"
+    base, out = request.getfixturevalue(request.param), tmp_path_factory.mktemp("out") / "judge"
     settings = Settings(
         base, warmth, out, epochs=8, rate=3e-3, batch_size=8, held_out=0.2, save_every=20
     )
@@ -54,7 +54,7 @@ def test_a_training_that_was_broken_off_ends_with_the_same_weights(
     unbroken: tuple[Settings, Report], tmp_path: Path
 ) -> None:
     settings, whole = unbroken
-    broken = replace(settings, out=tmp_path / "guide")
+    broken = replace(settings, out=tmp_path / "judge")
     for at in (3, 50):  # before the first checkpoint, and between two
         with pytest.raises(Killed):
             train(broken, killer(at))
@@ -74,7 +74,7 @@ def test_a_training_that_was_broken_off_ends_with_the_same_weights(
     assert not (broken.out / "training").exists()
 
 
-def test_a_guide_learns_what_prefixes_show(unbroken: tuple[Settings, Report]) -> None:
+def test_a_classifier_learns_what_prefixes_show(unbroken: tuple[Settings, Report]) -> None:
     settings, report = unbroken
     assert report.every_prefix is ("gpt2" in settings.base)
     assert report.classes == ("cold", "warm")

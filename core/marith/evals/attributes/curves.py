@@ -10,8 +10,8 @@ from marith.formula.checking import weight_of
 from marith.formula.terms import Classifier, Prompted
 
 VOICES = ("helpful", "happy", "simple", "sports", "formal")
-GUIDE = "C"
-_KINDS = {**{voice: Prompted() for voice in VOICES}, GUIDE: Classifier(GUIDE)}
+CLASSIFIER = "C"
+_KINDS = {**{voice: Prompted() for voice in VOICES}, CLASSIFIER: Classifier(CLASSIFIER)}
 
 
 def first(happy: float = 1, simple: float = 1, sports: float = 1) -> str:
@@ -24,7 +24,7 @@ def first(happy: float = 1, simple: float = 1, sports: float = 1) -> str:
 def second(formal: float = 1, educational: float = 1, simple: float = 1) -> str:
     """F₂ of the paper, section "Fine-grained Control"."""
     formality = f"{formal}*union(helpful, formal)"
-    return f"helpful + {formality} + {educational}*{GUIDE} + {simple}*simple"
+    return f"helpful + {formality} + {educational}*{CLASSIFIER} + {simple}*simple"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from marith.decoding.stopping import Stop
 from marith.errors import RequestError
-from marith.evals.attributes.curves import CURVES, GUIDE, VOICES, Curve
+from marith.evals.attributes.curves import CLASSIFIER, CURVES, VOICES, Curve
 from marith.evals.attributes.judges import OPEN, POCKET, TOPICS, named
 from marith.evals.attributes.report import Report, drawn
 from marith.evals.experiment.measuring import Measure
@@ -28,14 +28,14 @@ MAX_TOKENS = 64
 class Settings(Speaking):
     """As every evaluation's, of the curves that `only` numbers; all six where it numbers none.
 
-    `judges` say by MODEL:LABEL who measures an attribute, and `guide` is the classifier C, so
-    written too. Pocket has judges and a guide of its own; other models have the paper's. Raises
-    ModelError or RequestError.
+    `judges` say by MODEL:LABEL who measures an attribute, and `classifier` is the classifier C, so
+    written too. Pocket has judges and a classifier of its own; other models have the paper's.
+    Raises ModelError or RequestError.
     """
 
     only: tuple[int, ...] = ()
     judges: Mapping[str, str] = field(default_factory=dict)
-    guide: str | None = None
+    classifier: str | None = None
 
     def __post_init__(self) -> None:
         super(Settings, self).__post_init__()
@@ -67,13 +67,13 @@ class Settings(Speaking):
 
     @property
     def known(self) -> dict[str, str]:
-        """The paper's system prompts, the guide, and the terms that were given."""
+        """The paper's system prompts, the classifier, and the terms that were given."""
         own = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
-        judge = named(GUIDE, self.guide or own).described()
+        judge = named(CLASSIFIER, self.classifier or own).described()
         if "model" not in judge:
-            raise RequestError(f"a guide is a classifier, not {self.guide!r}")
-        guide = str(Classifier(judge["model"], label=judge["label"]))
-        return {**{v: SYSTEM_PROMPTS[v] for v in VOICES}, GUIDE: guide, **self.terms}
+            raise RequestError(f"C is a classifier, not {self.classifier!r}")
+        asked = str(Classifier(judge["model"], label=judge["label"]))
+        return {**{v: SYSTEM_PROMPTS[v] for v in VOICES}, CLASSIFIER: asked, **self.terms}
 
 
 def run(settings: Settings) -> Report:

@@ -88,8 +88,12 @@ class Settings(Speaking):
 
     @property
     def known(self) -> dict[str, str]:
-        """All terms: the task's, pocket's guides, and those that were given."""
-        return {**self.place.terms, **(self.place.guides if self.is_pocket else {}), **self.terms}
+        """All terms: the task's, pocket's classifiers, and those that were given."""
+        return {
+            **self.place.terms,
+            **(self.place.classifiers if self.is_pocket else {}),
+            **self.terms,
+        }
 
     @property
     def measure(self) -> Measure:

@@ -18,7 +18,7 @@ MESSAGE = toxicity.MESSAGE
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`frame` is how a prompt is put; `guides` are classifiers that only pocket can be guided by.
+    """`frame` is how a prompt is put; `classifiers` are there for pocket alone.
 
     `draw` makes a prompt of those that are called `own`.
     """
@@ -26,7 +26,7 @@ class Task:
     frame: str
     stop: Stop
     terms: Mapping[str, str]
-    guides: Mapping[str, str]
+    classifiers: Mapping[str, str]
     draw: Callable[[random.Random], str]
     own: str
 

@@ -1,4 +1,4 @@
-"""The door and what comes of it: a trained guide steers a formula at once."""
+"""The door and what comes of it: a trained classifier steers a formula at once."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def formality(seed: int, count: int) -> Iterator[dict[str, str]]:
             return
 
 
-def test_a_trained_guide_raises_the_probability_of_its_label(
+def test_a_trained_classifier_raises_the_probability_of_its_label(
     tmp_path: Path, write_rows: Callable[..., Path], report: Callable[[str], None]
 ) -> None:
     data = write_rows(tmp_path / "formality.jsonl", formality(3, 100))
-    settings = Settings("pocket-toxicity", data, tmp_path / "guide", epochs=5, rate=3e-3)
+    settings = Settings("pocket-toxicity", data, tmp_path / "judge", epochs=5, rate=3e-3)
     learned = train(settings)
     draw = random.Random(1)
     prompts = [chats.question(draw) for _ in range(20)]
@@ -56,14 +56,14 @@ def test_a_trained_guide_raises_the_probability_of_its_label(
             # Judged by a classifier that learned from other texts, under other weights.
             means[formula] = statistics.mean(attribute(texts, "pocket-formality", "formal"))
     told = ", ".join(f"{formula}: {mean:.3f}" for formula, mean in means.items())
-    report(f"formality {told}; guide held out {learned.lines[-1].accuracy:.3f}")
+    report(f"formality {told}; held out {learned.lines[-1].accuracy:.3f}")
     assert means["M + 1*C"] > means["M"] + 0.05
 
 
 def test_the_command_trains_prints_its_table_and_draws_its_plot(
     gpt2: str, warmth: Path, tmp_path: Path
 ) -> None:
-    out, plot = tmp_path / "guide", tmp_path / "lengths.png"
+    out, plot = tmp_path / "judge", tmp_path / "lengths.png"
     sizes = ("--epochs", "2", "--rate", "3e-3", "--batch-size", "16", "--device", "cpu")
     code, printed, said = cli(
         "--base", gpt2, "--data", str(warmth), "--out", str(out), *sizes, "--plot", str(plot)
