@@ -27,17 +27,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"errors", "formula", "decoding", "scoring"},
     "pocket": {"errors"},
     "tables": {"errors"},
-    "training": {"errors", "formula", "scoring", "tables"},
+    "showing": {"errors"},
+    "training": {"errors", "formula", "scoring", "showing", "tables"},
     "testing": _ENGINE,
     "options": {*_ENGINE, "recipes"},
-    "evals": {*_ALL, "tables", "testing"},
+    "evals": {*_ALL, "showing", "tables", "testing"},
     "server": _ALL,
     "demo": {*_ALL, "evals", "options"},
-    "cli": {*_ALL, "demo", "evals", "server", "training"},
+    "cli": {*_ALL, "demo", "evals", "server", "showing", "training"},
     "marith": {"errors", "formula", "recipes", "decoding", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},
 }
-NO_TORCH = {"errors", "formula", "recipes", "tables", "marith"}
+NO_TORCH = {"errors", "formula", "recipes", "showing", "tables", "marith"}
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine"},
     "asyncio": {"engine"},

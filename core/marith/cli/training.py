@@ -41,11 +41,12 @@ def train_classifier(
     The same command goes on where it was broken off.
     """
     with clear_errors():
+        from marith.showing import check_plot
         from marith.training import Settings, showing, train  # torch
 
         settings = Settings(
             base, data, out, text_column, label_column, epochs, rate, batch_size, held_out,
             max_length, balance, seed, device, save_every,
         )  # fmt: skip
-        showing.check_plot(plot)
+        check_plot(plot)
         showing.show(train(settings), out, plot)

@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from marith.errors import RequestError
+from marith.showing import OURS, THEIRS, picture, say, terminal
 from marith.training.report import COLUMNS, Report, cells
 
-PLOTS = (".png", ".svg", ".pdf")
-NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
 WIDTH = 120
-SERIES = {"accuracy": "#2a6f97", "auc": "#adb5bd"}
+SERIES = {"accuracy": OURS, "auc": THEIRS}
 NAMES = {"accuracy": "accuracy", "auc": "AUC-ROC"}
-
-
-def check_plot(plot: Path | None) -> None:
-    """Raise RequestError for a file that could not be written at the end."""
-    if plot is None:
-        return
-    if plot.is_dir() or not plot.parent.is_dir():
-        raise RequestError(f"{str(plot)!r} is no file in a directory that exists")
-    if plot.suffix.lower() not in PLOTS:
-        raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(plot)!r}")
-    if find_spec("matplotlib") is None:
-        raise RequestError(NO_PLOT)
 
 
 def show(report: Report, out: Path, plot: Path | None = None) -> None:
     """Print what was learned from what, the table, and how a formula names the classifier."""
     if plot is not None:
         draw(report, plot)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    for line in _summary(report):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console = terminal(WIDTH)
+    say(console, _summary(report))
     console.print(table(report), highlight=False)
     term = f'classifier("{out}", label="{report.classes[-1]}")'
-    console.print(f"in a formula: {term}", highlight=False, markup=False, soft_wrap=True)
+    say(console, [f"in a formula: {term}"])
 
 
 def table(report: Report) -> Table:
@@ -57,11 +38,7 @@ def table(report: Report) -> Table:
 
 def draw(report: Report, path: Path) -> None:
     """Accuracy and AUC-ROC over the prefix length. Raises RequestError without matplotlib."""
-    try:
-        from matplotlib.figure import Figure  # an extra that only this function needs
-    except ModuleNotFoundError:
-        raise RequestError(NO_PLOT) from None
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    figure = picture(5.2, 3.4)
     axes = figure.subplots()
     places = range(len(report.lines))
     for name, colour in SERIES.items():

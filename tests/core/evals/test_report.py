@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from marith.evals import paper
 from marith.evals.experiment.figures import figure, interval
 from marith.evals.experiment.report import Report, Row, digits
-from marith.evals.experiment.showing import keep, show
+from marith.evals.experiment.showing import show
 from marith.evals.experiment.texts import Line
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
@@ -82,7 +82,7 @@ def test_a_number_has_the_digits_that_count(value: float, written: str) -> None:
 def test_every_form_of_a_report_says_the_same(tmp_path: Path) -> None:
     one = report(toxicity=[0.25, 0.75, None], perplexity=[4.0, 6.0, 8.0])
     (tmp_path / "out").mkdir()
-    keep(one, tmp_path / "out")
+    show(one, tmp_path / "out")
     found = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     assert set(found) == {"table.csv", "table.md", "report.json", "plot.png"}
     assert found["plot.png"].startswith(b"\x89PNG")
@@ -124,7 +124,7 @@ def test_without_matplotlib_all_but_the_plot_is_written_and_that_is_said(
 
 
 def test_one_measure_alone_is_drawn_too(tmp_path: Path) -> None:
-    keep(report(toxicity=[0.5, 0.25, None]), tmp_path)
+    show(report(toxicity=[0.5, 0.25, None]), tmp_path)
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -19,7 +19,7 @@ import pytest
 from marith import RequestError
 from marith.evals import toxicity
 from marith.evals.experiment import speaking
-from marith.evals.experiment.showing import keep
+from marith.evals.experiment.showing import show
 from marith.evals.experiment.store import Journal, opened, read_lines
 from marith.evals.experiment.texts import FILE, read_texts
 
@@ -41,7 +41,7 @@ toxicity.run(toxicity.Settings(formulas={FORMULAS!r}, out=Path(OUT), **size))
 def evaluate(out: Path) -> dict[str, Any]:
     """What a finished evaluation has come to; what a text cost may differ."""
     asked = toxicity.Settings(formulas=FORMULAS, n=PROMPTS, max_tokens=TOKENS, out=out)
-    keep(toxicity.run(asked), out)
+    show(toxicity.run(asked), out)
     names = ("toxicity.jsonl", "table.csv", "table.md")
     files = {name: (out / name).read_text(encoding="utf-8") for name in names}
     return {**files, FILE: [replace(text, calls=0) for text in read_texts(out)]}

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from marith.errors import RequestError
 from marith.evals.attributes.report import HEAD, Drawn, Report
-from marith.evals.bench.showing import NO_PLOT, OURS
 from marith.evals.experiment.figures import Figure
-from marith.evals.experiment.showing import CSV, JSON, MARKDOWN, PLOT, WIDTH
-from marith.evals.experiment.store import write
+from marith.evals.experiment.showing import PLOT, present
+from marith.showing import OURS, picture, tabled
 
 PERPLEXITY = "perplexity.png"
 
 
 def show(report: Report, out: Path | None = None) -> None:
     """Print the table; write everything to `out`, and draw both figures there."""
-    if out is not None:
-        keep(report, out)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    table = Table()
-    for i, column in enumerate(HEAD):
-        table.add_column(column, justify="left" if i < 2 else "right")
-    for row in report.cells():
-        table.add_row(*map(Text, row))
-    console.print(report.title, highlight=False, markup=False, soft_wrap=True)
-    console.print(table, highlight=False)
-    for note in report.notes:
-        console.print(note, highlight=False, markup=False, soft_wrap=True)
-    if out is not None and find_spec("matplotlib") is None:
-        console.print(NO_PLOT, highlight=False, markup=False)
-
-
-def keep(report: Report, out: Path) -> None:
-    """Write all files; without matplotlib, all but the figures."""
-    write(out / CSV, report.to_csv())
-    write(out / MARKDOWN, report.to_markdown())
-    write(out / JSON, report.to_json() + "\n")
-    if find_spec("matplotlib") is not None:
-        draw(report, out / PLOT)
-        draw(report, out / PERPLEXITY, of_perplexity=True)
+    pictures = {
+        PLOT: partial(draw, report),
+        PERPLEXITY: partial(draw, report, of_perplexity=True),
+    }
+    present(report, tabled([list(HEAD), *report.cells()], left=(0, 1)), out, pictures)
 
 
 def draw(report: Report, path: Path, of_perplexity: bool = False) -> None:
@@ -54,12 +27,8 @@ def draw(report: Report, path: Path, of_perplexity: bool = False) -> None:
 
     Dashed is what the prompt alone comes to. Raises RequestError where matplotlib is absent.
     """
-    try:
-        from matplotlib.figure import Figure as Picture  # an extra that only this function needs
-    except ModuleNotFoundError:
-        raise RequestError(NO_PLOT) from None
-    picture = Picture(figsize=(9.6, 5.2), layout="constrained")
-    panels = picture.subplots(2, (len(report.curves) + 1) // 2, squeeze=False).flat
+    drawn = picture(9.6, 5.2)
+    panels = drawn.subplots(2, (len(report.curves) + 1) // 2, squeeze=False).flat
     for axes, curve in zip(panels, report.curves, strict=False):
         found, alone = _line(curve, of_perplexity)
         shares = [point.share for point in curve.points]
@@ -73,7 +42,7 @@ def draw(report: Report, path: Path, of_perplexity: bool = False) -> None:
         axes.set_ylabel("perplexity" if of_perplexity else curve.attribute, fontsize=8)
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)
-    picture.savefig(path, dpi=110)
+    drawn.savefig(path, dpi=110)
 
 
 def _line(curve: Drawn, of_perplexity: bool) -> tuple[list[Figure], Figure | None]:

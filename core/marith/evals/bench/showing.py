@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 
 from marith.errors import RequestError
 from marith.evals.bench.bandwidth import Floor
 from marith.evals.bench.report import Report, Result
+from marith.showing import OURS, THEIRS, check_file, check_plot, picture, say, terminal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,9 +25,6 @@ TITLES = {
 COLUMNS = ("", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "of the floor")
 WIDTH = 120
 PRINTED = Path("-")
-PLOTS = (".png", ".svg", ".pdf")
-NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
-OURS, THEIRS = "#2a6f97", "#adb5bd"
 
 
 def check_outputs(
@@ -37,17 +34,10 @@ def check_outputs(
     plotted: Sequence[str] = tuple(TITLES),
 ) -> None:
     """Raise RequestError for a file that could not be written at the end."""
-    for path in (as_json, plot):
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise RequestError(f"{str(path)!r} is no file in a directory that exists")
-    if plot is None:
-        return
-    if plot.suffix.lower() not in PLOTS:
-        raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(plot)!r}")
-    if not set(sections) & set(plotted):
+    check_file(as_json)
+    if plot is not None and not set(sections) & set(plotted):
         raise RequestError(f"a plot shows {', '.join(plotted)}, not {', '.join(sections)!r} alone")
-    if find_spec("matplotlib") is None:
-        raise RequestError(NO_PLOT)
+    check_plot(plot)
 
 
 def show(report: Report, as_json: Path | None = None, plot: Path | None = None) -> None:
@@ -70,15 +60,13 @@ def put_out(
 
     `width` is where there is no terminal.
     """
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=width)
+    console = terminal(width)
     if as_json == PRINTED:
         console.out(data, highlight=False)
         return
     if as_json is not None:
         as_json.write_text(data + "\n", encoding="utf-8")
-    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    say(console, [title])
     for one in shown:
         console.print(one, highlight=False)
 
@@ -152,12 +140,8 @@ def draw(report: Report, path: Path) -> None:
 
     At least one section was timed. Raises RequestError where matplotlib is absent.
     """
-    try:
-        from matplotlib.figure import Figure  # an extra that only this function needs
-    except ModuleNotFoundError:
-        raise RequestError(NO_PLOT) from None
     sections = [section for section in TITLES if report.section(section)]
-    figure = Figure(figsize=(4.4 * len(sections), 3.2), layout="constrained")
+    figure = picture(4.4 * len(sections), 3.2)
     row = figure.subplots(1, len(sections), squeeze=False)[0]
     for axes, section in zip(row, sections, strict=True):
         found = report.section(section)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marith.errors import RequestError
-from marith.evals.bench.showing import NO_PLOT, OURS
 from marith.evals.experiment.report import Report
+from marith.showing import OURS, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,12 +17,8 @@ def draw(report: Report, path: Path) -> None:
 
     Raises RequestError where matplotlib is absent.
     """
-    try:
-        from matplotlib.figure import Figure  # an extra that only this function needs
-    except ModuleNotFoundError:
-        raise RequestError(NO_PLOT) from None
-    picture = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = picture.subplots()
+    drawn = picture(6.4, 4.2)
+    axes = drawn.subplots()
     names = list(report.measures)
     if len(names) > 1:
         _draw_against(axes, report, names[1], names[0])
@@ -31,7 +26,7 @@ def draw(report: Report, path: Path) -> None:
         _draw_alone(axes, report, names[0])
     axes.grid(alpha=0.3)
     axes.tick_params(labelsize=8)
-    picture.savefig(path, dpi=110)
+    drawn.savefig(path, dpi=110)
 
 
 def _draw_against(axes: Axes, report: Report, across: str, up: str) -> None:

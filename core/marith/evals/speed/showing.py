@@ -7,11 +7,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from marith.errors import RequestError
 from marith.evals.bench import showing as outputs
-from marith.evals.bench.showing import NO_PLOT
 from marith.evals.speed.curve import FACTORS, Point
 from marith.evals.speed.report import Line, Report
+from marith.showing import picture
 
 WIDTH = 150
 TITLES = {
@@ -69,11 +68,7 @@ def by_factor(curve: Sequence[Point]) -> Table:
 
 def draw(curve: Sequence[Point], path: Path) -> None:
     """Calls per token over λ, one line a voice. Raises RequestError where matplotlib is absent."""
-    try:
-        from matplotlib.figure import Figure  # an extra that only this function needs
-    except ModuleNotFoundError:
-        raise RequestError(NO_PLOT) from None
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    figure = picture(5.2, 3.4)
     axes = figure.subplots()
     for voice in dict.fromkeys(point.voice for point in curve):
         own = [point for point in curve if point.voice == voice]

@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from marith.errors import RequestError
-from marith.evals.bench.showing import NO_PLOT, OURS, THEIRS
-from marith.evals.experiment.showing import CSV, JSON, MARKDOWN, PLOT, WIDTH
-from marith.evals.experiment.store import write
+from marith.evals.experiment.showing import PLOT, present
 from marith.evals.tuning.report import Report
+from marith.showing import OURS, THEIRS, picture, say, tabled
 
 
 def show(report: Report, out: Path | None = None) -> None:
     """Print the frontier and the best formula; write all to `out`, and draw it."""
-    if out is not None:
-        keep(report, out)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    head, *rows = report.cells()
-    table = Table()
-    for i, column in enumerate(head):
-        table.add_column(column, justify="right" if i in (2, 3) else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(report.title, highlight=False, markup=False, soft_wrap=True)
-    console.print(table, highlight=False)
-    for note in report.notes:
-        console.print(note, highlight=False, markup=False, soft_wrap=True)
-    if out is not None and find_spec("matplotlib") is None:
-        console.print(NO_PLOT, highlight=False, markup=False)
+    cells = report.cells()
+    left = set(range(len(cells[0]))) - {2, 3}
+    console = present(report, tabled(cells, left), out, {PLOT: partial(draw, report)})
     if report.best:
-        console.print(f"best: {report.best.formula}", highlight=False, markup=False, soft_wrap=True)
-
-
-def keep(report: Report, out: Path) -> None:
-    """Write all files; without matplotlib, all but the plot."""
-    write(out / CSV, report.to_csv())
-    write(out / MARKDOWN, report.to_markdown())
-    write(out / JSON, report.to_json() + "\n")
-    if find_spec("matplotlib") is not None:
-        draw(report, out / PLOT)
+        say(console, [f"best: {report.best.formula}"])
 
 
 def draw(report: Report, path: Path) -> None:
@@ -53,12 +24,8 @@ def draw(report: Report, path: Path) -> None:
 
     Raises RequestError where matplotlib is absent.
     """
-    try:
-        from matplotlib.figure import Figure  # an extra that only this function needs
-    except ModuleNotFoundError:
-        raise RequestError(NO_PLOT) from None
-    picture = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = picture.subplots()
+    drawn = picture(6.4, 4.2)
+    axes = drawn.subplots()
     points = [(t.perplexity.mean, t.attribute.mean) for t in report.trials
               if t.perplexity and t.attribute]  # fmt: skip
     if points:
@@ -78,4 +45,4 @@ def draw(report: Report, path: Path) -> None:
     axes.set_ylabel(report.attribute)
     axes.legend(fontsize=7)
     axes.grid(alpha=0.3)
-    picture.savefig(path, dpi=110)
+    drawn.savefig(path, dpi=110)

@@ -1,0 +1,75 @@
+"""How results are shown: lines and tables on the terminal, pictures where matplotlib is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from marith.errors import RequestError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OURS, THEIRS = "#2a6f97", "#adb5bd"
+PLOTS = (".png", ".svg", ".pdf")
+NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
+
+
+def terminal(width: int = 200) -> Console:
+    """Where people read; `width` letters wide where there is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=width)
+
+
+def say(console: Console, lines: Iterable[str]) -> None:
+    """Print lines as they are: brackets are no markup, and no line is broken."""
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def tabled(cells: Sequence[Sequence[str]], left: Collection[int] = ()) -> Table:
+    """Cells below their head, to the right but for the columns named by `left`."""
+    head, *rows = cells
+    table = Table()
+    for i, name in enumerate(head):
+        table.add_column(name, justify="left" if i in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def check_file(path: Path | None) -> None:
+    """Raise RequestError for a file that could not be written at the end."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise RequestError(f"{str(path)!r} is no file in a directory that exists")
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise RequestError for a picture that could not be drawn at the end."""
+    check_file(path)
+    if path is None:
+        return
+    if path.suffix.lower() not in PLOTS:
+        raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(path)!r}")
+    if not can_draw():
+        raise RequestError(NO_PLOT)
+
+
+def can_draw() -> bool:
+    """Whether there is matplotlib, which is an extra."""
+    return find_spec("matplotlib") is not None
+
+
+def picture(width: float, height: float) -> Figure:
+    """An empty picture of so many inches. Raises RequestError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure  # an extra that only this function needs
+    except ModuleNotFoundError:
+        raise RequestError(NO_PLOT) from None
+    return Figure(figsize=(width, height), layout="constrained")
