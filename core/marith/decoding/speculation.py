@@ -8,7 +8,6 @@ from the first that could be said to the whole formula (paper, section 4, lemma 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from torch import Tensor
 
 from marith.decoding import cuts
 from marith.decoding.sampling import Sampling, drawn, warp
-from marith.errors import FormulaError
 
 NOTHING = -1  # where a token is yet to be drawn
 
@@ -29,12 +27,10 @@ class Trial:
 
     `logprobs` [positions, vocab] are composed and not yet warped; each position follows so many
     tokens of `text` as `places` says. `allowed` [positions, vocab] are the tokens that a grammar
-    lets stand there, None for all, and `whole` tells where every term has spoken: a draft that is
-    left no token draws as if there were no grammar. `tokens` are what stands there, `NOTHING`
-    where nothing does. `guesses` are the warped distributions that they were drawn from, None for
-    a token that was proposed outright and for none. `chances` [positions, 2] are numbers from
-    [0, 1): whether to keep, NaN for a token that stands only if it would be drawn; and what to
-    draw.
+    lets stand there, None for all. `tokens` are what stands there, `NOTHING` where nothing
+    does. `guesses` are the warped distributions that they were drawn from, None for a token that
+    was proposed outright and for none. `chances` [positions, 2] are numbers from [0, 1): whether
+    to keep, NaN for a token that stands only if it would be drawn; and what to draw.
     """
 
     logprobs: Tensor
@@ -45,7 +41,6 @@ class Trial:
     guesses: Sequence[Tensor | None]
     chances: Tensor
     allowed: Tensor | None = None
-    whole: Sequence[bool] = (True,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +142,7 @@ def _lawful(trial: Trial) -> Tensor:
     """What a grammar allows of the composed distribution, normalised."""
     if trial.allowed is None:
         return trial.logprobs
-    allowed = trial.allowed.to(trial.logprobs.device)
-    nothing = ~((trial.logprobs > -math.inf) & allowed).any(dim=-1)
-    if bool((nothing & torch.tensor(trial.whole, device=nothing.device)).any()):
-        raise FormulaError(
-            "the formula gives no probability to any token that the grammar allows here: a cut in "
-            "it, such as plausible or top_k, leaves too few; cut by Sampling instead"
-        )
-    return cuts.keep(trial.logprobs, allowed | nothing[:, None])
+    return cuts.keep(trial.logprobs, trial.allowed.to(trial.logprobs.device))
 
 
 def _warped_by_row(trial: Trial) -> Tensor:

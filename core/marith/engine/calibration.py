@@ -11,7 +11,7 @@ from marith.engine.measuring import Price, Samples, Stopwatch, Transcript
 from marith.engine.plan import MOST, Plan
 from marith.engine.rehearsal import Rehearsal
 from marith.engine.request import Reader
-from marith.engine.stages import Stages
+from marith.engine.stages import Stages, watched
 from marith.errors import RequestError
 from marith.formula.nodes import Formula
 from marith.formula.terms import NGram, Observation, Term
@@ -72,6 +72,7 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
             lagging = {term: max(lag, by_terms.get(term, 1)) for term in stages.terms}
             halved = dict.fromkeys(later, max(1, lag // 2))
             candidates += [whole, {**whole, **halved}, lagging]
+    candidates = [watched(factors, stages.terms) for factors in candidates]
     rehearsal = Rehearsal(stages, samples.acceptance, _cost_of(prices))
     best = min(candidates, key=rehearsal.cost_per_token)
     named = ((term, s) for term, s in best.items() if not isinstance(term, Observation))

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import lru_cache
 from typing import Any, Literal
 
 from torch import Tensor
@@ -20,7 +21,7 @@ from marith.engine.generation import Generation
 from marith.engine.limits import Limits
 from marith.engine.plan import Plan
 from marith.engine.questions import Glance, Scores, Scoring, tokens_of
-from marith.engine.request import Reader, Request, check_timeout
+from marith.engine.request import Reader, Request, check_timeout, stages_of
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Ticket
 from marith.engine.tools import Tools
@@ -52,6 +53,7 @@ class Engine(Asking):
         with loading:
             self._panel = Panel(base, limits.cache_bytes)
         self._answers = Answers(base.vocabulary)
+        self._stages_of = lru_cache(maxsize=64)(stages_of)  # one formula is asked again and again
         self._scheduler = Scheduler(limits)
         workers.dismiss()
         self._closing = weakref.finalize(self, self._scheduler.close)
@@ -233,7 +235,7 @@ class Engine(Asking):
     def _open(self, request: Request) -> Reader:
         if self.closed:
             raise EngineClosed("the engine is closed")
-        reader = Reader.open(request, self._panel, loading)
+        reader = Reader.open(request, self._panel, loading, self._stages_of)
         workers.dismiss()
         return reader
 

@@ -34,7 +34,7 @@ from marith.engine.tail import Tail
 from marith.engine.telling import Telling
 from marith.engine.ticket import Ticket
 from marith.engine.watching import Watch
-from marith.errors import RequestError
+from marith.errors import FormulaError, RequestError
 from marith.formula.nodes import Formula
 from marith.formula.terms import Term
 from marith.scoring.ngram import NGramScorer, Proposal
@@ -65,6 +65,7 @@ class Generation:
         self._ticket = weakref.ref(ticket)
         self._sampling = replace(request.sampling, seed=None)  # what is sampled alike is equal
         self._numbers: Tensor | None = None
+        self._lawless: set[int] = set()  # places where a grammar leaves the formula nothing
         self._matcher: Matcher | None = answers.matcher(request, reader.opened)
         self._likelihoods: Likelihoods | None = None
         if request.logprobs is not None:
@@ -128,7 +129,6 @@ class Generation:
             self._numbers = self.chances.at(places, guesses)
         if self._likelihoods is not None:
             self._likelihoods.note(self._wholes, self._blocks, places, logprobs)
-        whole = [part in self._wholes for part in self.tail.parts]
         return Trial(
             logprobs,
             self._sampling,
@@ -137,8 +137,7 @@ class Generation:
             [NOTHING if one is None else one.token for one in stands],
             guesses,
             self._numbers,
-            self._allowed(places, logprobs, whole),
-            whole,
+            self._allowed(places, logprobs),
         )
 
     @property
@@ -146,14 +145,21 @@ class Generation:
         """What speaks of a place once every term has spoken."""
         return self.reader.stages.whole, self.reader.stages.aside
 
-    def _allowed(
-        self, places: Sequence[int], logprobs: Tensor, whole: Sequence[bool]
-    ) -> Tensor | None:
+    def _allowed(self, places: Sequence[int], logprobs: Tensor) -> Tensor | None:
         """What may stand at these places, by grammar and ban; None for any token."""
         allowed = self._grammatical(places)
         if self._rewinding is None:
-            return allowed
+            return None if allowed is None else self._lawful(allowed, places, logprobs)
+        whole = [part in self._wholes for part in self.tail.parts]
         return self._rewinding.allow(logprobs, allowed, places, whole)
+
+    def _lawful(self, allowed: Tensor, places: Sequence[int], logprobs: Tensor) -> Tensor:
+        """Where nothing is left, anything: such a token is an error once it stands for good."""
+        may = (logprobs > -math.inf) & allowed.to(logprobs.device)
+        left = may.any(dim=-1, keepdim=True)
+        told = left[:, 0].tolist()
+        self._lawless = {place for place, some in zip(places, told, strict=True) if not some}
+        return may | ~left
 
     def _grammatical(self, places: Sequence[int]) -> Tensor | None:
         """What a grammar lets stand at these places. Raises RequestError where that cannot be."""
@@ -168,7 +174,14 @@ class Generation:
         self._numbers = None
         final = self.tail.final
         for place, token in enumerate(self.tail.settle(verdict), final):
-            if self.done or not self._take(place, token):
+            if self.done:
+                break
+            if place in self._lawless:
+                raise FormulaError(
+                    "the formula gives no probability to any token that the grammar allows here: a "
+                    "cut in it, such as plausible or top_k, leaves too few; cut by Sampling instead"
+                )
+            if not self._take(place, token):
                 break
 
     def fail(self, error: BaseException) -> None:

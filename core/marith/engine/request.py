@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from marith.decoding.banning import Ban
@@ -16,10 +15,10 @@ from marith.decoding.stopping import Stop
 from marith.engine.plan import Plan
 from marith.engine.stages import LOOKUP, Stages
 from marith.engine.tools import Tools
-from marith.errors import ContextOverflow, RequestError
+from marith.errors import ContextOverflow, FormulaError, RequestError
 from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
-from marith.formula.nodes import Formula
+from marith.formula.nodes import Formula, Name, walk
 from marith.formula.terms import Prompted, Term
 from marith.scoring.panel import Panel
 from marith.scoring.prompted import PromptedScorer
@@ -108,6 +107,12 @@ def check_timeout(timeout: Any) -> None:
         raise RequestError(f"timeout is a finite number of seconds above 0, not {timeout!r}")
 
 
+StagesOf: TypeAlias = (
+    "Callable[[Formula, tuple[tuple[str, Formula], ...], Plan | Literal['auto'] | None, bool],"
+    " Stages]"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """The stages of a request with the scorer and the reading of each term.
@@ -127,16 +132,27 @@ class Reader:
 
     @classmethod
     def open(
-        cls, request: Request, panel: Panel, loading: AbstractContextManager[object]
+        cls,
+        request: Request,
+        panel: Panel,
+        loading: AbstractContextManager[object],
+        stages_of: StagesOf,
     ) -> Reader:
         """Check, bind and read. Everything that can be wrong with a request is said here.
 
-        Checkpoints that no term has named before are loaded in turns, under `loading`.
+        Checkpoints that no term has named before are loaded in turns, under `loading`. `stages_of`
+        checks and binds, and may remember what it made of the same formula before.
         """
         tools = request.tools.definitions if request.tools else ()
         prompt = to_prompt(request.prompt, tools, request.template_options)
         known, asked = resolve(request.terms), parse(request.formula)
-        stages = _stages(asked, tuple(known.items()), request.speculation, request.steered)
+        used = known if request.speculation not in (None, "auto") else _used(asked, known)
+        try:
+            names = tuple(used.items())
+            stages = stages_of(asked, names, request.speculation, request.steered)
+        except FormulaError:
+            check(asked, known)  # the same, said with all names that there are
+            raise
         known_by_all = all(panel.has(term) for term in stages.voices)
         with nullcontext() if known_by_all else loading:
             scorers = {term: panel.scorer_of(term) for term in stages.voices}
@@ -156,16 +172,22 @@ class Reader:
         return cls(stages, scorers, readings, len(visible), room, rooms, opened)
 
 
-@lru_cache(maxsize=256)  # an application asks one formula again and again
-def _stages(
+def stages_of(
     asked: Formula,
     known: tuple[tuple[str, Formula], ...],
     speculation: Plan | Literal["auto"] | None,
     steered: bool,
 ) -> Stages:
+    """A formula, checked and bound, its names as `known`. Raises FormulaError or RequestError."""
     names = dict(known)
     check(asked, names)
     return Stages.of(asked, names, speculation, None if steered else names[BARE])
+
+
+def _used(formula: Formula, known: Mapping[str, Formula]) -> dict[str, Formula]:
+    """The names that a formula has, and the bare model's."""
+    names = {node.name for node in walk(formula) if isinstance(node, Name)} | {BARE}
+    return {name: known[name] for name in sorted(names & known.keys())}
 
 
 def _room(scorer: Scorer, reading: Reading) -> int:

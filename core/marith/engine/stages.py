@@ -118,13 +118,28 @@ def _planned(
                 raise RequestError(f"the plan names {text!r}, which is no term of the formula")
             if named.setdefault(term, s) != s:
                 raise RequestError(f"the plan gives {term} two factors: {named[term]} and {s}")
-    every |= named
-    watching = [term for term in terms if isinstance(term, Observation)]  # has no name of its own
-    every |= dict.fromkeys(watching, max(every.values()))
+    every = watched(every | named, terms)
     guessing = any(isinstance(aid, NGram) for aid in aids)
     if not guessing and min(every.get(term, 1) for term in (*terms, *aids)) > 1:
         raise RequestError("no term speaks at every token: one needs the speculative factor 1")
     return Stages(bound, terms, aids, every)
+
+
+def watched(every: Mapping[Term, int], terms: Iterable[Term]) -> dict[Term, int]:
+    """The factors of a plan, and those of what no plan can name.
+
+    A likelihood lags as far as its model does. Whatever else factors observe is asked as often as
+    any term, for who speaks first may wait for it.
+    """
+    own = {term: every.get(term, 1) for term in terms if not isinstance(term, Observation)}
+    often = min(own.values(), default=1)
+    told = dict(every)
+    for term in terms:
+        if isinstance(term, Likelihood):
+            told[term] = own.get(term.of, often)
+        elif isinstance(term, Observation):
+            told[term] = often
+    return told
 
 
 def _named(text: str, known: Mapping[str, Formula]) -> Formula:

@@ -56,6 +56,7 @@ class Prompted(Term):
     options: tuple[tuple[str, Option], ...] = ()
     adapter: str | None = None
     exit_layer: int | None = None
+    _kinds: tuple[str, ...] = field(init=False, repr=False)  # a template tells 1 from True
 
     def __post_init__(self) -> None:
         _check_text("a system prompt", self.system)
@@ -72,6 +73,8 @@ class Prompted(Term):
         if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
             raise FormulaError(f"exit_layer is a whole number from 0, not {self.exit_layer!r}")
         object.__setattr__(self, "options", _frozen_options(self.options))
+        kinds = tuple(type(value).__name__ for _, value in self.options)
+        object.__setattr__(self, "_kinds", kinds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,3 +204,15 @@ def test_a_layer_that_is_none_is_refused_where_the_request_is_made(home: House) 
     formula = 2 * Prompted() - Prompted(exit_layer=2)
     with pytest.raises(RequestError, match="below the 2 layers of the model, not 2"):
         home.engine.generate("a", formula)
+
+
+def test_who_looks_at_the_place_waits_for_nobody(home: House) -> None:
+    """The first speaker hangs on the place: the one that checks is asked at every fourth still."""
+    asked = Request(
+        "a b c", "(1 + decay(16))*M + 1e-4*x", home.terms, GREEDY, Stop(40), Plan.factors({"x": 4})
+    )
+    out = home.engine.submit(asked).result(60)
+    assert out.tokens == home.engine.submit(replace(asked, speculation=None)).result(60).tokens
+    calls = {term: one.calls for term, one in out.stats.terms.items()}
+    (x,) = (str(bind(parse("x"), resolve(home.terms))),)
+    assert calls[x] <= len(out.tokens) // 4 + 2
