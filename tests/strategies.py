@@ -241,7 +241,7 @@ def shares(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Varying]:
         pair.map(lambda p: balance(*p)),
     )
     both = st.tuples(looking, looking)
-    return looking | both.map(lambda p: largest(*p)) | both.map(lambda p: p[0] * (1 + p[1]) / 2)
+    return looking | both.map(lambda p: largest(*p)) | both.map(lambda p: p[0] * (1 - p[1] / 3))
 
 
 def weighty(terms: tuple[Prompted, ...]) -> Some:

@@ -71,7 +71,7 @@ def _json_lines(path: Path) -> Iterator[Found]:
         except (ValueError, RecursionError) as error:
             raise fault(path, where, f"this is no JSON: {error}") from None
         if not isinstance(record, dict):
-            raise fault(path, where, f"a row is a JSON object, not {record!r}")
+            raise fault(path, where, f"a row is a JSON object, not {str(record)[:60]!r}")
         yield where, record
 
 

@@ -22,9 +22,9 @@ def main() -> None:
         for beginning, first, second in product(beginnings, REST, REST)
     ]
     Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    settings = Settings("pocket-toxicity", Path("rows.jsonl"), Path("judge"), epochs=10, rate=5e-3)
+    settings = Settings("pocket-toxicity", Path("rows.jsonl"), Path("warmth"), epochs=10, rate=5e-3)
     print(train(settings).to_markdown())
-    terms = {"C": 'classifier("judge", label="warm", candidates=20)'}
+    terms = {"C": 'classifier("warmth", label="warm", candidates=20)'}
     with marith.Engine.load("pocket") as engine:
         for formula in ("M", "M + C"):
             for seed in range(3):

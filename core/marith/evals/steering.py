@@ -19,7 +19,7 @@ from marith.evals.perspective import NAME as PERSPECTIVE
 from marith.evals.perspective import NOTICE, Perspective
 from marith.formula.terms import Classifier
 
-NAME = "C"
+CLASSIFIER = "C"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Settings(Speaking):
 class Aim:
     """What is measured and steered: pocket's classifier and an open one, each with its label.
 
-    `classifier` is the label of pocket's classifier that C makes likelier, `tone` what a lexicon
+    `prefers` is the label of pocket's classifier that C makes likelier, `tone` what a lexicon
     finds instead.
     """
 
@@ -70,15 +70,17 @@ def lineup(
     """
     given = read_lineup(settings.formulas)
     known = {**terms, **_classifier(settings, aim), **given.terms, **settings.terms}
-    if settings.classifier and NAME in {*given.terms, *settings.terms}:
+    if settings.classifier and CLASSIFIER in {*given.terms, *settings.terms}:
         raise RequestError(
-            f"{NAME} is a term already; the classifier {settings.classifier!r} is one more"
+            f"{CLASSIFIER} is a term already; the classifier {settings.classifier!r} is one more"
         )
     if given.lines:
         return given, known
-    lines = [line for line in table.lines if NAME in known or NAME not in names_in(line)]
+    lines = [
+        line for line in table.lines if CLASSIFIER in known or CLASSIFIER not in names_in(line)
+    ]
     left = [line.name for line in table.lines if line not in lines]
-    said = f"left out without a classifier {NAME} (--classifier MODEL): {', '.join(left)}"
+    said = f"left out without a classifier {CLASSIFIER} (--classifier MODEL): {', '.join(left)}"
     return Lineup(tuple(lines), notes=(said,) if left else ()), known
 
 
@@ -123,9 +125,9 @@ def _classifier(settings: Settings, aim: Aim) -> dict[str, str]:
             raise RequestError(f"a classifier's label needs a classifier: {label!r}")
         if not settings.is_pocket:
             return {}
-        return {NAME: str(Classifier(aim.pocket[0], label=aim.prefers))}
+        return {CLASSIFIER: str(Classifier(aim.pocket[0], label=aim.prefers))}
     label = settings.classifier_label or aim.prefers
-    return {NAME: str(Classifier(settings.classifier, label=label))}
+    return {CLASSIFIER: str(Classifier(settings.classifier, label=label))}
 
 
 def _named(measure: Attribute) -> str:

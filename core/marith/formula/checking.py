@@ -181,7 +181,7 @@ def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
     visit(bound)
     return [
         f"strength is of the text so far: candidates, guide, coverage and scale of {judge} "
-        "change nothing, as it does not guide"
+        "change nothing, as it judges no tokens"
         for judge in judges
         if judge != Classifier(judge.model, judge.label, read_prompt=judge.read_prompt)
     ]

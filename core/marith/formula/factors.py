@@ -123,6 +123,9 @@ class Comparison(Node):
             raise FormulaError(
                 f"a comparison is one of {' '.join(RELATIONS)}, not {self.relation!r}"
             )
+        for name in ("left", "right"):
+            if isinstance(value := getattr(self, name), float):
+                object.__setattr__(self, name, number(value))
 
     def __bool__(self) -> bool:
         raise FormulaError("a comparison of factors is known only while a text is made; use where")

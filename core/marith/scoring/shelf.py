@@ -177,7 +177,7 @@ def _progress(shown: bool) -> Iterator[None]:
 
 def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     config = model.config.get_text_config()
-    known = context_of(model)
+    known = positions_of(model)
     wanted = known if placement.context_length is None else placement.context_length
     if wanted > known or wanted < 2:
         raise ModelError(f"the context of {name!r} holds {known} tokens, not {wanted!r}")
@@ -187,7 +187,7 @@ def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> 
     return Checkpoint(name, model, Vocabulary(tokenizer, config.vocab_size, ids), wanted)
 
 
-def context_of(model: Any) -> int:
+def positions_of(model: Any) -> int:
     """How many tokens a model reads at most.
 
     RoBERTa and its kin count positions from behind that of their padding, which so are none.
@@ -197,7 +197,7 @@ def context_of(model: Any) -> int:
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
-            known = min(known, module.num_embeddings) - padding - 1
+            known = min(known, module.weight.shape[0] - padding - 1)
     return known
 
 

@@ -15,7 +15,7 @@ from transformers.utils import logging
 
 from marith.errors import ModelError, RequestError
 from marith.scoring.places import EMBEDDED, WEIGHTS, locate
-from marith.scoring.shelf import Placement, as_stored, context_of
+from marith.scoring.shelf import Placement, as_stored, positions_of
 from marith.scoring.vocabulary import Vocabulary
 from marith.training import heads
 from marith.training.heads import Head
@@ -92,7 +92,7 @@ def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Bas
     padding = next(int(token) for token in known if token is not None)
     model.config.pad_token_id = config.pad_token_id = padding
     config.use_cache = False
-    limit = context_of(model)
+    limit = positions_of(model)
     limit = int(min(limit, getattr(tokenizer, "model_max_length", None) or limit))
     asked = settings.max_length
     if asked is not None and asked > limit:

@@ -21,7 +21,7 @@ from marith.training.checkpointing import Folder, Standing
 from marith.training.course import Course
 from marith.training.ending import notices, report_of, write
 from marith.training.report import Line, Report
-from marith.training.rows import read_rows
+from marith.training.rows import labelled
 from marith.training.settings import Settings
 
 _MEMORY = 0.98  # of the moving mean of losses, for each step
@@ -44,7 +44,7 @@ def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Rep
     and settings that do not serve, before anything is loaded, and ModelError.
     """
     device = device_of(settings.device)
-    rows = read_rows(settings.data, settings.text_column, settings.label_column)
+    rows = labelled(settings.data, settings.text_column, settings.label_column)
     labels = examples.class_names(rows)
     split = examples.split(rows, settings.held_out, settings.seed)
     folder = Folder(settings.out)

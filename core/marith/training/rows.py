@@ -23,7 +23,7 @@ class Row:
     where: str
 
 
-def read_rows(path: Path, text_column: str = "text", label_column: str = "label") -> list[Row]:
+def labelled(path: Path, text_column: str = "text", label_column: str = "label") -> list[Row]:
     """Every row of a table, in order.
 
     Labels are texts, whole numbers or truth values; their names are as JSON writes them. Raises

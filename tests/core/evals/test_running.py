@@ -93,9 +93,9 @@ def test_what_is_at_hand_already_is_said(
     experiment: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(experiment, tmp_path / "out")
-    assert "before" not in capsys.readouterr().err
+    assert "made before" not in capsys.readouterr().err
     run(experiment, tmp_path / "out")
-    assert capsys.readouterr().err == "8 of 8 texts were made before\n"
+    assert capsys.readouterr().err == "made before: 8 of 8 texts\n"
 
 
 def test_a_prompt_that_does_not_fit_is_named_by_its_row(experiment: Experiment) -> None:

@@ -98,3 +98,11 @@ def test_an_option_that_cannot_be_written_is_refused(value: float) -> None:
 def test_an_option_whose_name_is_no_text_is_not_dropped_in_silence() -> None:
     with pytest.raises(FormulaError):
         read('prompted("x", options={key: 1})')
+
+
+def test_options_that_a_template_tells_apart_make_other_terms() -> None:
+    """`enable_thinking is false` is a test of what it is, and not of how much."""
+    values: list[Any] = [1, True, 1.0, 0, False, None]
+    terms = [Prompted(options={"n": value}) for value in values]
+    assert len({*terms}) == len(terms)
+    assert all(read(str(term)) == term for term in terms)

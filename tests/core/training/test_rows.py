@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from marith.errors import RequestError
-from marith.training.rows import KINDS, Row, read_rows
+from marith.training.rows import KINDS, Row, labelled
 
 rows = st.lists(
     st.tuples(
@@ -42,13 +42,13 @@ def test_every_format_gives_the_same_rows(
     (folder / "rows.jsonl").write_text(lines, encoding="utf-8")
     parquet.write_table(pa.Table.from_pylist(objects), folder / "rows.parquet")
     for suffix in KINDS:
-        found = read_rows(folder / f"rows{suffix}")
+        found = labelled(folder / f"rows{suffix}")
         assert [(row.text, row.label) for row in found] == told, suffix
 
 
 def test_a_row_says_where_it_stands(table: Callable[..., Path]) -> None:
     path = table("a.csv", 'label,text\n1,one\n\n0,"two\nlines"\n1,three\n')
-    assert read_rows(path) == [
+    assert labelled(path) == [
         Row("one", "1", "line 2"),
         Row("two\nlines", "0", "line 4"),
         Row("three", "1", "line 6"),
@@ -60,7 +60,7 @@ def test_labels_are_named_as_json_writes_them_and_columns_as_one_likes(
 ) -> None:
     labels = ['"toxic"', "1", "0", "2.0", "true", '" spaced "']
     lines = "".join(f'{{"reply": "so", "class": {label}}}\n' for label in labels)
-    found = read_rows(table("a.jsonl", "\ufeff" + lines), "reply", "class")
+    found = labelled(table("a.jsonl", "\ufeff" + lines), "reply", "class")
     assert [row.label for row in found] == ["toxic", "1", "0", "2", "true", "spaced"]
 
 
@@ -77,7 +77,7 @@ def test_labels_are_named_as_json_writes_them_and_columns_as_one_likes(
         ("a.csv", "", "has no rows"),
         ("a.jsonl", '{"text": "so", "label": 1}\n{"text": "so"}\n', "line 2: there is no column"),
         ("a.jsonl", '{"text": "so", "label": 1\n', "line 1: this is no JSON"),
-        ("a.jsonl", '["so", 1]\n', "line 1: a row is a JSON object, not ['so', 1]"),
+        ("a.jsonl", '["so", 1]\n', "line 1: a row is a JSON object, not \"['so', 1]\""),
         ("a.jsonl", '{"text": 7, "label": 1}\n', "line 1: a text is a text, not 7"),
         ("a.jsonl", '{"text": "so", "label": 0.5}\n', "a label is a text or a whole number, not 0"),
         ("a.jsonl", '{"text": "so", "label": null}\n', "or a whole number, not None"),
@@ -90,7 +90,7 @@ def test_a_bad_row_is_refused_in_one_sentence(
 ) -> None:
     path = table(name, text)
     with pytest.raises(RequestError) as caught:
-        read_rows(path)
+        labelled(path)
     assert problem in str(caught.value)
     assert repr(str(path)) in str(caught.value)
 
@@ -99,4 +99,4 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"text,label\n\xff\xfe,1\n")
     with pytest.raises(RequestError, match="cannot read"):
-        read_rows(path)
+        labelled(path)

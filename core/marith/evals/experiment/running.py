@@ -51,7 +51,7 @@ def _with_engine(
     made = read(journal)
     missing = [task for task in tasks if task.key not in made]
     if made:
-        tell([f"{len(made)} of {counted(len(tasks), 'text')} were made before"])
+        tell([f"made before: {len(made)} of {counted(len(tasks), 'text')}"])
     known = [len(Journal(folder / f"{measure.name}.jsonl").lines) for measure in asked]
     needed = missing or any(count < len(tasks) for count in known)
     with Engine.load(experiment.model) if needed else nullcontext() as engine:

@@ -29,8 +29,8 @@ def speak(
 ) -> None:
     """Do these tasks, in their order; `tell` hears the line's name when a text is done.
 
-    Each text has its own seed, so what runs beside it changes nothing. Raises RequestError or
-    ModelError with the row of the data whose prompt is at fault.
+    Each text has its own seed, so what runs beside it changes nothing. Raises FormulaError,
+    RequestError or ModelError with the row of the data whose prompt is at fault.
     """
     running: deque[tuple[Task, Ticket]] = deque()
 

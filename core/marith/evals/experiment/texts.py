@@ -87,5 +87,7 @@ def at_row(row: int) -> Iterator[None]:
     """What is wrong with a request is said with the row of the data that it is for."""
     try:
         yield
-    except (FormulaError, RequestError) as error:
+    except FormulaError as error:
+        raise FormulaError(f"row {row} of the data: {error}") from None
+    except RequestError as error:
         raise type(error)(f"row {row} of the data: {error}") from None
