@@ -134,8 +134,6 @@ def run(settings: Settings) -> Report:
         folder = stack.enter_context(TemporaryDirectory())
         progress = stack.enter_context(progress_bars(20))
         course = Course(settings, material.known(Path(folder)), progress)
-        gc.freeze()  # what is here already is no contestant's, and need not be looked through
-        stack.callback(gc.unfreeze)
         with Engine.load(settings.model) as engine:
             for section, measure in (
                 ("table", course.table),
