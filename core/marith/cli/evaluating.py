@@ -28,7 +28,7 @@ Count = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="A folder for all there is; the same command goes on in it.")
 ]
-Seed = Annotated[int, typer.Option(help="Equal seeds give equal tables.")]
+Seed = Annotated[int, typer.Option(help="Equal seeds give equal texts, but for rounding.")]
 Samples = Annotated[int, typer.Option(help="Texts of each formula for each prompt.")]
 Tokens = Annotated[int | None, typer.Option(help="At most so many tokens a text.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
