@@ -1,27 +1,22 @@
-"""Lay a model's weights out for products with few rows, where that is faster.
+"""Lay a model's weights out for products with few rows.
 
 A CPU's matrix product is made for many rows, and decoding brings a handful. oneDNN, once it has
 laid the weights out its way, takes four rows for about the price of one.
+
+Which layers are packed is a rule on their shape, dtype and processor, and no measurement: the two
+layouts add up in different orders, so a layout that a clock chose would give other bits, and at a
+near tie another text, from one process to the next.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from functools import cache
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
 SMALLEST = 2**16  # weights of a layer; with fewer, a call costs what their layout saves
-LOSS = 1.2  # packed time over plain time that nobody takes for noise
-_ROWS = (1, 4)
-_SAMPLE = 2**21  # weights to time: of a large vocabulary, its first rows
-_TURNS = 10
-_SECONDS = 0.05
 
 
 class Packed(nn.Linear):
@@ -57,60 +52,6 @@ def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
         packed = Packed(linear)
         for parent, name in owners:
             setattr(parent, name, packed)
-
-
-def is_faster(model: nn.Module) -> bool:
-    """Whether the model, packed, answers one to four rows sooner; False where it cannot be.
-
-    Timed on the shape that holds most of its weights, once per process for each: some 0.05 s,
-    and a few times that on a machine too busy to tell. In doubt, yes: only a clear loss in every
-    turn says no, for the verdict, and with it the last bits of all scores, should not hang on
-    what else the machine does. In bfloat16 the plain product is oneDNN's too: packed gives the
-    same bits without laying out the weights at every call, and the same measurement decides.
-    """
-    held = Counter[_Shape]()
-    for linear in _places(model, SMALLEST):
-        outputs, inputs = _weight(linear).shape
-        shape = _Shape(outputs, inputs, linear.weight.dtype, transposed=type(linear) is Conv1D)
-        held[shape] += outputs * inputs
-    return any(_ratio(most, torch.get_num_threads()) < LOSS for most, _ in held.most_common(1))
-
-
-class _Shape(NamedTuple):
-    """What decides how long a product takes."""
-
-    outputs: int
-    inputs: int
-    dtype: torch.dtype
-    transposed: bool
-
-
-@cache
-@torch.inference_mode()
-def _ratio(shape: _Shape, threads: int) -> float:  # noqa: ARG001 (for the cache)
-    """Packed time over plain time with so many threads: the least of several turns."""
-    weight = _sample(shape)
-    laid_out = _laid_out(weight)
-    few = [torch.ones(rows, shape.inputs, dtype=shape.dtype) for rows in _ROWS]
-    ratios: list[float] = []
-    end = time.perf_counter() + _SECONDS
-    while len(ratios) < _TURNS and (len(ratios) < 3 or time.perf_counter() < end):
-        started = time.perf_counter()
-        for x in few:
-            functional.linear(x, weight)
-        between = time.perf_counter()
-        for x in few:
-            _product(x, laid_out, None)
-        ratios.append((time.perf_counter() - between) / (between - started))
-    return min(ratios[1:])  # the first turn warms both up
-
-
-def _sample(shape: _Shape) -> Tensor:
-    """Weights [out, in] in the order that the layer holds them, of at most _SAMPLE numbers."""
-    outputs = min(shape.outputs, max(1, _SAMPLE // shape.inputs))
-    if shape.transposed:
-        return torch.ones(shape.inputs, outputs, dtype=shape.dtype).t()
-    return torch.ones(outputs, shape.inputs, dtype=shape.dtype)
 
 
 def _places(

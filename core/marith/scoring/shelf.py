@@ -64,7 +64,7 @@ _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDi
 
 
 def language_model(name: str, placement: Placement) -> Checkpoint:
-    """A causal language model by embedded name, directory or hub id; packed where that pays."""
+    """A causal language model by embedded name, directory or hub id; packed where oneDNN can."""
     return _shelved(AutoModelForCausalLM, name, placement)
 
 
@@ -156,9 +156,8 @@ def _read(
 
 
 def _packed(model: Any) -> Any:
-    """The model itself, its weights laid out anew where that is faster."""
-    if packing.is_faster(model):
-        packing.pack(model)
+    """The model itself, its large weights laid out anew."""
+    packing.pack(model)
     return model
 
 
