@@ -110,11 +110,11 @@ class Unprompted(Marith):
 @breaks("a_template_of_messages_is_read_as_they_are", way="astream")
 @breaks("a_template_is_answered_as_its_words_are", way="stream")
 class Repeating(Marith):
-    """Says a template twice to itself."""
+    """Reads a template five times over: twice is answered by pocket as once is, but for a tie."""
 
     def _get_messages(self, *given: Any, **options: Any) -> Any:
         messages = super()._get_messages(*given, **options)
-        return [*messages, *messages]
+        return [*messages] * 5
 
 
 @breaks("a_completions_wrapper_is_what_is_read", way="complete")
