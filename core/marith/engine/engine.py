@@ -51,11 +51,10 @@ class Engine(Asking):
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
-            self._panel = Panel(base, limits.cache_bytes)
+            self._panel = workers.apart(lambda: Panel(base, limits.cache_bytes))
         self._answers = Answers(base.vocabulary)
         self._stages_of = lru_cache(maxsize=64)(stages_of)  # one formula is asked again and again
-        self._scheduler = Scheduler(limits)
-        workers.dismiss()
+        self._scheduler = Scheduler(limits, workers.threads_for(base.model))
         self._closing = weakref.finalize(self, self._scheduler.close)
 
     @classmethod
@@ -85,8 +84,10 @@ class Engine(Asking):
             if isinstance(model, str):
                 if tokenizer is not None:
                     raise ModelError(f"{model!r} brings its own tokenizer")
-                return cls(shelf.language_model(model, placement), limits)
-            return cls(shelf.from_loaded(model, tokenizer, placement), limits)
+                base = workers.apart(lambda: shelf.language_model(model, placement))
+            else:
+                base = workers.apart(lambda: shelf.from_loaded(model, tokenizer, placement))
+            return cls(base, limits)
 
     @classmethod
     def shared(
@@ -104,12 +105,11 @@ class Engine(Asking):
         """The process's one engine for these options, loaded when first asked for."""
         limits = Limits(max_lanes, max_queue, cache_bytes)
         placement = Placement(device, dtype, revision, context_length)
-        workers.settle("weights")
         with loading:
             key = locate(model), placement, limits
             if key not in _shared or _shared[key].closed:
-                _shared[key] = cls(shelf.language_model(model, placement), limits)
-                workers.settle("texts")
+                base = workers.apart(lambda: shelf.language_model(model, placement))
+                _shared[key] = cls(base, limits)
             return _shared[key]
 
     @property
@@ -235,9 +235,7 @@ class Engine(Asking):
     def _open(self, request: Request) -> Reader:
         if self.closed:
             raise EngineClosed("the engine is closed")
-        reader = Reader.open(request, self._panel, loading, self._stages_of)
-        workers.dismiss()
-        return reader
+        return Reader.open(request, self._panel, loading, self._stages_of)
 
     def _open_at(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from marith.decoding.banning import Ban
 from marith.decoding.grammar import Grammar
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
+from marith.engine import workers
 from marith.engine.plan import Plan
 from marith.engine.stages import LOOKUP, Stages
 from marith.engine.tools import Tools
@@ -153,9 +154,7 @@ class Reader:
         except FormulaError:
             check(asked, known)  # the same, said with all names that there are
             raise
-        known_by_all = all(panel.has(term) for term in stages.voices)
-        with nullcontext() if known_by_all else loading:
-            scorers = {term: panel.scorer_of(term) for term in stages.voices}
+        scorers = _scorers(stages.voices, panel, loading)
         readings = {term: scorers[term].read(term, prompt) for term in stages.terms}
         room = min(_room(scorers[term], readings[term]) for term in stages.terms)
         rooms: dict[Term, int] = {}
@@ -182,6 +181,20 @@ def stages_of(
     names = dict(known)
     check(asked, names)
     return Stages.of(asked, names, speculation, None if steered else names[BARE])
+
+
+def _scorers(
+    terms: Sequence[Term], panel: Panel, loading: AbstractContextManager[object]
+) -> dict[Term, Scorer]:
+    """The scorer of each term; checkpoints that no term has named before are loaded in turns."""
+
+    def found() -> dict[Term, Scorer]:
+        return {term: panel.scorer_of(term) for term in terms}
+
+    if all(panel.has(term) for term in terms):
+        return found()
+    with loading:
+        return workers.apart(found)
 
 
 def _used(formula: Formula, known: Mapping[str, Formula]) -> dict[str, Formula]:

@@ -19,11 +19,13 @@ from marith.errors import Busy, DeadlineExceeded, EngineClosed, RequestError
 class Scheduler:
     """Runs jobs from any thread or task on one thread of its own, first come, first served.
 
-    A job waits until its own lanes fit, and none overtakes it: none starves.
+    A job waits until its own lanes fit, and none overtakes it: none starves. `threads` is how many
+    OpenMP threads a pass takes, None for as many as torch has.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, threads: int | None = None) -> None:
         self.limits = limits
+        self._threads = threads
         self.steps = 0
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
@@ -68,6 +70,7 @@ class Scheduler:
             self._thread.join()
 
     def _run(self) -> None:
+        workers.take_threads(self._threads)
         try:
             while self._admit():
                 self._step()
@@ -81,8 +84,6 @@ class Scheduler:
 
     def _admit(self) -> bool:
         """Take in what fits, in order; sleep while there is nothing to do. False when closed."""
-        if self.idle:
-            workers.dismiss()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting or self._active)
             for _ in range(self._fitting()):

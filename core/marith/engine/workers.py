@@ -1,47 +1,72 @@
-"""What a process does for its threads: OpenMP's workers sent home, garbage not sought in vain.
+"""Which threads compute, and with how many workers: none that belongs to a caller.
 
-Every thread that computes keeps a team of its own. As soon as all teams together have more
-members than the machine has cores, GNU's runtime no longer lets them spin between two products:
-they sleep, and waking them at each layer made a step on two cores half as long again. So the
-thread that asks lets go of its team, and the engine's thread does when nobody asks. The next
-product brings the team back.
+OpenMP keeps a team of workers for each thread that has ever computed. The workers spin for a while
+after each product, so a second team slows the first down (2.5 times on two cores), and after a
+fork a thread that had a team waits for it for ever. So whatever computes runs on the engine's
+thread, or on a thread that ends, and its team with it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import gc
+import threading
 from collections.abc import Callable
 from functools import cache
-from typing import Literal
+from typing import TypeVar
 
-_SOFT = 1  # omp_pause_soft (OpenMP 5.0, section 3.2.44): what the program sees stays as it is
+import torch
 
+T = TypeVar("T")
 
-def dismiss() -> None:
-    """Let the calling thread's workers go; without effect where the runtime does not know how."""
-    pause = _pause()
-    if pause is not None:
-        pause(_SOFT)
+SMALL = 2**18  # weights of a mean matrix, below which a second thread saves nothing
 
 
-@cache
-def settle(before: Literal["weights", "texts"]) -> None:  # noqa: ARG001 (once for each)
-    """Once a process each: garbage is no longer sought among the objects that are here now.
+def apart(compute: Callable[[], T]) -> T:
+    """What `compute` returns, or raises, on a thread that ends before this call does."""
+    results: list[T] = []
+    errors: list[BaseException] = []
 
-    Those of the libraries, and of the first model, are there to stay, and a full search among them
-    holds every thread up for some tenths of a second, an event loop too. Weights are in no circle
-    of references: they go when their engine does. No more often than that, for what an application
-    holds by then is spared too.
+    def run() -> None:
+        try:
+            results.append(compute())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="marith-load", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def threads_for(model: torch.nn.Module) -> int | None:
+    """How many threads a pass takes: one for a small model, None for as many as torch has.
+
+    A rule on the sizes of matrices, and no measurement: the number of threads may change the last
+    bits of a product. On four cores a matrix of 176 thousand weights gains nothing by a second
+    thread, one of 256 thousand a third; beside other processes the second thread costs much more.
     """
-    gc.collect()
-    gc.freeze()
+    sizes = [weight.numel() for weight in model.parameters() if weight.ndim > 1]
+    on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
+    return 1 if on_cpu and sizes and sum(sizes) < SMALL * len(sizes) else None
+
+
+def take_threads(count: int | None) -> None:
+    """Let the calling thread compute with so many; no other thread's number changes."""
+    torch.get_num_threads()  # torch sets the number once a thread, at its first use
+    set_number = _set_number()
+    if count is not None and set_number is not None:
+        set_number(count)
 
 
 @cache
-def _pause() -> Callable[[int], int] | None:
-    """The runtime's own function, if the process has loaded one that has it."""
+def _set_number() -> Callable[[int], None] | None:
+    """The runtime's own `omp_set_num_threads`, which holds for the calling thread alone.
+
+    None where the process has loaded no runtime that has it (OpenMP 5.0, section 3.2.1).
+    """
     try:
-        return ctypes.CDLL(None).omp_pause_resource_all
+        return ctypes.CDLL(None).omp_set_num_threads
     except (AttributeError, OSError, TypeError):
         return None

@@ -1,99 +1,91 @@
-"""Workers are sent home without harm, and come back when there is something to compute."""
+"""No thread of a caller computes, and how many threads compute is the engine's own affair."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
+import os
+import subprocess
+import sys
 import threading
-import time
-import weakref
-from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from marith import Engine, Stop
 from marith.engine import workers
-from marith.testing import tiny_model, tiny_tokenizer
+
+WIDE = 512
+needs_runtime = pytest.mark.skipif(
+    workers._set_number() is None, reason="this OpenMP cannot be asked for a thread's own number"
+)
 
 
-def team() -> int:
-    """How many threads this process has."""
-    return len(list(Path("/proc/self/task").iterdir()))
+def test_what_is_computed_apart_comes_back_and_so_does_an_error() -> None:
+    threads: list[threading.Thread] = []
+
+    def fail() -> None:
+        threads.append(threading.current_thread())
+        raise KeyError("broken")
+
+    assert workers.apart(lambda: 42) == 42
+    with pytest.raises(KeyError, match="broken"):
+        workers.apart(fail)
+    assert threads[0] is not threading.current_thread()
+    assert not threads[0].is_alive()
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads as Linux does")
-@pytest.mark.skipif(workers._pause() is None, reason="this OpenMP does not know how")
-def test_a_dismissed_team_is_gone_and_the_next_product_brings_it_back() -> None:
-    if torch.get_num_threads() < 2:
-        pytest.skip("one thread has no team")
-    counts: list[int] = []
-
-    def compute() -> None:
-        x = torch.ones(1 << 20)
-        for _ in range(2):
-            x.exp()
-            counts.append(team())
-            workers.dismiss()
-            counts.append(team())
-
-    thread = threading.Thread(target=compute)
-    thread.start()
-    thread.join()
-    with_team, without, again, gone = counts
-    assert with_team - without == torch.get_num_threads() - 1
-    assert (again, gone) == (with_team, without)
+def test_a_small_model_takes_one_thread_and_a_wide_one_takes_all() -> None:
+    small = nn.Sequential(nn.Linear(WIDE, WIDE - 1), nn.LayerNorm(WIDE))
+    wide = nn.Sequential(nn.Linear(WIDE, WIDE), nn.LayerNorm(WIDE))
+    assert workers.threads_for(small) == 1
+    assert workers.threads_for(wide) is None
+    assert workers.threads_for(nn.LayerNorm(WIDE)) is None, "there is no matrix to judge by"
+    assert workers.threads_for(nn.Linear(4, 4, device="meta")) is None, "not on a CPU"
 
 
-def test_whoever_has_no_team_dismisses_nobody() -> None:
-    workers.dismiss()
-    workers.dismiss()
-    assert float(torch.ones(1 << 20).sum()) == 1 << 20
+@needs_runtime
+def test_a_number_of_threads_holds_for_one_thread_alone() -> None:
+    before, counts = torch.get_num_threads(), []
+
+    def take(count: int | None) -> None:
+        workers.take_threads(count)
+        counts.append(torch.get_num_threads())
+
+    for count in (before + 1, None):
+        thread = threading.Thread(target=take, args=(count,))
+        thread.start()
+        thread.join()
+    assert counts == [before + 1, before]
+    assert torch.get_num_threads() == before
 
 
-def test_a_runtime_that_does_not_know_how_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(_: object) -> object:
-        raise OSError("no such library")
-
-    workers._pause.cache_clear()
-    monkeypatch.setattr(ctypes, "CDLL", none)
-    try:
-        workers.dismiss()
-    finally:
-        workers._pause.cache_clear()
-
-
-def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path) -> None:
-    tiny_model(seed=9).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    engine = Engine.shared(str(tmp_path))
-    engine.generate("k l", stop=Stop(3))
-    weights = weakref.ref(next(engine._panel.base.checkpoint.model.parameters()))
-    gc.disable()
-    try:
-        engine.close()
-        del engine
-        for _ in range(100):  # the engine's thread lets go of it a moment later
-            if weights() is None:
-                break
-            time.sleep(0.02)
-        assert weights() is None
-    finally:
-        gc.enable()
+# Whoever has computed by several threads before a fork waits for them for ever after it.
+FORKED = """
+import os, torch
+from marith import Engine, Stop
+with Engine.load("pocket") as engine:
+    rude = 'prompted(adapter="pocket-rude")'
+    terms = {"C": 'classifier("pocket-toxicity", label="civil")', "rude": rude}
+    engine.generate("Hello!", "M + 0.1*rude + 0.1*C", terms, stop=Stop(2))
+    counts = set()
+    model = engine._panel.base.checkpoint.model
+    model.register_forward_pre_hook(lambda *_: counts.add(torch.get_num_threads()))
+    engine.score("Hello!", "Good day.")
+    child = os.fork()
+    if child == 0:
+        torch.ones(1 << 20).exp()
+        os._exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), torch.get_num_threads(), *counts)
+    os._exit(0)
+"""
 
 
-def test_what_an_application_holds_later_is_garbage_like_any(tmp_path: Path) -> None:
-    class Index:
-        def __init__(self) -> None:
-            self.me = self
-
-    tiny_model(seed=10).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    with Engine.shared("pocket"):
-        for lanes in (8, 9):  # further engines
-            index = Index()
-            kept = weakref.ref(index)
-            Engine.shared(str(tmp_path), max_lanes=lanes).close()
-            del index
-            gc.collect()
-            assert kept() is None
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute() -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "3"}
+    command = [sys.executable, "-c", FORKED]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=100, check=True
+    )
+    child, callers, passes = done.stdout.split()
+    assert (child, callers) == ("7", "3")
+    assert passes == ("3" if workers._set_number() is None else "1")
