@@ -20,10 +20,11 @@ _ENGINE = {"errors", "formula", "decoding", "scoring", "engine"}
 _ALL = {*_ENGINE, "recipes", "pocket", "marith"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "recent": set(),
     "formula": {"errors"},
     "recipes": {"errors", "formula"},
-    "decoding": {"errors", "formula"},
-    "scoring": {"errors", "formula"},
+    "decoding": {"errors", "formula", "recent"},
+    "scoring": {"errors", "formula", "recent"},
     "engine": {"errors", "formula", "decoding", "scoring"},
     "pocket": {"errors"},
     "tables": {"errors"},
@@ -38,9 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "marith": {"errors", "formula", "recipes", "decoding", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},
 }
-NO_TORCH = {"errors", "formula", "recipes", "showing", "tables", "marith"}
+NO_TORCH = {"errors", "recent", "formula", "recipes", "showing", "tables", "marith"}
 ONLY_IN: dict[str, set[str]] = {
-    "threading": {"engine"},
+    "threading": {"engine", "recent"},
     "asyncio": {"engine"},
     "queue": {"engine"},
     "concurrent": {"engine"},

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from llguidance import LLMatcher
 
+from marith.decoding.bounds import LIMITS, require_bounded, target
 from marith.errors import RequestError
 
 # As `json.dumps` writes it, and so as chat templates and their models do.
@@ -43,11 +44,12 @@ class Grammar:
             raise RequestError(f"a {self.kind} is a text, not {self.text!r}")
         if self.kind not in tuple(_MAKE):
             raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {self.kind!r}")
+        require_bounded(self.kind, self.text)
         try:
             source = _MAKE[self.kind](self.text)
         except ValueError as error:
             raise RequestError(f"no {self.kind}: {error}: {self.text[:80]!r}") from None
-        wrong, problems = LLMatcher.validate_grammar_with_warnings(source)
+        wrong, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
         if wrong:
             raise RequestError(f"this {self.kind} cannot be followed: {one_line(problems[0])}")
         object.__setattr__(self, "source", source)
@@ -144,7 +146,7 @@ def _joined(schema: Mapping[str, Any]) -> frozenset[str]:
     """What is referred to as one of several parts of an object, by way of others too."""
     found = frozenset(_referred(schema))
     while True:
-        targets = [_target(schema, reference) for reference in found]
+        targets = [target(schema, reference) for reference in found]
         more = found.union(*(_referred(target, together=True) for target in targets))
         if more == found:
             return found
@@ -166,14 +168,6 @@ def _referred(schema: Any, together: bool = False) -> Iterator[str]:
         inner += held.values() if isinstance(held, Mapping) else ()
     for each in inner:
         yield from _referred(each)
-
-
-def _target(schema: Any, reference: str) -> Any:
-    """What a reference of RFC 6901 points to; None for nothing."""
-    for part in reference.removeprefix("#").split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        schema = schema.get(name) if isinstance(schema, Mapping) else None
-    return schema
 
 
 def _escaped(name: str) -> str:

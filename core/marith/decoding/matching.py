@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from torch import Tensor
 
+from marith.decoding.bounds import LIMITS
 from marith.decoding.grammar import one_line
 from marith.errors import RequestError
+from marith.recent import Recent
 
-KEPT = 64  # grammars that stay compiled
+KEPT = 500_000  # letters of grammars that stay compiled, each letter some 20 to 300 bytes
+LEAST = 1_000  # letters that a short one counts for
+CANNOT_WRITE = "the grammar asks for text that this vocabulary cannot write"
 
 
 class Lexicon:
@@ -26,7 +31,8 @@ class Lexicon:
         self.size = size
         self._raw = raw
         self._tokenizer = _tokenizer(raw, size, sorted(ends))
-        self._compiled: dict[str, LLMatcher] = {}
+        self._compiled: WeakValueDictionary[str, Compiled] = WeakValueDictionary()
+        self._recent = Recent(KEPT)
 
     def is_special(self, token: int) -> bool:
         """Whether the token is no text to a grammar, which so must name it by its number."""
@@ -38,20 +44,28 @@ class Lexicon:
             return str(self._raw.id_to_token(token) or "").encode()
         return bytes(self._tokenizer.decode_bytes([token]))
 
-    def reader_of(self, source: str) -> LLMatcher:
-        """Who reads texts of a grammar: to be copied, and never read with.
+    def compiled(self, source: str) -> Compiled:
+        """A grammar, ready to read texts of. Raises RequestError for what cannot be followed.
 
-        Raises RequestError for what cannot be followed. Two threads that ask at once may both
-        compile, which harms nobody.
+        Two threads that ask at once may both compile, which harms nobody.
         """
         known = self._compiled.get(source)
         if known is None:
-            known = LLMatcher(self._tokenizer, source, log_level=0)
-            _require_sound(known)
-            while len(self._compiled) >= KEPT:
-                self._compiled.pop(next(iter(self._compiled)), None)
-            self._compiled[source] = known
+            known = self._compiled[source] = Compiled(source, self._tokenizer)
+        self._recent.use(known, max(LEAST, len(source)))
         return known
+
+
+class Compiled:
+    """A grammar over the tokens of a vocabulary. Safe to share between threads."""
+
+    def __init__(self, source: str, tokenizer: LLTokenizer) -> None:
+        self._fresh = LLMatcher(tokenizer, source, log_level=0, limits=LIMITS)
+        _require_sound(self._fresh)
+
+    def reader(self) -> LLMatcher:
+        """Who reads a text from its beginning."""
+        return self._fresh.deep_copy()
 
 
 class Matcher:
@@ -64,11 +78,12 @@ class Matcher:
     """
 
     def __init__(self, source: str, lexicon: Lexicon) -> None:
-        self._fresh = lexicon.reader_of(source)
+        self._grammar = lexicon.compiled(source)
         self._size = lexicon.size
         self._read: list[int] = []
-        self._reader = self._fresh.deep_copy()
+        self._reader = self._grammar.reader()
         self.reached = 0  # how many tokens of the last text may stand where they stand
+        self.refusal = ""  # why no more of them may
 
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """True for the tokens that may follow so many tokens of `text`: [places, vocab].
@@ -88,6 +103,7 @@ class Matcher:
             if goes_on:
                 self.reached += reader.try_consume_tokens(list(text[self.reached : place]))
                 goes_on = self.reached == place
+                self.refusal = "" if goes_on else _problem(reader) or CANNOT_WRITE
             rows[place] = self._mask(reader) if goes_on else self._anything()
         self._read = begun
         if self.reached < order[0]:
@@ -95,7 +111,7 @@ class Matcher:
         return torch.stack([rows[place] for place in places])
 
     def _begin(self) -> None:
-        self._reader, self._read = self._fresh.deep_copy(), []
+        self._reader, self._read = self._grammar.reader(), []
 
     def _anything(self) -> Tensor:
         return torch.ones(self._size, dtype=torch.bool)
@@ -108,8 +124,15 @@ class Matcher:
 
 
 def _require_sound(reader: LLMatcher) -> None:
-    if reader.is_error():
-        raise RequestError(f"the grammar cannot be followed: {one_line(reader.get_error())}")
+    if problem := _problem(reader):
+        raise RequestError(problem)
+
+
+def _problem(reader: LLMatcher) -> str:
+    """What a reader has stopped at, a bound of its own; empty for one that can go on."""
+    if not reader.is_error():
+        return ""
+    return f"the grammar cannot be followed: {one_line(reader.get_error())}"
 
 
 def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:

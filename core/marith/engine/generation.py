@@ -167,7 +167,7 @@ class Generation:
             return None
         allowed = self._matcher.allowed(self.tail.tokens, places)
         if self._matcher.reached < self.tail.final:  # a final token was let stand
-            raise RequestError("the grammar asks for text that this vocabulary cannot write")
+            raise RequestError(self._matcher.refusal)
         return allowed
 
     def settle(self, verdict: Verdict) -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Barrier
 from typing import Any
+from weakref import ref
 
 import pytest
 from families import speaker
@@ -16,8 +17,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import equal
 from transformers import AutoTokenizer
 
+from marith.decoding import matching
 from marith.decoding.grammar import Grammar
-from marith.decoding.matching import KEPT, Lexicon, Matcher
+from marith.decoding.matching import LEAST, Lexicon, Matcher
 from marith.errors import RequestError
 from marith.scoring.shelf import locate
 from marith.scoring.vocabulary import Vocabulary
@@ -218,11 +220,14 @@ def test_what_is_no_grammar_is_refused() -> None:
         Matcher(Grammar.regex("a").source.replace("/a/", "/(/"), lexicon(byte_level))
 
 
-def test_two_threads_may_compile_at_once_and_each_reads_for_itself() -> None:
+def test_two_threads_may_compile_at_once_and_each_reads_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """More grammars than are kept, so that some are compiled anew while others read."""
+    monkeypatch.setattr(matching, "KEPT", 64 * LEAST)
     raw, size, ends = byte_level()
     shared, start = Lexicon(raw, size, ends), Barrier(4)
-    sources = [Grammar.regex(f"a{{{n}}}b").source for n in range(KEPT + 8)]
+    sources = [Grammar.regex(f"a{{{n}}}b").source for n in range(72)]
 
     def read(offset: int) -> list[bool]:
         start.wait()
@@ -236,6 +241,27 @@ def test_two_threads_may_compile_at_once_and_each_reads_for_itself() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(all(said) for said in pool.map(read, [0, 0, 30, 60]))
+
+
+def test_grammars_stay_compiled_by_what_they_weigh_and_not_by_their_number() -> None:
+    lexicon = Lexicon(*byte_level())
+    sources = [Grammar.regex("ab" * 100_000 + str(n)).source for n in range(4)]
+    kept = [ref(lexicon.compiled(source)) for source in sources]
+    assert [each() is not None for each in kept] == [False, False, True, True]
+    assert lexicon.compiled(sources[2]) is kept[2]()  # and so the last used
+    lexicon.compiled(sources[0])
+    assert [each() is not None for each in kept] == [False, False, True, False]
+
+
+def test_a_grammar_that_a_text_follows_is_compiled_once_however_many_come_after() -> None:
+    lexicon = Lexicon(*byte_level())
+    used, *others = [Grammar.regex("ab" * 100_000 + str(n)).source for n in range(4)]
+    reader = Matcher(used, lexicon)
+    kept = ref(lexicon.compiled(used))
+    for source in others:
+        lexicon.compiled(source)
+    assert lexicon.compiled(used) is kept()
+    assert reader.allowed([], [0]).any()
 
 
 def follows(matcher: Matcher, tokens: Sequence[int]) -> bool:
