@@ -11,6 +11,7 @@ from marith.errors import RequestError
 
 Tree: TypeAlias = dict[str, Any]  # the letters that may follow, and what may follow each
 WHOLE = ""  # stands among them where a word may end
+LETTERS = 500_000  # of all banned words: 75 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ class Ban:
         for name in ("whole_words", "case_sensitive"):
             if not isinstance(getattr(self, name), bool):
                 raise RequestError(f"{name} is True or False, not {getattr(self, name)!r}")
+        letters = sum(map(len, words))
+        if letters > LETTERS:
+            raise RequestError(f"the banned words have {letters:,} letters; at most {LETTERS:,}")
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "tree", _tree(map(self.folded, words)))
 

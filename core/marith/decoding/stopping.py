@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from ahocorasick import STORE_LENGTH, Automaton
 
 from marith.errors import RequestError
+
+LETTERS = 2_000_000  # of all stop strings: 60 MB, and a second to take them in
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +18,7 @@ class Stop:
 
     max_tokens: int = 256
     strings: tuple[str, ...] = ()
+    search: Automaton | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         whole = isinstance(self.max_tokens, int) and not isinstance(self.max_tokens, bool)
@@ -25,15 +30,23 @@ class Stop:
         for string in strings:
             if not isinstance(string, str) or not string:
                 raise RequestError(f"a stop string is a text of at least one letter: {string!r}")
+        letters = sum(map(len, strings))
+        if letters > LETTERS:
+            raise RequestError(f"the stop strings have {letters:,} letters; at most {LETTERS:,}")
         object.__setattr__(self, "strings", strings)
+        object.__setattr__(self, "search", _search(strings))
 
 
 class TextGate:
-    """Lets text out once it can no longer be part of a stop string. Holds the rest back."""
+    """Lets text out once it can no longer be part of a stop string. Holds the rest back.
 
-    def __init__(self, strings: tuple[str, ...]) -> None:
-        self.strings = strings
+    A letter costs the same however many strings there are: they are searched for together, by
+    an automaton (Aho and Corasick, 1975).
+    """
+
+    def __init__(self, stop: Stop) -> None:
         self.found: str | None = None
+        self._search = stop.search
         self._held = ""
 
     @property
@@ -43,15 +56,16 @@ class TextGate:
 
     def feed(self, text: str) -> str:
         """The text that may go out now; closes where a stop string begins."""
-        if self.closed:
-            return ""
+        if self._search is None or self.closed:
+            return "" if self.closed else text
         self._held += text
-        found = [(at + len(s), at, s) for s in self.strings if (at := self._held.find(s)) >= 0]
-        if found:
-            _, at, self.found = min(found)  # the first to be complete
-            return self._release(at)
-        suspect = max((beginning(s, self._held) for s in self.strings), default=0)
-        return self._release(len(self._held) - suspect)
+        for last, length in self._search.iter(self._held):  # the first to be complete
+            begun = last + 1 - length
+            self.found = self._held[begun : last + 1]
+            return self._release(begun)
+        held = self._held
+        may_begin = (at for at in range(len(held)) if self._search.match(held[at:]))
+        return self._release(next(may_begin, len(held)))
 
     def flush(self) -> str:
         """What is left when no more text comes: it was no stop string after all."""
@@ -60,6 +74,17 @@ class TextGate:
     def _release(self, count: int) -> str:
         out, self._held = self._held[:count], self._held[count:]
         return out
+
+
+def _search(strings: tuple[str, ...]) -> Automaton | None:
+    """What finds any of the strings, and knows which texts begin one; None without strings."""
+    if not strings:
+        return None
+    search = Automaton(STORE_LENGTH)
+    for string in strings:
+        search.add_word(string)
+    search.make_automaton()
+    return search
 
 
 def beginning(mark: str, text: str) -> int:

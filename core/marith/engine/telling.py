@@ -21,7 +21,7 @@ def begin(
         marks += [markup.calls.opening, markup.calls.joint or "", markup.calls.closing]
     names = [tool["name"] for tool in tools.callable] if tools else []
     stream = TextStream(vocabulary, vocabulary.special_in("".join(marks)))
-    return stream, AnswerReader(markup, names, opened), TextGate(request.stop.strings)
+    return stream, AnswerReader(markup, names, opened), TextGate(request.stop)
 
 
 def talks(request: Request) -> bool:

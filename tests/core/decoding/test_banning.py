@@ -129,3 +129,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_a_bad_value_is_refused_with_the_value(given_: dict[str, Any], says: str) -> None:
     with pytest.raises(RequestError, match=says):
         Ban(**given_)
+
+
+def test_more_letters_than_are_taken_are_refused() -> None:
+    with pytest.raises(RequestError, match=r"600,000 letters; at most 500,000"):
+        Ban([f"{i:06}" for i in range(100_000)])
