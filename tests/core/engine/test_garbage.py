@@ -1,0 +1,70 @@
+"""What an engine held is let go of with it, and nothing of an application is frozen."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+from pathlib import Path
+
+import pytest
+
+from marith import Engine, Stop
+from marith.testing import tiny_model, tiny_tokenizer
+
+
+def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path) -> None:
+    tiny_model(seed=9).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    engine = Engine.shared(str(tmp_path))
+    engine.generate("k l", stop=Stop(3))
+    weights = weakref.ref(next(engine._panel.base.checkpoint.model.parameters()))
+    gc.disable()
+    try:
+        engine.close()
+        del engine
+        for _ in range(100):  # the engine's thread lets go of it a moment later
+            if weights() is None:
+                break
+            time.sleep(0.02)
+        assert weights() is None
+    finally:
+        gc.enable()
+
+
+class Index:
+    """What an application holds, in a circle of references."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_nothing_of_an_application_is_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it held before its first engine is garbage like any, once it is let go of."""
+    frozen: list[int] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    index = Index()
+    kept = weakref.ref(index)
+    tiny_model(seed=12).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with Engine.shared(str(tmp_path)) as engine:
+        engine.generate("k l", stop=Stop(2))
+        del index
+        gc.collect()
+        assert kept() is None
+    assert not frozen
+
+
+def test_what_an_application_holds_later_is_garbage_like_any(tmp_path: Path) -> None:
+    tiny_model(seed=10).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with Engine.shared("pocket"):
+        for lanes in (8, 9):  # further engines
+            index = Index()
+            kept = weakref.ref(index)
+            Engine.shared(str(tmp_path), max_lanes=lanes).close()
+            del index
+            gc.collect()
+            assert kept() is None
