@@ -9,14 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from marith.engine.plan import Plan
 from marith.engine.speculating import read_speculation
@@ -27,6 +20,7 @@ from marith.formula.checking import check, leaves
 from marith.formula.opening import made, opened
 from marith.formula.personas import ELSEWHERE, Personas, as_text, terms_as_text
 from marith.formula.terms import Prompted
+from marith.recent import LOADED_BYTES
 from marith.recipes import faithful_to
 from marith.scoring.places import context_length_of
 
@@ -39,9 +33,9 @@ if TYPE_CHECKING:
     from marith.formula.nodes import Formula
     from marith.scoring.scorer import Message
 
-
 _PLACED = (
-    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "context_length", "revision",
+    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
+    "context_length", "revision",
 )  # fmt: skip
 
 
@@ -86,6 +80,7 @@ class Options(BaseModel):
     max_lanes: int = Field(default=64, ge=1)
     max_queue: int = Field(default=4096, ge=0)
     cache_bytes: int = Field(default=2**30, ge=0)
+    loaded_bytes: int = Field(default=LOADED_BYTES, ge=0)
     context_length: int | None = Field(default=None, ge=2)
     revision: str | None = None
     speculation: Plan | Literal["auto"] | None = "auto"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
+LOADED_BYTES = 2**35
+
 
 class Recent:
     """Holds on to what was used last while it weighs at most `most` together.

@@ -51,7 +51,8 @@ class Engine(Asking):
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
-            self._panel = workers.apart(lambda: Panel(base, limits.cache_bytes))
+            bounds = limits.cache_bytes, limits.loaded_bytes
+            self._panel = workers.apart(lambda: Panel(base, *bounds))
         self._answers = Answers(base.vocabulary)
         self._stages_of = lru_cache(maxsize=64)(stages_of)  # one formula is asked again and again
         self._scheduler = Scheduler(limits, workers.threads_for(base.model))
@@ -68,17 +69,19 @@ class Engine(Asking):
         max_lanes: int = _DEFAULT.max_lanes,
         max_queue: int = _DEFAULT.max_queue,
         cache_bytes: int = _DEFAULT.cache_bytes,
+        loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
     ) -> Engine:
         """An engine over "pocket", a directory, a hub id, or a loaded model with `tokenizer`.
 
         `device` and `dtype` default to what the machine has; `context_length` is in tokens; for
-        `max_lanes`, `max_queue` and `cache_bytes` see `Limits`. Weights are safetensors and no
-        code of a checkpoint is run; a loaded model speaks with the weights it has now, and a
-        request after they were changed raises ModelError, as does all that cannot be loaded.
+        `max_lanes`, `max_queue`, `cache_bytes` and `loaded_bytes` see `Limits`. Weights are
+        safetensors and no code of a checkpoint is run; a loaded model speaks with the weights it
+        has now, and a request after they were changed raises ModelError, as does all that cannot
+        be loaded.
         """
-        limits = Limits(max_lanes, max_queue, cache_bytes)
+        limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         placement = Placement(device, dtype, revision, context_length)
         with loading:
             if isinstance(model, str):
@@ -99,11 +102,12 @@ class Engine(Asking):
         max_lanes: int = _DEFAULT.max_lanes,
         max_queue: int = _DEFAULT.max_queue,
         cache_bytes: int = _DEFAULT.cache_bytes,
+        loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
     ) -> Engine:
         """The process's one engine for these options, loaded when first asked for."""
-        limits = Limits(max_lanes, max_queue, cache_bytes)
+        limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         placement = Placement(device, dtype, revision, context_length)
         with loading:
             key = locate(model), placement, limits

@@ -120,7 +120,8 @@ class Reader:
 
     `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
     of each draft, which is asked for no more than that. `opened` says that the prompt, as the
-    bare model reads it, ends where reasoning has begun.
+    bare model reads it, ends where reasoning has begun. `loaded` is what was loaded for its terms,
+    which stays while this holds it.
     """
 
     stages: Stages
@@ -130,6 +131,7 @@ class Reader:
     room: int
     rooms: Mapping[Term, int]
     opened: bool = False
+    loaded: tuple[object, ...] = ()
 
     @classmethod
     def open(
@@ -154,7 +156,7 @@ class Reader:
         except FormulaError:
             check(asked, known)  # the same, said with all names that there are
             raise
-        scorers = _scorers(stages.voices, panel, loading)
+        scorers, loaded = _scorers(stages.voices, panel, loading)
         readings = {term: scorers[term].read(term, prompt) for term in stages.terms}
         room = min(_room(scorers[term], readings[term]) for term in stages.terms)
         rooms: dict[Term, int] = {}
@@ -168,7 +170,7 @@ class Reader:
                 rooms[draft] = 0
         visible = _visible(known[BARE], readings, panel, prompt)
         opened = panel.vocabulary.opens_reasoning(visible)
-        return cls(stages, scorers, readings, len(visible), room, rooms, opened)
+        return cls(stages, scorers, readings, len(visible), room, rooms, opened, loaded)
 
 
 def stages_of(
@@ -185,11 +187,15 @@ def stages_of(
 
 def _scorers(
     terms: Sequence[Term], panel: Panel, loading: AbstractContextManager[object]
-) -> dict[Term, Scorer]:
-    """The scorer of each term; checkpoints that no term has named before are loaded in turns."""
+) -> tuple[dict[Term, Scorer], tuple[object, ...]]:
+    """The scorer of each term, and what was loaded for the terms, which stays while it is held.
 
-    def found() -> dict[Term, Scorer]:
-        return {term: panel.scorer_of(term) for term in terms}
+    What is not here yet is loaded in turns, and on no thread of a caller's.
+    """
+
+    def found() -> tuple[dict[Term, Scorer], tuple[object, ...]]:
+        scorers = {term: panel.scorer_of(term) for term in terms}
+        return scorers, tuple(scorer.loaded(term) for term, scorer in scorers.items())
 
     if all(panel.has(term) for term in terms):
         return found()

@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from marith.errors import ModelError
 from marith.scoring.places import WEIGHTS
+from marith.scoring.twin import nbytes
 
 EMBEDDED = {"pocket-polite": "polite", "pocket-rude": "rude"}
 CONFIG = "adapter_config.json"
@@ -47,7 +48,7 @@ class Update:
     up: Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Adapter:
     """A LoRA in memory: its updates by the layer's name. Equal if name and files are."""
 
@@ -55,6 +56,11 @@ class Adapter:
     digest: str
     config: Mapping[str, Any] = field(compare=False, repr=False)
     updates: Mapping[str, Update] = field(compare=False, repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """What its updates weigh."""
+        return sum(nbytes((update.down, update.up)) for update in self.updates.values())
 
     @property
     def rank(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +33,8 @@ class Adapted:
         self.model = model
         self._tree: Any = None
         self._gate = _Gate()
-        self._met: dict[Adapter, int] = {}  # where in the rank each begins; the latest used last
+        # Where in the rank each begins, the latest used last: those that someone still holds.
+        self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
         self._rank = 0
         self._rows: tuple[Adapter | None, ...] = ()
 
@@ -56,7 +58,7 @@ class Adapted:
         others = [adapter for adapter in self._met if adapter not in adapters]
         room = max(0, MOST - len(adapters))
         kept = [*others[len(others) - min(room, len(others)) :], *adapters]
-        starts, rank = {}, 0
+        starts, rank = WeakKeyDictionary[Adapter, int](), 0
         for adapter in kept:
             starts[adapter], rank = rank, rank + adapter.rank
         tree = twin(self.model).eval()

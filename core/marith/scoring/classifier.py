@@ -19,6 +19,7 @@ from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.seams import Encoder
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_plain_text
+from marith.scoring.twin import nbytes, weights
 from marith.scoring.vocabulary import Vocabulary
 
 Texts: TypeAlias = "tuple[str, ...]"
@@ -48,6 +49,7 @@ class ClassifierScorer:
         self._whole = WholeTexts(self.model, padding)
         self.judge: Judge = self._judge(padding, cache_bytes)
         self._said_cut = False
+        self.nbytes = nbytes(weights(self.model))
 
     @property
     def passes(self) -> int:
@@ -58,6 +60,9 @@ class ClassifierScorer:
         """The text before the continuation: the conversation if the term asks for it."""
         self._column(term)
         return to_plain_text(prompt.messages) if term.read_prompt else ""
+
+    def loaded(self, term: Classifier | Judgement) -> None:
+        """Nothing but the checkpoint, which this holds."""
 
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
         """Log-ratios [count, vocab], zero outside the candidates of each position of each span.

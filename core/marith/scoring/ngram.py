@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from marith.errors import ModelError, RequestError
 from marith.formula.terms import NGram, Prompted, Uniform
+from marith.recent import LOADED_BYTES, Recent
 from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.suffixes import Corpus, Counted, Followers, GrowingText
 from marith.scoring.templates import to_tokens
@@ -46,6 +48,11 @@ class NGramCounts:
             raise ModelError(
                 f"an n-gram's text has token {self._corpus.largest}, outside the model's {vocab}"
             )
+
+    @property
+    def nbytes(self) -> int:
+        """What it weighs, with what is remembered of the contexts that texts meet."""
+        return 4_000 + 2 * self._corpus.nbytes
 
     def logprobs(self, before: Sequence[int], own: GrowingText | None = None) -> Tensor:
         """Log P(next | the last order − 1 tokens of `before`), [vocab].
@@ -89,16 +96,22 @@ class NGramCounts:
 
 
 class NGramScorer:
-    """Every n-gram term over one vocabulary; each is fitted once, when it is first read.
+    """Every n-gram term over one vocabulary, fitted when it is first read, `recent` ones kept.
 
     A pure function of its spans: an online term keeps the text of each lane, indexed, and takes
     back what a span does not repeat.
     """
 
-    def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        device: torch.device | str = "cpu",
+        recent: Recent | None = None,
+    ) -> None:
         self.vocabulary = vocabulary
         self.device = device
-        self._fitted: dict[NGram, NGramCounts] = {}
+        self._recent = recent or Recent(LOADED_BYTES)
+        self._fitted: WeakValueDictionary[NGram, NGramCounts] = WeakValueDictionary()
         self._own: dict[Hashable, GrowingText] = {}
 
     def read(self, term: NGram, prompt: Prompt) -> tuple[int, ...]:
@@ -106,16 +119,24 @@ class NGramScorer:
 
         Raises ModelError if its file cannot be read, RequestError for a prompt that cannot.
         """
-        if term not in self._fitted:
-            end = sorted(self.vocabulary.eos_ids)[:1]
-            texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
-            self._fitted[term] = NGramCounts(term.order, self.vocabulary.size, texts)
+        self.loaded(term)
         if not term.online:
             return ()
         tokens = to_tokens(Prompted(), prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         return tuple(tokens)
+
+    def loaded(self, term: NGram) -> NGramCounts:
+        """The term's counts. Raises ModelError if its file cannot be read."""
+        counts = self._fitted.get(term)
+        if counts is None:
+            end = sorted(self.vocabulary.eos_ids)[:1]
+            texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
+            counts = NGramCounts(term.order, self.vocabulary.size, texts)
+            self._fitted[term] = counts
+        self._recent.use(counts, counts.nbytes)
+        return counts
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """Log-probabilities [count, vocab] of each span."""
@@ -184,6 +205,9 @@ class UniformScorer:
     def read(self, term: Uniform, prompt: Prompt) -> tuple[int, ...]:
         """Nothing is read."""
         return ()
+
+    def loaded(self, term: Uniform) -> None:
+        """Nothing is needed."""
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """−log V everywhere, [count, vocab]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 from marith.errors import FormulaError
 from marith.formula.terms import (
@@ -15,6 +16,7 @@ from marith.formula.terms import (
     Term,
     Uniform,
 )
+from marith.recent import LOADED_BYTES, Recent
 from marith.scoring import shelf
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.ngram import NGramScorer, UniformScorer
@@ -25,26 +27,44 @@ from marith.scoring.scorer import Scorer
 from marith.scoring.shelf import Checkpoint, Placement
 
 _Seat: TypeAlias = "tuple[type[Term], str | None]"
+Speaker: TypeAlias = "PromptedScorer | ClassifierScorer"
 
 
 class Panel:
-    """The scorers of one engine. Grows as terms name further checkpoints, each loaded once.
+    """The scorers of one engine, over as many checkpoints as terms name.
 
-    Changes state: a scorer that it does not have yet is asked for by one thread at a time.
+    Those of further checkpoints, adapters and n-grams stay while they are in use, and the last
+    used of the others while they weigh at most `loaded_bytes`; the base model always. Changes
+    state: a scorer that it does not have is asked for by one thread at a time.
     """
 
-    def __init__(self, base: Checkpoint, cache_bytes: int = CACHE_BYTES) -> None:
-        self.base = PromptedScorer(base, cache_bytes)
+    def __init__(
+        self,
+        base: Checkpoint,
+        cache_bytes: int = CACHE_BYTES,
+        loaded_bytes: int = LOADED_BYTES,
+    ) -> None:
+        self._recent = Recent(loaded_bytes)
+        self.base = PromptedScorer(base, cache_bytes, self._recent)
         self.cache_bytes = cache_bytes
         self.vocabulary = base.vocabulary
         self.device = base.model.device
         dtype = str(base.model.dtype)  # other checkpoints stand where the base stands
         self.placement = Placement(device=str(self.device), dtype=dtype)
-        self._seats: dict[_Seat, Scorer] = {_seat(Prompted()): self.base}
+        self._models: WeakValueDictionary[_Seat, Speaker] = WeakValueDictionary()
+        self._models[_seat(Prompted())] = self.base
+        self._others: dict[type[Term], Scorer] = {
+            NGram: NGramScorer(self.vocabulary, self.device, self._recent),
+            Uniform: UniformScorer(self.vocabulary, self.device),
+            Position: PositionScorer(self.device),
+        }
 
     def has(self, term: Term) -> bool:
-        """Whether the term's scorer is here already."""
-        return _seat(term) in self._seats
+        """Whether the checkpoint and the adapter that the term names, if any, are here already."""
+        scorer = self._models.get(_seat(term))
+        if isinstance(scorer, PromptedScorer):
+            return scorer.has(term)
+        return scorer is not None or type(term) in self._others
 
     def scorer_of(self, term: Term) -> Scorer:
         """The scorer that answers for a term; loads its checkpoint if need be.
@@ -52,32 +72,29 @@ class Panel:
         Raises ModelError for a checkpoint that cannot be had, FormulaError for one whose
         vocabulary differs from the base model's.
         """
+        if type(term) in self._others:
+            return self._others[type(term)]
         seat = _seat(term)
-        if seat not in self._seats:
-            self._seats[seat] = self._seated(term)
-        return self._seats[seat]
+        scorer = self._models.get(seat)
+        if scorer is None:
+            scorer = self._models[seat] = self._seated(term)
+        if scorer is not self.base:
+            self._recent.use(scorer, scorer.nbytes)
+        return scorer
 
     def scorers(self) -> list[Scorer]:
-        """Every scorer in use, once."""
-        return list(dict.fromkeys(self._seats.values()))
+        """The scorer of every checkpoint that is here, once."""
+        return list(dict.fromkeys(self._models.values()))
 
-    def _seated(self, term: Term) -> Scorer:
+    def _seated(self, term: Term) -> Speaker:
         match term:
-            case Prompted(model=str(name)):
+            case Prompted(model=str(name)) | Likelihood(Prompted(model=str(name))):
                 return self._speaker(term, name)
-            case Likelihood(of):
-                return self.scorer_of(of)
             case Classifier(model=name) | Judgement(model=name):
                 return self._judge(shelf.classifier(name, self.placement))
-            case NGram():
-                return NGramScorer(self.vocabulary, self.device)
-            case Uniform():
-                return UniformScorer(self.vocabulary, self.device)
-            case Position():
-                return PositionScorer(self.device)
         raise TypeError(f"nobody speaks for {type(term).__name__}")
 
-    def _speaker(self, term: Prompted, name: str) -> Scorer:
+    def _speaker(self, term: Term, name: str) -> Speaker:
         checkpoint = shelf.language_model(name, self.placement)
         if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
             raise FormulaError(
@@ -85,20 +102,20 @@ class Panel:
                 f"{self.base.checkpoint.name!r} ({self.vocabulary.size} tokens), so {term} cannot "
                 "stand beside its terms"
             )
-        for scorer in self._seats.values():  # the same weights under another name
+        for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        return PromptedScorer(checkpoint, self.cache_bytes)
+        return PromptedScorer(checkpoint, self.cache_bytes, self._recent)
 
-    def _judge(self, checkpoint: Checkpoint) -> Scorer:
-        for scorer in self._seats.values():
+    def _judge(self, checkpoint: Checkpoint) -> Speaker:
+        for scorer in self._models.values():
             if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
                 return scorer
         return ClassifierScorer(checkpoint, self.vocabulary, self.cache_bytes)
 
 
 def _seat(term: Term) -> _Seat:
-    """One seat for each set of weights, and one for each kind of counting."""
+    """One seat for each set of weights."""
     match term:
         case Likelihood(of):
             return _seat(of)

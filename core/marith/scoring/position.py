@@ -20,6 +20,9 @@ class PositionScorer:
         """Nothing is read: places are counted from the continuation's first."""
         return ()
 
+    def loaded(self, term: Position) -> None:
+        """Nothing is needed."""
+
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """Places, [count, 1] in float32."""
         return [Scored(self._places(span)[:, None]) for span in spans]

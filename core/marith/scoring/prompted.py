@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.terms import Likelihood, Prompted, Term
+from marith.recent import LOADED_BYTES, Recent
 from marith.scoring import adapters
 from marith.scoring.adapters import Adapter
 from marith.scoring.histories import Histories
@@ -13,20 +15,27 @@ from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
 from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_tokens
-from marith.scoring.twin import changes, weights
+from marith.scoring.twin import changes, nbytes, weights
 
 
 class PromptedScorer:
     """Every prompted term of one checkpoint: one pass for one set of weights."""
 
-    def __init__(self, checkpoint: Checkpoint, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        cache_bytes: int = CACHE_BYTES,
+        recent: Recent | None = None,
+    ) -> None:
         self.checkpoint = checkpoint
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
-        self._adapters: dict[str, Adapter] = {}
+        self._recent = recent or Recent(LOADED_BYTES)
+        self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
         self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
         self._changes = changes(self._weights)
+        self.nbytes = nbytes(self._weights)
         self.runner = ModelRunner(
             checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
         )
@@ -34,8 +43,8 @@ class PromptedScorer:
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
 
-        An adapter is read from its files when a term first names it; ModelError if it cannot be,
-        or if the model's weights are no more what was loaded.
+        An adapter is read from its files when a term names it; ModelError if it cannot be, or if
+        the model's weights are no more what was loaded.
         """
         if changes(self._weights) != self._changes:
             raise ModelError(
@@ -47,8 +56,7 @@ class PromptedScorer:
             return self.read(term.of, prompt)
         if term.exit_layer is not None:
             self.runner.exits.check(term.exit_layer)
-        if term.adapter is not None and term.adapter not in self._adapters:
-            self._adapters[term.adapter] = adapters.read(term.adapter, self.checkpoint.model)
+        self.loaded(term)
         tokens = to_tokens(term, prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
@@ -58,6 +66,21 @@ class PromptedScorer:
                 f"the context of {self.checkpoint.name!r} holds {self.context_length}"
             )
         return tuple(tokens)
+
+    def has(self, term: Term) -> bool:
+        """Whether the term's adapter, if it names one, is here already."""
+        return not isinstance(term, Prompted) or term.adapter in (None, *self._adapters)
+
+    def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
+        """The term's adapter, if it names one. Raises ModelError if that cannot be read."""
+        name = term.adapter if isinstance(term, Prompted) else None
+        if name is None:
+            return None
+        adapter = self._adapters.get(name)
+        if adapter is None:
+            adapter = self._adapters[name] = adapters.read(name, self.checkpoint.model)
+        self._recent.use(adapter, adapter.nbytes)
+        return adapter
 
     def count(self, term: Prompted, prompt: Prompt) -> int:
         """How many tokens the prompt has as the term reads it, whether they fit or not."""

@@ -133,7 +133,8 @@ class ModelRunner:
         self._unfinished.pop(owner, None)
 
     def _begin(self, asked: Asked) -> _Work:
-        lane = self.lanes.take(asked.lane, asked.adapter, asked.tokens)
+        voice = asked.adapter and (asked.adapter.name, asked.adapter.digest)
+        lane = self.lanes.take(asked.lane, voice, asked.tokens)
         del lane.tokens[max(0, len(asked.tokens) - asked.count) :]
         answer = self._unfinished.pop(asked.lane, None) or Answer(torch.empty(0))
         return _Work(

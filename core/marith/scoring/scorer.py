@@ -71,6 +71,10 @@ class Scorer(Protocol):
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
         ...
 
+    def loaded(self, term: Any) -> object:
+        """What is loaded for the term alone: it stays for as long as the asker holds it."""
+        ...
+
     def score(self, spans: Sequence[Span]) -> Sequence[Scored | None]:
         """One answer a span, in order."""
         ...

@@ -57,6 +57,11 @@ class Corpus:
         self._place_at, self._token_at = self._places.data, tokens.data  # quicker one by one
         self._root = _Places(self, 0, len(places))
 
+    @property
+    def nbytes(self) -> int:
+        """What the texts and their sorted places weigh."""
+        return self._tokens.nbytes + self._places.nbytes
+
     def contexts(self, before: Sequence[int]) -> list[Followers]:
         """The known contexts at the end of `before`: the empty one, then one token longer each."""
         place = self._root

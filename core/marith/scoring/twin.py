@@ -22,6 +22,11 @@ def changes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor._version for tensor in tensors if not tensor.is_inference())
 
 
+def nbytes(tensors: Iterable[Tensor]) -> int:
+    """What the tensors weigh."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
 def twin(model: Model) -> Model:
     """The model again: modules of its own, every parameter and buffer shared."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in weights(model)})

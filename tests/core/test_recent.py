@@ -1,0 +1,163 @@
+"""What is used last is kept up to what it may weigh; what is in use is never lost."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from weakref import WeakValueDictionary, ref
+
+import pytest
+
+from marith import Engine, Request, Stop
+from marith.formula.terms import NGram, Prompted
+from marith.recent import Recent
+from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
+
+# What peft, which makes the adapters here, asks of a model that transformers deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+
+
+class Thing:
+    """What can be held weakly."""
+
+
+def test_the_longest_unused_go_first_and_what_someone_holds_is_found() -> None:
+    recent, alive = Recent(10), WeakValueDictionary[str, Thing]()
+
+    def use(name: str, weight: int) -> None:
+        thing = alive.get(name)
+        if thing is None:
+            thing = alive[name] = Thing()
+        recent.use(thing, weight)
+
+    use("a", 4)
+    use("b", 4)
+    use("a", 4)
+    use("c", 4)
+    assert set(alive) == {"a", "c"}
+    held = alive["a"]
+    use("d", 4)
+    use("e", 4)
+    assert set(alive) == {"a", "d", "e"}
+    assert alive["a"] is held
+    use("f", 11)  # alone too heavy: others need not go
+    assert set(alive) == {"a", "d", "e"}
+
+
+def test_any_number_of_threads_use_at_once() -> None:
+    recent, things = Recent(50), [Thing() for _ in range(100)]
+
+    def work(start: int) -> None:
+        for i in range(2000):
+            recent.use(things[(start + 7 * i) % 100], 1 + i % 9)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    weights = [weight for _, weight in recent._held.values()]
+    assert sum(weights) == recent._weight <= 50
+
+
+def engine(loaded_bytes: int) -> Engine:
+    model = tiny_model(seed=1, sharpness=1.0, context_length=2000)
+    tokenizer = tiny_tokenizer()
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    tokenizer.eos_token = None
+    return Engine.load(model, tokenizer=tokenizer, loaded_bytes=loaded_bytes)
+
+
+def settled(condition: Callable[[], bool]) -> bool:
+    """Whether it comes true in a moment: the engine's thread lets go after the answer."""
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
+
+
+def test_n_grams_named_once_are_forgotten() -> None:
+    with engine(loaded_bytes=40_000) as one:
+        fitted = one._panel.scorer_of(NGram(texts=("a",)))._fitted  # type: ignore[attr-defined]
+        for i in range(60):
+            texts = tuple(f"{'a b c d ' * 20}{'e ' * i}" for _ in range(3))
+            one.generate("a b", "M + counted", {"counted": NGram(texts=texts)}, stop=Stop(2))
+        assert settled(lambda: len(fitted) < 12)
+        weights = [counts.nbytes for counts in fitted.values()]
+        assert min(weights) >= 4_000
+        assert sum(weights) <= 40_000
+
+
+def adapters(folder: Path, count: int) -> list[str]:
+    from peft import LoraConfig, get_peft_model
+
+    names = []
+    for i in range(count):
+        config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights="gaussian")
+        get_peft_model(tiny_model(seed=1), config).save_pretrained(folder / str(i))
+        names.append(str(folder / str(i)))
+    return names
+
+
+@pytest.mark.parametrize("kind", ["adapters", "models", "classifiers"])
+def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind: str) -> None:
+    if kind == "adapters":
+        formulas = [f"prompted(adapter={name!r})" for name in adapters(tmp_path, 4)]
+    else:
+        formulas = []
+        for i in range(4):
+            where = str(tmp_path / str(i))
+            model = tiny_model(seed=i) if kind == "models" else tiny_classifier(seed=i)
+            model.save_pretrained(where)
+            tiny_tokenizer().save_pretrained(where)
+            said = f"prompted(model={where!r})" if kind == "models" else f"classifier({where!r})"
+            formulas.append(f"M + {said}")
+    gc.collect()
+    gc.disable()  # nothing waits for a search for garbage
+    try:
+        with engine(loaded_bytes=1) as one:
+            texts, kept = [], []
+            for formula in formulas:
+                ticket = one.submit(Request("a b", formula, stop=Stop(3)))
+                alive = [*one._panel._models.values(), *one._panel.base._adapters.values()]
+                kept += [ref(thing) for thing in alive if thing is not one._panel.base]
+                del alive
+                texts.append(ticket.result(60).tokens)
+                del ticket
+            assert len(kept) >= 4
+            assert settled(lambda: sum(each() is not None for each in kept) <= 1)
+            assert one._panel.scorer_of(Prompted()) is one._panel.base
+            again = [one.generate("a b", formula, stop=Stop(3)).tokens for formula in formulas]
+            assert [len(tokens) for tokens in again] == [len(tokens) for tokens in texts]
+    finally:
+        gc.enable()
+
+
+def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) -> None:
+    first, *others = adapters(tmp_path, 4)
+    with engine(loaded_bytes=1) as one:
+        running = one.submit(Request("a b", f"prompted(adapter={first!r})", stop=Stop(1500)))
+        chunks = iter(running)
+        next(chunks)
+        held = one._panel.base._adapters[first]
+        for name in others:
+            one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
+        one.generate("c", f"prompted(adapter={first!r})", stop=Stop(2))
+        assert one._panel.base._adapters[first] is held
+        next(chunks)
+        running.cancel()
+
+
+def test_what_is_within_the_bound_is_loaded_once(tmp_path: Path) -> None:
+    tiny_model(seed=3).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    formula = f"M + prompted(model={str(tmp_path)!r}) + ngram(texts=('a b c',))"
+    with engine(loaded_bytes=2**24) as one:
+        one.generate("a b", formula, stop=Stop(2))
+        before = one._panel.scorers()
+        one.generate("a b", formula, stop=Stop(2))
+        assert one._panel.scorers() == before
+        assert len(before) == 2
