@@ -15,10 +15,10 @@ from marith.engine.plan import Plan
 from marith.engine.speculating import read_speculation
 from marith.engine.stages import Stages
 from marith.errors import FormulaError, RequestError
-from marith.formula.binding import parse, resolve
+from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import check, leaves
 from marith.formula.opening import made, opened
-from marith.formula.personas import ELSEWHERE, Personas, as_text, terms_as_text
+from marith.formula.personas import ELSEWHERE, Personas, as_text, resolved, terms_as_text
 from marith.formula.terms import Prompted
 from marith.recent import LOADED_BYTES
 from marith.recipes import faithful_to
@@ -129,7 +129,7 @@ class Options(BaseModel):
 
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
-        known = resolve(self.terms)
+        known = resolved(tuple(self.terms.items()))
         for formula in dict.fromkeys((parse(self.formula), self.faithfully)):
             check(formula, known)
             Stages.of(formula, known, self.speculation)
@@ -167,7 +167,8 @@ class Options(BaseModel):
         formula = parse(self.formula)
         if self.faithful_to is None:
             return formula
-        return faithful_to(self.faithful_to, formula, self.faithful, resolve(self.terms))
+        known = resolve(self.terms, formula)  # no other names: it is asked for each request
+        return faithful_to(self.faithful_to, formula, self.faithful, known)
 
     def values(self) -> dict[str, Any]:
         """Every option with its value as it is kept."""
@@ -206,7 +207,7 @@ class Options(BaseModel):
 
     def known_context(self, base: int | None = None) -> int | None:
         """How many tokens all terms read at most, as files say, or `base` of the model itself."""
-        terms = leaves(parse(self.faithfully, self.terms))
+        terms = leaves(bind(self.faithfully, resolved(tuple(self.terms.items()))))
         named = {term.model for term in terms if isinstance(term, Prompted) and term.model}
         own = base or self.context_length or context_length_of(self.model, self.revision)
         return own and min([own, *(size for size in map(context_length_of, named) if size)])

@@ -8,8 +8,8 @@ its part of the denominator. One division, at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import reduce
+from collections.abc import Collection, Mapping
+from functools import lru_cache, reduce
 
 import torch
 from torch import Tensor
@@ -19,7 +19,9 @@ from marith.decoding.factors import Factors
 from marith.decoding.meaning import Meaning, both
 from marith.errors import FormulaError
 from marith.formula.compounds import Agreed, Mixture, Posterior, Relu, SelfDebias, Where
+from marith.formula.factors import Varying
 from marith.formula.measures import POSITION, likelihood_of
+from marith.formula.node import Node, parts
 from marith.formula.nodes import (
     Cut,
     Formula,
@@ -52,7 +54,7 @@ def evaluate(formula: Formula, spoken: Mapping[Term, Tensor]) -> Tensor:
 
 def meaning_of(formula: Formula, spoken: Mapping[Term, Tensor]) -> Meaning:
     """Score, weight and allowed tokens of one node."""
-    return Evaluation(spoken).meaning(formula)
+    return Evaluation(spoken, repeated(formula)).meaning(formula)
 
 
 def likeliest(
@@ -74,15 +76,47 @@ def likeliest(
     return [row[:kept] for row, kept in zip(tokens, needed.sum(dim=-1).tolist(), strict=True)]
 
 
-class Evaluation:
-    """One look at what terms have spoken."""
+@lru_cache(maxsize=64)  # a formula is evaluated at every token
+def repeated(formula: Formula) -> frozenset[Formula]:
+    """The formulas that occur more than once in a formula, factors included."""
+    met: set[Node] = set()
+    found: set[Formula] = set()
+    waiting: list[Node] = [formula]
+    while waiting:
+        node = waiting.pop()
+        if node not in met:
+            met.add(node)
+            waiting += parts(node)
+        elif isinstance(node, Formula):
+            found.add(node)
+    return frozenset(found)
 
-    def __init__(self, spoken: Mapping[Term, Tensor]) -> None:
+
+class Evaluation:
+    """One look at what terms have spoken; what is `repeated` is computed once, and kept."""
+
+    def __init__(
+        self, spoken: Mapping[Term, Tensor], repeated: Collection[Formula] = frozenset()
+    ) -> None:
         self.spoken = spoken
-        self.factors = Factors(spoken, self.meaning, self._difference)
+        self._repeated = repeated
+        self._meanings: dict[Formula, Meaning] = {}
+        self._values: dict[Varying, Tensor] = {}
+
+    @property
+    def factors(self) -> Factors:
+        """Factors, whose values are kept. They are not: a circle would keep all tensors."""
+        return Factors(self.spoken, self.meaning, self._difference, self._values)
 
     def meaning(self, formula: Formula) -> Meaning:
         """Score, weight and allowed tokens of one node."""
+        if formula not in self._repeated:
+            return self._compute(formula)
+        if formula not in self._meanings:
+            self._meanings[formula] = self._compute(formula)
+        return self._meanings[formula]
+
+    def _compute(self, formula: Formula) -> Meaning:
         match formula:
             case Classifier():
                 return Meaning(self.spoken[formula], 0.0)

@@ -30,7 +30,7 @@ class Factors:
     """Values of factors at the positions that terms have spoken of; each is computed once.
 
     `spoken` is that of `evaluate`; `meaning` is what a formula comes to there, and
-    `difference` its score, infinite where only one side can say a token.
+    `difference` its score, infinite where only one side can say a token. `known` keeps the values.
     """
 
     def __init__(
@@ -38,11 +38,12 @@ class Factors:
         spoken: Mapping[Term, Tensor],
         meaning: Callable[[Formula], Meaning],
         difference: Callable[[Formula], Tensor],
+        known: dict[Varying, Tensor] | None = None,
     ) -> None:
         self._spoken = spoken
         self._meaning = meaning
         self._difference = difference
-        self._known: dict[Varying, Tensor] = {}
+        self._known = {} if known is None else known
 
     def of(self, factor: Factor) -> float | Tensor:
         """A number, or [positions, 1], or for an indicator [positions, vocab]."""

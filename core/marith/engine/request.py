@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from marith.decoding.banning import Ban
@@ -19,7 +20,7 @@ from marith.engine.tools import Tools
 from marith.errors import ContextOverflow, FormulaError, RequestError
 from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
-from marith.formula.nodes import Formula, Name, walk
+from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted, Term
 from marith.scoring.panel import Panel
 from marith.scoring.prompted import PromptedScorer
@@ -148,13 +149,14 @@ class Reader:
         """
         tools = request.tools.definitions if request.tools else ()
         prompt = to_prompt(request.prompt, tools, request.template_options)
-        known, asked = resolve(request.terms), parse(request.formula)
-        used = known if request.speculation not in (None, "auto") else _used(asked, known)
+        asked = parse(request.formula)
+        how = request.speculation, request.steered
         try:
-            names = tuple(used.items())
-            stages = stages_of(asked, names, request.speculation, request.steered)
-        except FormulaError:
-            check(asked, known)  # the same, said with all names that there are
+            known = resolve(request.terms, asked, *_planned(request.speculation))
+            stages = stages_of(asked, tuple(sorted(known.items(), key=itemgetter(0))), *how)
+        except (FormulaError, RequestError):
+            everything = resolve(request.terms)  # the same, said with all names that there are
+            stages_of(asked, tuple(everything.items()), *how)
             raise
         scorers, loaded = _scorers(stages.voices, panel, loading)
         readings = {term: scorers[term].read(term, prompt) for term in stages.terms}
@@ -203,10 +205,12 @@ def _scorers(
         return workers.apart(found)
 
 
-def _used(formula: Formula, known: Mapping[str, Formula]) -> dict[str, Formula]:
-    """The names that a formula has, and the bare model's."""
-    names = {node.name for node in walk(formula) if isinstance(node, Name)} | {BARE}
-    return {name: known[name] for name in sorted(names & known.keys())}
+def _planned(speculation: Speculation) -> Iterator[Formula]:
+    """The formulas that a plan names."""
+    if isinstance(speculation, Plan):
+        for text in (*speculation.drafted_by, *(term for term, _ in speculation.every)):
+            with suppress(FormulaError):  # the plan is checked with its stages
+                yield parse(text)
 
 
 def _room(scorer: Scorer, reading: Reading) -> int:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from itertools import chain
+from typing import Any, TypeAlias
 
 from marith.errors import FormulaError
-from marith.formula.factors import Node, rebuilt
-from marith.formula.nodes import Formula, Name, Scaled, Sum, walk
-from marith.formula.parsing import CALLS, MAX_LENGTH, is_expression, read
+from marith.formula.bounds import MAX_LENGTH, TooLarge
+from marith.formula.node import Node, descend, rebuilt
+from marith.formula.nodes import Formula, Name, Scaled, Sum, added
+from marith.formula.parsing import CALLS, read
 from marith.formula.printing import locate
 from marith.formula.terms import Classifier, Prompted
 
 BARE = "M"
-MAX_NODES = 5_000
 _CALL = re.compile(r"\s*(\w+)\s*\(")
 
 Terms: TypeAlias = "Mapping[str, str | Formula]"
@@ -30,78 +31,93 @@ def parse(text: str | Formula, terms: Terms | None = None) -> Formula:
     return formula if terms is None else bind(formula, resolve(terms))
 
 
-def resolve(terms: Terms | None) -> dict[str, Formula]:
+def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     """Every name with the bound formula it stands for; `M` is the bare model unless it is given.
 
     A text written as a formula (an operator, a call, or a known name alone) is one; any other
-    text is a system prompt.
+    text is a system prompt. Where formulas are given, no other names are looked at than theirs,
+    `M`, and those that these refer to.
     """
     if terms is not None and not isinstance(terms, Mapping):
         raise FormulaError(f"terms map names to prompts or terms, not {terms!r}")
-    given = dict(terms or {})
-    for name in given:
+    given = {BARE: Prompted(), **(terms or {})}
+    for name in () if used_by else given:
         Name(name)  # refuses what is no plain word
-    known = {BARE, *given}
-    plain = {name: _meaning(name, value, known) for name, value in given.items()}
-    plain.setdefault(BARE, Prompted())
+    wanted = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]
     bound: dict[str, Formula] = {}
-    for name in plain:
-        _resolve_one(name, plain, bound, ())
+    for name in wanted:
+        if name in given and name not in bound:
+            _resolve_one(name, given, bound)
     return bound
+
+
+def names_in(formula: Formula) -> Iterator[str]:
+    """The names of a formula, those in a classifier's guide and in factors included."""
+    nodes = descend(formula, lambda node: node.inner)
+    return (node.name for node in nodes if isinstance(node, Name))
+
+
+def unknown(name: str, terms: Iterable[str]) -> str:
+    """What is said of a name that none of the terms has."""
+    return f"unknown term {name!r}; known are {', '.join(sorted(terms)) or 'none'}"
 
 
 def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
     """The formula with every name replaced by its term, a classifier's guide included.
 
-    Raises FormulaError for an unknown name, or for more than `MAX_NODES` nodes.
+    Raises FormulaError for an unknown name, and for more than a formula may hold.
     """
-    sizes = {name: sum(1 for _ in walk(term)) for name, term in terms.items()}
-    size = sum(sizes.get(n.name, 1) if isinstance(n, Name) else 1 for n in walk(formula))
-    if size > MAX_NODES:
-        raise FormulaError(f"with its terms the formula has {size} parts; {MAX_NODES} are allowed")
+    done: dict[Node, Node] = {}
 
-    def formed(node: Node) -> Node:
-        return bound(node) if isinstance(node, Formula) else rebuilt(node, formed)
+    def bound(node: Any) -> Any:
+        if not isinstance(node, Node):
+            return node
+        if node not in done:
+            done[node] = replaced(node)
+        return done[node]
 
-    def bound(node: Formula) -> Formula:
+    def replaced(node: Node) -> Node:
         match node:
             case Name(name):
                 if name not in terms:
-                    known = ", ".join(sorted(terms))
-                    problem = f"unknown term {name!r}; known are {known}"
-                    raise FormulaError(problem, *locate(formula, node))
+                    raise FormulaError(unknown(name, terms), *locate(formula, node))
                 return terms[name]
             case Sum(members):
-                first, *rest = (bound(member) for member in members)
-                for member in rest:
-                    first = first + member
-                return first
+                return added(*map(bound, members))
             case Scaled(factor, of):
-                return (formed(factor) if isinstance(factor, Node) else factor) * bound(of)
+                made: Formula = bound(factor) * bound(of)
+                return made
             case Classifier(guide=Formula() as guide):
-                return replace(node, guide=bind(guide, terms))
-        return rebuilt(node, formed)
+                return replace(node, guide=bound(guide))
+        return rebuilt(node, bound)
 
-    return bound(formula)
+    try:
+        whole: Formula = bound(formula)
+    except TooLarge as error:
+        raise TooLarge(f"with its terms {error.problem}") from None
+    return whole
 
 
-def _meaning(name: str, value: str | Formula, known: set[str]) -> Formula:
+def _meaning(name: str, value: str | Formula, known: Collection[str]) -> Formula:
     if isinstance(value, Formula):
         return value
     if not isinstance(value, str):
         raise FormulaError(f"term {name!r} is a system prompt, a term or a formula, not {value!r}")
     alone = value.strip() in known and value.strip() != name
-    called = _CALL.match(value)
-    if not (called and called[1] in CALLS) and (
-        len(value) > MAX_LENGTH or not (alone or is_expression(value))
-    ):
+    call = _CALL.match(value)
+    called = call is not None and call[1] in CALLS
+    if len(value) > MAX_LENGTH and not called:
         return Prompted(system=value)
     try:
         formula = read(value)
     except FormulaError as error:
+        if not called:
+            return Prompted(system=value)
         problem = f"in term {name!r}: {error.problem}"
         raise FormulaError(problem, error.text, error.start, error.start + 1) from None
-    stranger = next((n for n in _names(formula) if n not in known), None)
+    if isinstance(formula, Name) and not alone:
+        return Prompted(system=value)
+    stranger = next((n for n in names_in(formula) if n not in known), None)
     if stranger is not None:
         raise FormulaError(
             f"term {name!r} is written as a formula, but {stranger!r} is unknown; "
@@ -110,30 +126,32 @@ def _meaning(name: str, value: str | Formula, known: set[str]) -> Formula:
     return formula
 
 
-def _resolve_one(
-    name: str, plain: Mapping[str, Formula], bound: dict[str, Formula], above: tuple[str, ...]
-) -> None:
+def _resolve_one(name: str, given: Mapping[str, str | Formula], bound: dict[str, Formula]) -> None:
     """Bind one name after those it refers to; a circle is an error."""
-    if name in bound:
-        return
-    if name in above:
-        circle = " → ".join((*above[above.index(name) :], name))
-        raise FormulaError(f"terms are defined by each other: {circle}")
-    for needed in _names(plain[name]):
-        if needed in plain:
-            _resolve_one(needed, plain, bound, (*above, name))
+    plain = {name: _meaning(name, given[name], given)}
+    path = {name: names_in(plain[name])}  # from name to name, with what each still refers to
+    while path:
+        current = next(reversed(path))
+        needed = next((n for n in path[current] if n in given and n not in bound), None)
+        if needed is None:
+            del path[current]
+            bound[current] = _bound_term(current, plain[current], bound)
+        elif needed in path:
+            circle = [*path][[*path].index(needed) :]
+            raise FormulaError(f"terms are defined by each other: {_arrows([*circle, needed])}")
+        else:
+            plain[needed] = _meaning(needed, given[needed], given)
+            path[needed] = names_in(plain[needed])
+
+
+def _bound_term(name: str, formula: Formula, bound: Mapping[str, Formula]) -> Formula:
     try:
-        bound[name] = bind(plain[name], bound)
+        return bind(formula, bound)
     except FormulaError as error:
         problem = f"in term {name!r}: {error.problem}"
         raise FormulaError(problem, error.text, error.start, error.start + 1) from None
 
 
-def _names(formula: Formula) -> list[str]:
-    names: list[str] = []
-    for node in walk(formula):  # those that factors look at too
-        if isinstance(node, Name):
-            names.append(node.name)
-        if isinstance(node, Classifier) and node.guide is not None:
-            names += _names(node.guide)
-    return names
+def _arrows(names: Sequence[str]) -> str:
+    shown = names if len(names) <= 12 else [*names[:6], "…", *names[-5:]]
+    return " → ".join(shown)

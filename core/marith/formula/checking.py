@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from marith.errors import FormulaError
-from marith.formula.binding import bind
+from marith.formula.binding import bind, names_in
 from marith.formula.compounds import Posterior
-from marith.formula.factors import Node, parts, rebuilt
 from marith.formula.faults import problem
 from marith.formula.measures import (
     POSITION,
@@ -18,9 +17,11 @@ from marith.formula.measures import (
     judgement_of,
     likelihood_of,
 )
+from marith.formula.node import Node, descend, parts, rebuilt
 from marith.formula.nodes import (
     Formula,
     Intersection,
+    Name,
     Scaled,
     Sum,
     Supersede,
@@ -29,7 +30,7 @@ from marith.formula.nodes import (
 )
 from marith.formula.printing import locate, number_text
 from marith.formula.terms import Classifier, Term
-from marith.formula.weights import ROUNDING, weigh
+from marith.formula.weights import ROUNDING, Weights, weigh
 
 AMPLIFYING = 10.0
 
@@ -39,10 +40,11 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
 
     `terms` are bound. Raises FormulaError, the formula quoted with a caret under the fault.
     """
-    _refuse_faults(formula, terms)
+    weights = Weights(terms)
+    _refuse_faults(formula, weights)
     bound = bind(formula, terms)
-    _refuse_faults(bound, terms)  # what a named term holds may be at fault too
-    weight = weigh(formula, terms)
+    _refuse_faults(bound, weights)  # what a named term holds may be at fault too
+    weight = weights.of(formula)
     if weight.by_token:
         raise FormulaError(
             f"the weights of a formula must not differ from token to token, as {weight} does",
@@ -54,14 +56,15 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
             "with less it would flip its own preferences",
             *locate(formula, formula),
         )
-    unguided = any(_is_unguided(term) for term in leaves(bound))
+    used = leaves(bound)
+    unguided = any(_is_unguided(term) for term in used)
     if unguided and not _has_rest(bound):
         raise FormulaError(
             "a classifier needs other terms, or a guide, whose tokens it judges",
             *locate(formula, formula),
         )
     scaled = [] if weight.constant is None else _warnings(weight.constant)
-    return scaled + _idle_options(bound, leaves(bound))
+    return scaled + _idle_options(bound, {*used})
 
 
 def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
@@ -81,8 +84,12 @@ def leaves(formula: Node) -> list[Term]:
     What factors observe of the text stands among them.
     """
     found: dict[Term, None] = {}
+    visited: set[Node] = set()
 
     def visit(node: Node) -> None:
+        if node in visited:
+            return
+        visited.add(node)
         match node:
             case Scaled(0.0, _):
                 return
@@ -155,30 +162,28 @@ def _has_rest(bound: Formula) -> bool:
     return rest is not None and bool(leaves(rest)) and has_weight(rest, {})
 
 
-def _refuse_faults(formula: Formula, terms: Mapping[str, Formula]) -> None:
+def _refuse_faults(formula: Formula, weights: Weights) -> None:
     """The innermost first, so that the caret lies under the smallest fault."""
+    sound: set[Node] = set()
 
     def visit(node: Node) -> None:
+        if node in sound:
+            return
         for part in parts(node):
             visit(part)
-        if found := problem(node, terms) or _empty(node, terms):
+        if found := problem(node, weights) or _empty(node, weights.terms):
             raise FormulaError(found, *locate(formula, node))
+        sound.add(node)
 
     visit(formula)
 
 
 def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
     """A classifier that is there for its strength alone chooses no tokens, and scales nothing."""
-    judges: dict[Classifier, None] = {}
-
-    def visit(node: Node) -> None:
-        match node:
-            case Strength(Classifier() as judge) if judge not in used:
-                judges[judge] = None
-        for part in parts(node):
-            visit(part)
-
-    visit(bound)
+    strengths = (node.judge for node in descend(bound) if isinstance(node, Strength))
+    judges = dict.fromkeys(
+        judge for judge in strengths if isinstance(judge, Classifier) and judge not in used
+    )
     return [
         f"strength is of the text so far: candidates, guide, coverage and scale of {judge} "
         "change nothing, as it judges no tokens"
@@ -190,13 +195,27 @@ def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
 def _empty(node: Node, terms: Mapping[str, Formula]) -> str:
     """What is wrong with a node for which terms are missing, or nothing."""
     match node:
-        case Unscaled(of) if not leaves(bind(of, terms)):
+        case Unscaled(of) if _is_nothing(of, terms):
             return "unscaled needs a term that is not multiplied by zero"
         case Classifier(guide=Formula() as guide):
             check(guide, terms)
             if any(isinstance(leaf, Classifier) for leaf in leaves(bind(guide, terms))):
                 return "a guide has no classifier in it"
     return ""
+
+
+def _is_nothing(formula: Formula, terms: Mapping[str, Formula]) -> bool:
+    """Whether all of a formula is multiplied by zero."""
+    match formula:
+        case Scaled(0.0, _):
+            return True
+        case Scaled(float(), of) | Supersede(_, of) | Unscaled(of):
+            return _is_nothing(of, terms)
+        case Sum(members):
+            return all(_is_nothing(member, terms) for member in members)
+        case Name(name):
+            return _is_nothing(terms[name], terms)
+    return not leaves(formula) and not any(names_in(formula))
 
 
 def _warnings(weight: float) -> list[str]:

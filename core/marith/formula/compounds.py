@@ -10,14 +10,14 @@ from marith.formula.factors import Comparison, Factor, Varying, factor, is_numbe
 from marith.formula.nodes import MOST_TOKENS, Formula, as_members
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Relu(Formula):
     """The score of a difference where it is above zero, and 0 elsewhere; no weight."""
 
     of: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mixture(Formula):
     """Σ wᵢ Pᵢ / Σ wᵢ: probabilities mixed, and not their logarithms."""
 
@@ -25,7 +25,7 @@ class Mixture(Formula):
     members: tuple[Formula, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Where(Formula):
     """One distribution where a condition on the context holds, another where it does not."""
 
@@ -34,7 +34,7 @@ class Where(Formula):
     otherwise: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SelfDebias(Formula):
     """P·max(ε, exp(−λ·max(0, P_b − P))): what a biased prompt makes likelier becomes rare.
 
@@ -48,7 +48,7 @@ class SelfDebias(Formula):
     floor: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Posterior(Formula):
     """log P(first | x₁..x_k) by Bayes' rule from how likely each member makes the text; no weight.
 
@@ -59,7 +59,7 @@ class Posterior(Formula):
     members: tuple[Formula, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Agreed(Formula):
     """Allows what is likeliest to all members: the smallest top-k of each with `count` in common.
 
@@ -104,9 +104,9 @@ def self_debias(of: Formula, *biased: Formula, decay: float = 50, floor: float =
     """`of` less what biased prompts make likelier; the authors' λ = 50 and ε = 0.01."""
     first, *others = as_members("self_debias", (of, *biased))
     if not is_number(decay) or not 0 <= decay <= 1e6:
-        raise FormulaError(f"decay is a number from 0 to 1e6, not {decay!r}")
+        raise FormulaError(f"decay is a number from 0 to 1e6, not {shown(decay)}")
     if not is_number(floor) or not 0 <= floor <= 1:
-        raise FormulaError(f"floor is a number from 0 to 1, not {floor!r}")
+        raise FormulaError(f"floor is a number from 0 to 1, not {shown(floor)}")
     return SelfDebias(first, tuple(others), float(decay), float(floor))
 
 
@@ -118,5 +118,5 @@ def posterior(*members: Formula) -> Formula:
 def agreed(*members: Formula, count: int = 5) -> Formula:
     """Nothing but the tokens that are likeliest to all members, at least so many of them."""
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_TOKENS:
-        raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {count!r}")
+        raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {shown(count)}")
     return Agreed(as_members("agreed", members), count)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from marith.formula.binding import Terms, parse, resolve
-from marith.formula.checking import check, weight_of
+from marith.formula.binding import Terms, names_in, parse, resolve
+from marith.formula.checking import check
 from marith.formula.compounds import Relu
 from marith.formula.factors import Arithmetic
-from marith.formula.nodes import Formula, Intersection, Name, Scaled, Sum, Union, walk
+from marith.formula.nodes import Formula, Intersection, Name, Scaled, Sum, Union
 from marith.formula.printing import draw_tree, number_text, times_text, to_text
 from marith.formula.terms import Classifier, Prompted
-from marith.formula.weights import weigh
+from marith.formula.weights import Weights
 
 
 def explain(formula: str | Formula, terms: Terms | None = None) -> str:
@@ -22,98 +20,96 @@ def explain(formula: str | Formula, terms: Terms | None = None) -> str:
     """
     tree = parse(formula)
     known = resolve(terms)
-    for node in walk(tree):
-        if isinstance(node, Name) and terms is None:
-            known.setdefault(node.name, _stand_in(node.name))
+    for name in names_in(tree) if terms is None else ():
+        known.setdefault(name, _stand_in(name))
     warnings = check(tree, known)
+    weights = Weights(known)
     lines = [
         to_text(tree),
         "",
         draw_tree(tree),
         "",
-        f"total weight: {weigh(tree, known)}",
-        f"normalised:   log P = {normalised(tree, known)}  (+ constant)",
+        f"total weight: {weights.of(tree)}",
+        f"normalised:   log P = {normalised(tree, weights)}  (+ constant)",
     ]
     return "\n".join(lines + [f"warning: {warning}" for warning in warnings])
 
 
-def normalised(formula: Formula, terms: Mapping[str, Formula]) -> str:
+def normalised(formula: Formula, weights: Weights) -> str:
     """The formula divided by its weight, a union beside one of its members written with relu.
 
     `M - 0.96*union(toxic, M)` is `log M − 24·relu(log toxic − log M)`.
     """
-    weight = weigh(formula, terms)
+    weight = weights.of(formula)
     if weight.constant is None:  # differs from context to context, and so stands below the whole
-        return f"({_written(formula, 1.0, terms)}) / ({weight})"
-    return _written(formula, 1.0 / weight.constant, terms)
+        return f"({_written(formula, 1.0, weights)}) / ({weight})"
+    return _written(formula, 1.0 / weight.constant, weights)
 
 
-def _written(formula: Formula, scale: float, terms: Mapping[str, Formula]) -> str:
+def _written(formula: Formula, scale: float, weights: Weights) -> str:
     """So many times a score, what occurs twice taken together."""
     factors: dict[Formula, float] = {}
-    for factor, atom in _linear(formula, scale, terms):
-        factors[atom] = factors.get(atom, 0.0) + factor * _own(atom, terms)
+    for factor, atom in _linear(formula, scale, weights):
+        factors[atom] = factors.get(atom, 0.0) + factor * _own(atom, weights)
     pieces: list[tuple[float, str]] = []
     for atom in list(factors):
         if isinstance(atom, Union | Intersection):
-            pieces.append(_as_relu(atom, factors, terms))
-    plain = [(f, _log(a, terms)) for a, f in factors.items() if not _is_pair(a)]
+            pieces.append(_as_relu(atom, factors, weights))
+    plain = [(f, _log(a, weights)) for a, f in factors.items() if not _is_pair(a)]
     written = [(f, text) for f, text in plain + pieces if abs(f) > 1e-9]
     return _signed(written) or "0"
 
 
-def _linear(
-    formula: Formula, factor: float, terms: Mapping[str, Formula]
-) -> list[tuple[float, Formula]]:
+def _linear(formula: Formula, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
     """Factors and what they multiply; a name for something with no weight above 0 is opened."""
     match formula:
         case Sum(members):
-            return [piece for member in members for piece in _linear(member, factor, terms)]
+            return [piece for member in members for piece in _linear(member, factor, weights)]
         case Scaled(float() as inner, of):
-            return _linear(of, factor * inner, terms)
+            return _linear(of, factor * inner, weights)
         case Scaled(Arithmetic("*", float() as inner, rest), of):
-            return _linear(Scaled(rest, of), factor * inner, terms)
-        case Name(name) if isinstance(terms[name], Sum | Scaled):
-            if weight_of(formula, terms) <= 0:
-                return _linear(terms[name], factor, terms)
+            return _linear(Scaled(rest, of), factor * inner, weights)
+        case Name(name) if isinstance(weights.terms[name], Sum | Scaled):
+            if weights.of(formula).least <= 0:
+                return _linear(weights.terms[name], factor, weights)
     return [(factor, formula)]
 
 
 def _as_relu(
-    pair: Union | Intersection, factors: dict[Formula, float], terms: Mapping[str, Formula]
+    pair: Union | Intersection, factors: dict[Formula, float], weights: Weights
 ) -> tuple[float, str]:
     """max(a, b) = b + relu(a − b) and min(a, b) = b − relu(b − a); moves the b into `factors`."""
     factor, members = factors[pair], pair.members
     beside = next((m for m in members if m in factors and not _is_pair(m)), None)
     if len(members) != 2 or beside is None:
         name = "max" if isinstance(pair, Union) else "min"
-        return factor, f"{name}({', '.join(_log(m, terms) for m in members)})"
+        return factor, f"{name}({', '.join(_log(m, weights) for m in members)})"
     factors[beside] += factor
     other = members[0] if members[1] == beside else members[1]
     if isinstance(pair, Union):
-        return factor, f"relu({_log(other, terms)} − {_log(beside, terms)})"
-    return -factor, f"relu({_log(beside, terms)} − {_log(other, terms)})"
+        return factor, f"relu({_log(other, weights)} − {_log(beside, weights)})"
+    return -factor, f"relu({_log(beside, weights)} − {_log(other, weights)})"
 
 
 def _is_pair(formula: Formula) -> bool:
     return isinstance(formula, Union | Intersection)
 
 
-def _own(atom: Formula, terms: Mapping[str, Formula]) -> float:
+def _own(atom: Formula, weights: Weights) -> float:
     """How often `_log` of an atom stands for its score: "log t" is a log-distribution."""
-    return 1.0 if isinstance(atom, Scaled) else weigh(atom, terms).constant or 1.0
+    return 1.0 if isinstance(atom, Scaled) else weights.of(atom).constant or 1.0
 
 
-def _log(formula: Formula, terms: Mapping[str, Formula]) -> str:
+def _log(formula: Formula, weights: Weights) -> str:
     """An atom's score, less what `_own` says."""
     if isinstance(formula, Scaled):  # by what differs from context to context
-        inner = _linear(formula.of, 1.0, terms)
-        alone = len(inner) == 1 and inner[0][0] * _own(inner[0][1], terms) == 1.0
-        text = _written(formula.of, 1.0, terms)
+        inner = _linear(formula.of, 1.0, weights)
+        alone = len(inner) == 1 and inner[0][0] * _own(inner[0][1], weights) == 1.0
+        text = _written(formula.of, 1.0, weights)
         return f"{times_text(formula.factor)}·{text if alone else f'({text})'}"
     if isinstance(formula, Relu):
-        return f"relu({_written(formula.of, 1.0, terms)})"
-    weight = weigh(formula, terms)
+        return f"relu({_written(formula.of, 1.0, weights)})"
+    weight = weights.of(formula)
     if weight.constant == 0.0:  # a number for each token, and no distribution
         return to_text(formula)
     log = f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from marith.errors import FormulaError
+from marith.formula.node import Node
 
 RELATIONS = (">", ">=", "<", "<=")
 LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
-
-
-class Node:
-    """Anything in the tree of a formula. Immutable, hashable, without tensors."""
-
-    __slots__ = ()
-    leaf = False  # whether the walk ends here, whatever the node holds
-
-    def __str__(self) -> str:
-        from marith.formula.printing import to_text  # printing knows every node, so it comes last
-
-        return to_text(self)
 
 
 class Varying(Node):
@@ -83,10 +71,9 @@ class Varying(Node):
 
 
 Factor: TypeAlias = "float | Varying"
-Kind = TypeVar("Kind", bound=Node)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Arithmetic(Varying):
     """Two factors joined by one of + - * /, at least one of them no number."""
 
@@ -95,7 +82,7 @@ class Arithmetic(Varying):
     right: Factor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Extreme(Varying):
     """The largest or the smallest of several factors, place by place."""
 
@@ -103,14 +90,14 @@ class Extreme(Varying):
     of: tuple[Factor, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sigmoid(Varying):
     """1 / (1 + e^−x): any factor as a share."""
 
     of: Varying
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Node):
     """Whether a factor is larger or smaller than another: what a gate asks."""
 
@@ -118,7 +105,7 @@ class Comparison(Node):
     relation: str
     right: Factor
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         if self.relation not in RELATIONS:
             raise FormulaError(
                 f"a comparison is one of {' '.join(RELATIONS)}, not {self.relation!r}"
@@ -164,29 +151,6 @@ def times(left: Factor, right: Factor) -> Any:
     return right if left == 1.0 else Arithmetic("*", left, right)
 
 
-def parts(node: Node) -> Iterator[Node]:
-    """What a node is directly made of, from left to right."""
-    if node.leaf:
-        return
-    for one in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
-        value = getattr(node, one.name)
-        yield from (v for v in (value if isinstance(value, tuple) else (value,)) if _is_node(v))
-
-
-def rebuilt(node: Kind, change: Callable[[Node], Node]) -> Kind:
-    """The node made of other parts, each what `change` makes of the one before."""
-    if node.leaf:
-        return node
-    changed: dict[str, Any] = {}
-    for one in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
-        value = getattr(node, one.name)
-        if isinstance(value, tuple):
-            changed[one.name] = tuple(change(v) if _is_node(v) else v for v in value)
-        elif _is_node(value):
-            changed[one.name] = change(value)
-    return replace(node, **changed) if changed else node  # type: ignore[type-var]  # as above
-
-
 def is_number(value: object) -> bool:
     """Whether a value may stand as a factor."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -215,7 +179,10 @@ def factor(value: Any, what: str = "a factor") -> Factor:
 
 def shown(value: object) -> str:
     """A value as an error quotes it: what is part of a formula, as it is written there."""
-    return str(value) if isinstance(value, Node) else repr(value)
+    try:
+        return str(value) if isinstance(value, Node) else repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return f"a number of {value.bit_length()} bits"  # type: ignore[attr-defined]  # an int
 
 
 def _arithmetic(operator: str, left: Any, right: Any) -> Any:
@@ -233,7 +200,3 @@ def _several(name: str, of: tuple[Any, ...]) -> tuple[Factor, ...]:
     if len(of) < 2:
         raise FormulaError(f"{name} takes at least 2 factors, not {len(of)}")
     return tuple(factor(one, f"each part of {name}") for one in of)
-
-
-def _is_node(value: object) -> bool:
-    return isinstance(value, Node)

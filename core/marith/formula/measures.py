@@ -12,7 +12,7 @@ from marith.formula.terms import Classifier, Judgement, Likelihood, Position, Te
 POSITION = Position()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Divergence(Varying):
     """How far two distributions are apart: Jensen and Shannon's, or Rényi's of an order."""
 
@@ -21,7 +21,7 @@ class Divergence(Varying):
     order: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shape(Varying):
     """How sure a distribution is: its entropy, its peak, or the margin of its likeliest token."""
 
@@ -29,35 +29,35 @@ class Shape(Varying):
     of: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Indicator(Varying):
     """For each token, 1 where a difference is above zero and 0 elsewhere (paper, section 3)."""
 
     of: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Strength(Varying):
     """The probability that a classifier gives to the text so far."""
 
     judge: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class First(Varying):
     """1 for the first tokens, then 0."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Decay(Varying):
     """1 for the first token, halved every so many."""
 
     half_life: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Balance(Varying):
     """The share b for which b·F + (1−b)·G betrays neither model's likeliest text.
 
@@ -78,7 +78,7 @@ def jsd(first: Formula, second: Formula) -> Varying:
 def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
     """The Rényi divergence of an order between 0 and 1, in nats; of one half it is symmetric."""
     if not is_number(order) or not 0 < order < 1:
-        raise FormulaError(f"order is a number between 0 and 1, not {order!r}")
+        raise FormulaError(f"order is a number between 0 and 1, not {shown(order)}")
     one, other = as_members("renyi", (first, second))
     return Divergence(one, other, float(order))
 
@@ -113,14 +113,14 @@ def strength(judge: Formula) -> Varying:
 def first(count: int) -> Varying:
     """1 for so many tokens from the beginning, then 0."""
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
-        raise FormulaError(f"first takes a whole number from 1, not {count!r}")
+        raise FormulaError(f"first takes a whole number from 1, not {shown(count)}")
     return First(count)
 
 
 def decay(half_life: float) -> Varying:
     """1 for the first token, halved every `half_life` tokens."""
     if not is_number(half_life) or not 0 < half_life <= LARGEST_FACTOR:
-        raise FormulaError(f"half_life is a number of tokens above 0, not {half_life!r}")
+        raise FormulaError(f"half_life is a number of tokens above 0, not {shown(half_life)}")
     return Decay(float(half_life))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from unicodedata import normalize
 
 from marith.errors import FormulaError
-from marith.formula.factors import Factor, Node, Varying, is_number, number, parts, shown, times
+from marith.formula.factors import Factor, Varying, is_number, number, shown, times
+from marith.formula.node import Node, descend, parts
 
 MOST_TOKENS = 10**9
 
@@ -23,13 +25,13 @@ class Formula(Node):
     __slots__ = ()
 
     def __add__(self, other: object) -> Formula:
-        return _sum(self, other) if isinstance(other, Formula) else _refuse("+", self, other)
+        return added(self, other) if isinstance(other, Formula) else _refuse("+", self, other)
 
     def __radd__(self, other: object) -> Formula:
         return _refuse("+", other, self)
 
     def __sub__(self, other: object) -> Formula:
-        return _sum(self, -other) if isinstance(other, Formula) else _refuse("-", self, other)
+        return added(self, -other) if isinstance(other, Formula) else _refuse("-", self, other)
 
     def __rsub__(self, other: object) -> Formula:
         return _refuse("-", other, self)
@@ -60,13 +62,17 @@ class Formula(Node):
     def temperature(self, temperature: float) -> Formula:
         """This formula made flatter (above 1) or sharper (below): its log P over a temperature."""
         if not is_number(temperature) or not 1e-6 <= temperature <= 1e6:
-            raise FormulaError(f"temperature takes a number from 1e-6 to 1e6, not {temperature!r}")
+            raise FormulaError(
+                f"temperature takes a number from 1e-6 to 1e6, not {shown(temperature)}"
+            )
         return Tempered(self, float(temperature))
 
     def top_k(self, k: int) -> Formula:
         """This formula with all but its k likeliest tokens forbidden."""
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOKENS:
-            raise FormulaError(f"top_k takes a whole number from 1 to {MOST_TOKENS}, not {k!r}")
+            raise FormulaError(
+                f"top_k takes a whole number from 1 to {MOST_TOKENS}, not {shown(k)}"
+            )
         return Cut(self, "top_k", float(k))
 
     def top_p(self, p: float) -> Formula:
@@ -81,26 +87,26 @@ class Formula(Node):
         return Cut(self, "plausible", _fraction("plausible", alpha))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Name(Formula):
     """A reference to a term by name; `M` is the bare model."""
 
     name: str
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         plain = isinstance(self.name, str) and self.name.isidentifier()
         if not plain or keyword.iskeyword(self.name) or normalize("NFKC", self.name) != self.name:
             raise FormulaError(f"a term's name is a plain word, not {self.name!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sum(Formula):
     """Scores and weights of the members added up."""
 
     members: tuple[Formula, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scaled(Formula):
     """Score and weight times a factor."""
 
@@ -108,21 +114,21 @@ class Scaled(Formula):
     of: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Union(Formula):
     """Token-wise maximum of the members' log-distributions (paper, section 3)."""
 
     members: tuple[Formula, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Intersection(Formula):
     """Token-wise minimum of the members' log-distributions (paper, section 3)."""
 
     members: tuple[Formula, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Supersede(Formula):
     """`of` once it is computed, `draft` until then: classic speculation (paper, section 4)."""
 
@@ -130,14 +136,14 @@ class Supersede(Formula):
     of: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Unscaled(Formula):
     """The score of `of` with weight one: a sum of logits, not divided by its weights."""
 
     of: Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cut(Formula):
     """`of` with the tokens outside its own top-k, nucleus or plausible set forbidden."""
 
@@ -146,7 +152,7 @@ class Cut(Formula):
     bound: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Tempered(Formula):
     """`of` at a temperature of its own: P^(1/T), with the weight it has."""
 
@@ -174,6 +180,15 @@ def unscaled(of: Formula) -> Formula:
     return Unscaled(*as_members("unscaled", (of,), least=1))
 
 
+def added(first: Formula, *others: Formula) -> Formula:
+    """The flat sum of several formulas, built at once."""
+    if not others:
+        return first
+    members = (first, *others)
+    parted = (m.members if isinstance(m, Sum) else (m,) for m in members)
+    return Sum(tuple(chain.from_iterable(parted)))
+
+
 def children(formula: Formula) -> tuple[Formula, ...]:
     """The direct parts of a formula that are formulas, from left to right; no factor's."""
     return tuple(part for part in parts(formula) if isinstance(part, Formula))
@@ -184,10 +199,7 @@ def walk(formula: Node) -> Iterator[Formula]:
 
     A classifier's guide is a formula of its own.
     """
-    if isinstance(formula, Formula):
-        yield formula
-    for part in parts(formula):
-        yield from walk(part)
+    return (node for node in descend(formula) if isinstance(node, Formula))
 
 
 def _scaled(factor: Factor, of: Formula) -> Formula:
@@ -196,13 +208,6 @@ def _scaled(factor: Factor, of: Formula) -> Formula:
     if isinstance(factor, float):
         factor += 0.0
     return of if factor == 1.0 else Scaled(factor, of)
-
-
-def _sum(*members: Formula) -> Formula:
-    flat: list[Formula] = []
-    for member in members:
-        flat.extend(member.members if isinstance(member, Sum) else (member,))
-    return Sum(tuple(flat))
 
 
 def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:
@@ -217,7 +222,7 @@ def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[For
 
 def _fraction(name: str, value: float) -> float:
     if not is_number(value) or not 0.0 < value <= 1.0:
-        raise FormulaError(f"{name} takes a number above 0 and up to 1, not {value!r}")
+        raise FormulaError(f"{name} takes a number above 0 and up to 1, not {shown(value)}")
     return float(value)
 
 

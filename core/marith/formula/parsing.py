@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError
 from marith.formula import compounds, factors, measures
-from marith.formula.factors import Comparison, Node, Varying, is_number, number
-from marith.formula.nodes import Formula, Name, intersection, supersede, union, unscaled
+from marith.formula.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, QUOTED, letters_of
+from marith.formula.factors import Comparison, Varying, is_number, number
+from marith.formula.node import Node
+from marith.formula.nodes import Formula, Name, added, intersection, supersede, union, unscaled
 from marith.formula.terms import Classifier, NGram, Prompted, Uniform
 
 T = TypeVar("T")
-
-MAX_LENGTH = 20_000
-MAX_DEPTH = 60
 
 Value: TypeAlias = "Node | float | int | str | bool | list[Any] | dict[Any, Any] | None"
 
@@ -51,6 +48,9 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
+_RUN_INTO = re.compile(r"(?<!\w)\d(?:\w*?|\w*\.)(?:and|else|for|if|in|is|or|not)")
+_LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
+_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
 _RELATIONS: Mapping[type[ast.cmpop], str] = {
     ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
 }  # fmt: skip
@@ -69,13 +69,14 @@ def read(text: str) -> Formula:
     """
     if not isinstance(text, str):
         raise FormulaError(f"a formula is a text or a Formula, not {text!r}")
-    if len(text) > MAX_LENGTH:
+    if letters_of(text) > MAX_LENGTH:
         raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
     if "\n" in text.strip() and ('"""' in text or "'''" in text):
         raise FormulaError("a text inside a formula stays on one line; write \\n for a new one")
     source = re.sub(r"[\r\n]", " ", text).strip()
     if not source:
         raise FormulaError("an empty text is no formula")
+    source = _without_warnings(source)
     try:
         tree = _tree(source)
     except SyntaxError as error:
@@ -83,8 +84,6 @@ def read(text: str) -> Formula:
         raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
     except (RecursionError, MemoryError, ValueError):
         raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
-    if any(token.type == tokenize.COMMENT for token in _tokens(source)):
-        raise FormulaError("a formula has no comments", source, source.index("#"), len(source))
     value = _Reader(source).read(tree.body, 0)
     if not isinstance(value, Formula):
         raise FormulaError(
@@ -100,7 +99,7 @@ class _Reader:
         self.source = source
 
     def read(self, node: ast.expr, depth: int) -> Value:
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH + 2:  # a term's options are written deeper, and so are rows of a sum
             raise self.error(f"nested more than {MAX_DEPTH} deep", node)
         match node:
             case ast.Name(id=name):
@@ -153,15 +152,32 @@ class _Reader:
 
     def binary(self, node: ast.BinOp, depth: int) -> Value:
         """A chain of operators, left to right; its length is no depth."""
-        chain: list[tuple[ast.BinOp, ast.expr]] = []
+        chain: list[ast.BinOp] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp) and type(left.op) in _OPERATORS:
-            chain.append((left, left.right))
+            chain.append(left)
             left = left.left
+        if len(chain) >= MAX_NODES:
+            raise self.error(
+                f"a chain of {len(chain)} operators; {MAX_NODES} parts are allowed", node
+            )
         value: Any = self.arithmetic(left, depth)
-        for operation, right in reversed(chain):
-            value = self.apply(operation, value, self.arithmetic(right, depth))
-        return value  # type: ignore[no-any-return]  # Any stands for a formula or a number
+        addends: list[Formula] = []  # a sum of formulas is built at once
+        for operation in reversed(chain):
+            right = self.arithmetic(operation.right, depth)
+            formulas = isinstance(value, Formula) and isinstance(right, Formula)
+            if formulas and isinstance(operation.op, (ast.Add, ast.Sub)):
+                taken = isinstance(operation.op, ast.Sub)
+                addends = addends or [value]
+                addends.append(self.built(operation, right.__neg__) if taken else right)
+            else:
+                value, addends = self.summed(node, value, addends), []
+                value = self.apply(operation, value, right)
+        whole: Value = self.summed(node, value, addends)
+        return whole
+
+    def summed(self, node: ast.expr, value: Any, addends: list[Formula]) -> Any:
+        return self.built(node, lambda: added(*addends)) if addends else value
 
     def apply(self, operation: ast.BinOp, left: Any, right: Any) -> Any:
         combine = _OPERATORS[type(operation.op)]
@@ -210,6 +226,25 @@ class _Reader:
         )
 
 
+def _without_warnings(source: str) -> str:
+    r"""The same text with `"\d"` as `"\\d"`, of which Python's parser says nothing.
+
+    Raises FormulaError for a comment, and for a number that runs into a word, as in `1if`.
+    """
+    bare = QUOTED.sub(lambda quoted: "'" * len(quoted[0]), source)
+    if "#" in bare:
+        raise FormulaError("a formula has no comments", source, bare.index("#"), len(source))
+    if run := _RUN_INTO.search(bare):
+        raise FormulaError(f"{run[0]!r} is no number", source, *run.span())
+    return _LITERAL.sub(_escaped, source) if "\\" in source else source
+
+
+def _escaped(literal: re.Match[str]) -> str:
+    if "r" in literal[1].lower():
+        return literal[0]
+    return literal[1] + _ESCAPE.sub(r"\\\g<0>", literal[2])
+
+
 def _tree(source: str) -> ast.Expression:
     """The syntax tree. Some Pythons miscount its depth where threads parse at once: gh-106905."""
     for _ in range(99):
@@ -231,10 +266,6 @@ def _near(name: str) -> str:
 def _characters(source: str, byte_offset: int) -> int:
     """Ast counts UTF-8 bytes; a caret counts characters."""
     return len(source.encode()[:byte_offset].decode(errors="ignore"))
-
-
-def _tokens(source: str) -> Iterator[tokenize.TokenInfo]:
-    return tokenize.generate_tokens(io.StringIO(source).readline)
 
 
 def is_expression(text: str) -> bool:

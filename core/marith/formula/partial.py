@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeGuard
 
-from marith.formula.checking import has_weight, leaves
-from marith.formula.factors import Node, Varying
+from marith.formula.checking import leaves
+from marith.formula.factors import Varying
+from marith.formula.node import Node
 from marith.formula.nodes import Formula, Scaled, Sum, Supersede, walk
 from marith.formula.terms import Classifier, Term
+from marith.formula.weights import Weights
 
 
 def part(formula: Formula, spoken: Collection[Term]) -> Formula | None:
@@ -19,16 +21,15 @@ def part(formula: Formula, spoken: Collection[Term]) -> Formula | None:
     speaks until what supersedes it can. None too where the weights of what is said add up to
     nothing, as when only a classifier has spoken.
     """
-    said = _said(formula, spoken)
-    return said if said is not None and has_weight(said, {}) else None
+    return _Partial(spoken).part(formula)
 
 
 def drafts(formula: Formula) -> list[Term]:
     """The distinct terms that only draft: they change what a text costs, and never the text."""
     found: dict[Term, None] = {}
-    for node in walk(formula):
+    for node in walk(formula):  # drafts of drafts among them
         if isinstance(node, Supersede):
-            found |= dict.fromkeys((*leaves(node.draft), *drafts(node.draft)))
+            found |= dict.fromkeys(leaves(node.draft))
     spoken = set(leaves(formula))
     return [term for term in found if term not in spoken]
 
@@ -53,37 +54,45 @@ def _drafts_in(node: Formula, term: Term) -> TypeGuard[Supersede]:
     return isinstance(node, Supersede) and term in (*leaves(node.draft), *drafts(node.draft))
 
 
-def _said(formula: Formula, spoken: Collection[Term]) -> Formula | None:
-    match formula:
-        case Scaled(0.0, _):
-            return None
-        case Classifier(guide=Formula() as guide) if not _all_spoken(guide, spoken):
-            return None
-        case Term():
-            return formula if formula in spoken else None
-        case Scaled(Varying() as factor, _) if not _all_spoken(factor, spoken):
-            return None
-        case Scaled(factor, of):
-            inner = _said(of, spoken)
-            if inner is None or inner is of:
-                return None if inner is None else formula
-            return inner * factor
-        case Sum(members):
-            said = [_said(member, spoken) for member in members]
-            kept = tuple(one for one in said if one is not None)
-            return formula if kept == members else _sum(kept)
-        case Supersede(draft, of):
-            return part(of, spoken) or part(draft, spoken)
-    if not _all_spoken(formula, spoken):
-        return None
-    return formula
+class _Partial:
+    """What formulas can say once some terms have spoken; a weight is computed once."""
+
+    def __init__(self, spoken: Collection[Term]) -> None:
+        self.spoken = frozenset(spoken)
+        self.weights = Weights()
+
+    def part(self, formula: Formula) -> Formula | None:
+        said = self.said(formula)
+        return said if said is not None and self.weights.of(said).positive else None
+
+    def said(self, formula: Formula) -> Formula | None:
+        match formula:
+            case Scaled(0.0, _):
+                return None
+            case Classifier(guide=Formula() as guide) if not self.all_spoken(guide):
+                return None
+            case Term():
+                return formula if formula in self.spoken else None
+            case Scaled(Varying() as factor, _) if not self.all_spoken(factor):
+                return None
+            case Scaled(factor, of):
+                inner = self.said(of)
+                if inner is None or inner is of:
+                    return None if inner is None else formula
+                return inner * factor
+            case Sum(members):
+                said = [self.said(member) for member in members]
+                kept = tuple(one for one in said if one is not None)
+                return formula if kept == members else _sum(kept)
+            case Supersede(draft, of):
+                return self.part(of) or self.part(draft)
+        return formula if self.all_spoken(formula) else None
+
+    def all_spoken(self, formula: Node) -> bool:
+        return self.spoken.issuperset(leaves(formula))
 
 
 def _sum(members: tuple[Formula, ...]) -> Formula | None:
     if len(members) < 2:
         return members[0] if members else None
     return Sum(members)
-
-
-def _all_spoken(formula: Node, spoken: Collection[Term]) -> bool:
-    return all(term in spoken for term in leaves(formula))

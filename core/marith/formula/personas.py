@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from marith.errors import FormulaError
+from marith.formula.binding import resolve
 from marith.formula.files import load_file, read_term
 from marith.formula.nodes import Formula
 from marith.formula.parsing import read
@@ -101,6 +103,12 @@ class Personas:
 def terms_as_text(terms: Mapping[str, Any]) -> dict[str, str]:
     """Terms, however they are written, as text. Raises FormulaError for what is none."""
     return {name: as_text(read_term(name, term)) for name, term in terms.items()}
+
+
+@lru_cache(maxsize=16)  # options are made again for each call that gives one
+def resolved(terms: tuple[tuple[str, str], ...]) -> Mapping[str, Formula]:
+    """Every name of the terms of options with what it stands for, as `resolve` says."""
+    return resolve(dict(terms))
 
 
 def as_text(value: str | Formula) -> str:

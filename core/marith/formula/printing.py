@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
+from marith.formula.bounds import MAX_ROW
 from marith.formula.compounds import Agreed, Mixture, Posterior, Relu, SelfDebias, Where
-from marith.formula.factors import Arithmetic, Comparison, Extreme, Factor, Node, Sigmoid
+from marith.formula.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid
 from marith.formula.measures import Balance, Decay, Divergence, First, Indicator, Shape, Strength
+from marith.formula.node import Node
 from marith.formula.nodes import (
     Cut,
     Formula,
@@ -20,7 +23,9 @@ from marith.formula.nodes import (
     Unscaled,
     children,
 )
-from marith.formula.spelling import term_text
+from marith.formula.spelling import term_pieces
+
+Piece: TypeAlias = "str | tuple[Node | float, int]"  # a part, and how tightly it has to bind
 
 _SUM, _PRODUCT, _ATOM = 1, 2, 3
 _START, _END = "\ue000", "\ue001"
@@ -34,6 +39,14 @@ def to_text(node: Node) -> str:
 def times_text(factor: Factor) -> str:
     """A factor as it stands before what it multiplies, in parentheses if need be."""
     return _text(factor, _PRODUCT, None)
+
+
+def letters(node: Node) -> int:
+    """In how many letters a node is printed, at the most; each term counts as one."""
+    if isinstance(node, Sum):  # where one is taken away, a minus takes the place of a plus
+        rows = 1 + len(node.members) // MAX_ROW
+        return sum(member.letters + 3 for member in node.members) + 2 * rows
+    return sum(map(_length, _pieces(node, None)))
 
 
 def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
@@ -56,42 +69,68 @@ def draw_tree(formula: Formula) -> str:
 
 def _text(node: Node | float, outer: int, part: Node | None) -> str:
     if isinstance(node, float):
-        text, own = number_text(node), _PRODUCT if node < 0 else _ATOM
+        text = number_text(node)
     else:
-        text, own = _bare(node, part)
-    if own < outer:
+        pieces = _pieces(node, part)
+        text = "".join([p if isinstance(p, str) else _text(*p, part) for p in pieces])
+    if _binding(node) < outer:
         text = f"({text})"
     return f"{_START}{text}{_END}" if node is part else text
 
 
-def _bare(node: Node, part: Node | None) -> tuple[str, int]:
-    """A node's text without outer parentheses, and how tightly it binds."""
+def _length(piece: Piece) -> int:
+    if isinstance(piece, str):
+        return len(piece)
+    node, outer = piece
+    length = len(number_text(node)) if isinstance(node, float) else node.letters
+    return length + 2 * (_binding(node) < outer)
+
+
+def _binding(node: Node | float) -> int:
+    """How tightly a node's text binds without parentheses around it."""
     match node:
+        case float():
+            return _PRODUCT if node < 0 else _ATOM
+        case Sum() | Comparison() | Arithmetic("+" | "-"):
+            return _SUM
+        case Scaled() | Arithmetic():
+            return _PRODUCT
+    return _ATOM
+
+
+def _pieces(node: Node, part: Node | None) -> list[Piece]:
+    """What a node is written with, without parentheses around it; `part` keeps its own sign."""
+    match node:
+        case Sum(members) if len(members) > MAX_ROW:
+            rows = [Sum(members[i : i + MAX_ROW]) for i in range(0, len(members), MAX_ROW)]
+            return [piece for row in rows for piece in (" + ", (row, _ATOM))][1:]
         case Sum(members):
-            return _sum_text(members, part), _SUM
+            rest = [piece for member in members[1:] for piece in _addend(member, part)]
+            return [(members[0], _PRODUCT), *rest]
         case Scaled(-1.0, of):
-            return "-" + _text(of, _PRODUCT, part), _PRODUCT
+            return ["-", (of, _PRODUCT)]
         case Scaled(factor, of):
-            return f"{_text(factor, _PRODUCT, part)}*{_text(of, _ATOM, part)}", _PRODUCT
+            return [(factor, _PRODUCT), "*", (of, _ATOM)]
         case Cut(of, kind, bound):
-            return f"{_text(of, _ATOM, part)}.{kind}({number_text(bound)})", _ATOM
+            return [(of, _ATOM), f".{kind}({number_text(bound)})"]
         case Tempered(of, at):
-            return f"{_text(of, _ATOM, part)}.temperature({number_text(at)})", _ATOM
+            return [(of, _ATOM), f".temperature({number_text(at)})"]
         case Name(name):
-            return name, _ATOM
+            return [name]
         case Arithmetic("*", -1.0, of):
-            return "-" + _text(of, _ATOM, part), _PRODUCT
+            return ["-", (of, _ATOM)]
         case Arithmetic("*" | "/" as operator, left, right):
-            return f"{_text(left, _PRODUCT, part)}{operator}{_text(right, _ATOM, part)}", _PRODUCT
+            return [(left, _PRODUCT), operator, (right, _ATOM)]
         case Arithmetic(operator, left, right):
-            return f"{_text(left, _SUM, part)} {operator} {_text(right, _PRODUCT, part)}", _SUM
+            return [(left, _SUM), f" {operator} ", (right, _PRODUCT)]
         case Comparison(left, relation, right):
-            return f"{_text(left, _SUM, part)} {relation} {_text(right, _SUM, part)}", _SUM
+            return [(left, _SUM), f" {relation} ", (right, _SUM)]
     name, arguments = _call(node)
     if not name:
-        return term_text(node, to_text), _ATOM
-    inside = ", ".join(a if isinstance(a, str) else _text(a, _SUM, part) for a in arguments)
-    return f"{name}({inside})", _ATOM
+        return [p if isinstance(p, str) else (p, _SUM) for p in term_pieces(node)]
+    inside = [p if isinstance(p, str) else (p, _SUM) for p in arguments]
+    commas = [", "] * len(inside)
+    return [f"{name}(", *[p for pair in zip(inside, commas, strict=True) for p in pair][:-1], ")"]
 
 
 def _call(node: Node) -> tuple[str, list[Node | float | str]]:
@@ -135,25 +174,17 @@ def _factor_call(node: Node) -> tuple[str, list[Node | float | str]]:
     return "", []
 
 
-def _sum_text(members: tuple[Formula, ...], part: Node | None) -> str:
-    text = _text(members[0], _PRODUCT, part)
-    for member in members[1:]:
-        positive = None if member is part else _negated(member)
-        if positive is None:
-            text += " + " + _text(member, _PRODUCT, part)
-        else:
-            text += " - " + _text(positive, _PRODUCT, part)
-    return text
-
-
-def _negated(member: Formula) -> Formula | None:
-    """What is taken away by a member that is written with a minus."""
+def _addend(member: Formula, part: Node | None) -> list[Piece]:
+    """A sign, and what is added or taken away."""
     match member:
-        case Scaled(float() as factor, of) if factor < 0:
-            return of if factor == -1 else Scaled(-factor, of)
+        case Scaled(float() as factor, of) if factor < 0 and member is not part:
+            size: list[Piece] = [] if factor == -1 else [number_text(-factor), "*"]
+            return [" - ", *size, (of, _ATOM if size else _PRODUCT)]
         case Scaled(Arithmetic("*", float() as number, factor), of) if number < 0:
-            return Scaled(factor if number == -1 else Arithmetic("*", -number, factor), of)
-    return None
+            if member is not part:
+                size = [] if number == -1 else [number_text(-number), "*"]
+                return [" - ", *size, (factor, _ATOM if size else _PRODUCT), "*", (of, _ATOM)]
+    return [" + ", (member, _PRODUCT)]
 
 
 def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from marith.formula.factors import Node
+from marith.formula.node import Node
 from marith.formula.nodes import Formula
 from marith.formula.terms import (
     Classifier,
@@ -17,8 +15,8 @@ from marith.formula.terms import (
 )
 
 
-def term_text(term: Node, spell: Callable[[Formula], str]) -> str:
-    """A term as a call; `spell` writes the formulas in it."""
+def term_pieces(term: Node) -> list[str | Formula]:
+    """A term as a call, and between its texts the formulas in it."""
     match term:
         case Prompted(system, mode, hide, model, template, options, adapter, exit_layer):
             given = [_quoted(system)] if system else []
@@ -31,28 +29,33 @@ def term_text(term: Node, spell: Callable[[Formula], str]) -> str:
                 options=(dict(options), {}),
                 exit_layer=(exit_layer, None),
             )
-            return f"prompted({', '.join(given)})"
+            return [f"prompted({', '.join(given)})"]
         case Classifier(model, label, candidates, guide, read_prompt, coverage, scale):
             given = [_quoted(model), *_keywords(label=(label, 1), candidates=(candidates, 50))]
-            given += [f"guide={spell(guide)}"] if guide is not None else []
-            given += _keywords(
+            rest = _keywords(
                 read_prompt=(read_prompt, False), coverage=(coverage, None), scale=(scale, "log")
             )
-            return f"classifier({', '.join(given)})"
+            if guide is None:
+                return [f"classifier({', '.join([*given, *rest])})"]
+            return [f"classifier({', '.join([*given, 'guide='])}", guide, *_after(rest), ")"]
         case NGram(path, order, texts, online):
             given = [_quoted(path)] if path is not None else []
             given += _keywords(order=(order, 2), texts=(list(texts), []), online=(online, False))
-            return f"ngram({', '.join(given)})"
+            return [f"ngram({', '.join(given)})"]
         case Uniform():
-            return "uniform()"
+            return ["uniform()"]
         case Position():
-            return "position()"
+            return ["position()"]
         case Judgement(model, label, read_prompt):
             named = _keywords(label=(label, 1), read_prompt=(read_prompt, False))
-            return f"strength(classifier({', '.join([_quoted(model), *named])}))"
+            return [f"strength(classifier({', '.join([_quoted(model), *named])}))"]
         case Likelihood(of):
-            return f"likelihood({spell(of)})"
+            return ["likelihood(", of, ")"]
     raise TypeError(f"a formula has no node {type(term).__name__}")
+
+
+def _after(arguments: list[str]) -> list[str]:
+    return [f", {one}" for one in arguments]
 
 
 def _keywords(**values: tuple[object, object]) -> list[str]:

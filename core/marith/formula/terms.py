@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError
-from marith.formula.factors import is_number
-from marith.formula.nodes import Formula
+from marith.formula.factors import is_number, shown
+from marith.formula.nodes import MOST_TOKENS, Formula
 
 Option: TypeAlias = "str | int | float | bool | None"
 
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
 SCALES = ("log", "probability", "logit")
+GUIDED = 120  # letters that a classifier with a guide is written in at most, its texts empty
+LARGEST_OPTION = 10**100
 MAX_ORDER = 32  # every token of a text is counted once for each shorter order
 
 
@@ -25,6 +27,10 @@ class Term(Formula):
 
     __slots__ = ()
     leaf = True
+
+    def _letters(self) -> int:
+        """A term counts as one, and a guide in it is a formula as any."""
+        return sum((GUIDED + part.letters for part in self.inner), 1)
 
 
 class Observation(Term):
@@ -36,7 +42,7 @@ class Observation(Term):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prompted(Term):
     """A language model that reads the request's messages through its own lens.
 
@@ -58,7 +64,7 @@ class Prompted(Term):
     exit_layer: int | None = None
     _kinds: tuple[str, ...] = field(init=False, repr=False)  # a template tells 1 from True
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         _check_text("a system prompt", self.system)
         if self.mode not in MODES:
             raise FormulaError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
@@ -71,13 +77,13 @@ class Prompted(Term):
         if self.hide is not None:
             _check_pattern(self.hide)
         if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
-            raise FormulaError(f"exit_layer is a whole number from 0, not {self.exit_layer!r}")
+            raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")
         object.__setattr__(self, "options", _frozen_options(self.options))
         kinds = tuple(type(value).__name__ for _, value in self.options)
         object.__setattr__(self, "_kinds", kinds)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Classifier(Term):
     """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
 
@@ -97,12 +103,12 @@ class Classifier(Term):
     coverage: float | None = None
     scale: Literal["log", "probability", "logit"] = "log"
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         _check_label(self.model, self.label)
         if self.scale not in SCALES:
             raise FormulaError(f"scale is one of {', '.join(SCALES)}, not {self.scale!r}")
         if not _is_whole(self.candidates, 1):
-            raise FormulaError(f"candidates is a whole number from 1, not {self.candidates!r}")
+            raise FormulaError(f"candidates is a whole number from 1, not {shown(self.candidates)}")
         if self.guide is not None and not isinstance(self.guide, Formula):
             raise FormulaError(f"guide is a formula, not {self.guide!r}")
         if not isinstance(self.read_prompt, bool):
@@ -110,12 +116,12 @@ class Classifier(Term):
         if self.coverage is not None:
             if not is_number(self.coverage) or not 0 < self.coverage <= 1:
                 raise FormulaError(
-                    f"coverage is a number above 0 and at most 1, not {self.coverage!r}"
+                    f"coverage is a number above 0 and at most 1, not {shown(self.coverage)}"
                 )
             object.__setattr__(self, "coverage", float(self.coverage))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NGram(Term):
     """A smoothed n-gram model of the tokens of a text; order 2 is the paper's model A.
 
@@ -128,12 +134,8 @@ class NGram(Term):
     order: int = 2
     texts: tuple[str, ...] = ()
     online: bool = False
-    _hash: int = field(init=False, repr=False, compare=False)  # texts may be long, and many
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         if self.path is not None:
             _check_text("an n-gram's path", self.path)
         if isinstance(self.texts, str) or not isinstance(self.texts, Iterable):
@@ -152,24 +154,22 @@ class NGram(Term):
                 "an n-gram is fitted from either a path or texts, unless it is online"
             )
         if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
-            raise FormulaError(f"order is a whole number of at least 1, not {self.order!r}")
+            raise FormulaError(f"order is a whole number of at least 1, not {shown(self.order)}")
         if self.order > MAX_ORDER:
-            raise FormulaError(f"order is at most {MAX_ORDER}, not {self.order!r}")
-        known = hash((self.path, self.order, self.texts, self.online))
-        object.__setattr__(self, "_hash", known)
+            raise FormulaError(f"order is at most {MAX_ORDER}, not {shown(self.order)}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Uniform(Term):
     """Every token alike."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Position(Observation):
     """How many tokens of the continuation stand before this place."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Judgement(Observation):
     """log C of a classifier's label for the text so far."""
 
@@ -177,11 +177,11 @@ class Judgement(Observation):
     label: str | int = 1
     read_prompt: bool = False
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         _check_label(self.model, self.label)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Likelihood(Observation):
     """log Q of the whole continuation so far, by a prompted model."""
 
@@ -189,13 +189,15 @@ class Likelihood(Observation):
 
 
 def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return least <= value <= MOST_TOKENS
 
 
 def _check_label(model: object, label: object) -> None:
     _check_text("a classifier's model", model)
-    if isinstance(label, bool) or not isinstance(label, (str, int)):
-        raise FormulaError(f"label is a class's name or index, not {label!r}")
+    if not (isinstance(label, str) or _is_whole(label, -MOST_TOKENS)):
+        raise FormulaError(f"label is a class's name or index, not {shown(label)}")
 
 
 def _check_text(what: str, value: object) -> None:
@@ -221,8 +223,10 @@ def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
     if len({key for key, _ in frozen}) < len(frozen):
         raise FormulaError(f"an option is named twice in {options!r}")
     for key, value in frozen:
-        plain = value is None or isinstance(value, (str, int, bool))
+        plain = value is None or isinstance(value, str)
+        plain = plain or (isinstance(value, int) and abs(value) <= LARGEST_OPTION)
         plain = plain or (isinstance(value, float) and math.isfinite(value))
         if not isinstance(key, str) or not plain:
-            raise FormulaError(f"an option is a name with a plain value, not {key!r}: {value!r}")
+            problem = "an option is a name with a plain value"
+            raise FormulaError(f"{problem}, not {shown(key)}: {shown(value)}")
     return frozen

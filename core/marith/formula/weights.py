@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import chain, product
 from typing import TypeAlias
 
 from marith.errors import FormulaError
+from marith.formula.binding import unknown
 from marith.formula.compounds import Agreed, Posterior, Relu
 from marith.formula.factors import Arithmetic, Extreme, Factor, Sigmoid, Varying
 from marith.formula.measures import Divergence, Indicator, Shape
@@ -18,43 +18,42 @@ from marith.formula.printing import locate, times_text
 from marith.formula.terms import Classifier
 
 Monomial: TypeAlias = "tuple[Varying, ...]"
+Numbers: TypeAlias = "Mapping[Monomial, float] | None"
 Range: TypeAlias = "tuple[float, float]"
 SMALLEST_WEIGHT = 1e-30  # float32 divides by it
 ROUNDING = 1e-6
 FEW = 8  # factors, whose ends are tried in every combination
+MANY = 256  # factors in all products together; a longer sum stays a product of sums
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A sum of products of factors, each with a number: what is left when all has cancelled.
+    """What a weight, or a factor, can be: as a range, and as a sum of products of factors.
 
-    `gross` is what the numbers would add up to if nothing cancelled, which bounds the rounding.
+    `numbers` has the number before each product, as what cancels cancels there alone; None where
+    the sum would be too long. `range` is of the weight as it is written, so that (peak(M) + 1)
+    to any power is at least 1; where numbers of two signs meet, it is wider by their rounding.
+    `gross` is what the numbers would add up to if nothing cancelled.
     """
 
-    numbers: Mapping[Monomial, float] = field(default_factory=dict)
-    gross: float = 0.0
-
-    def __add__(self, other: Weight) -> Weight:
-        added = dict(self.numbers)
-        for monomial, number in other.numbers.items():
-            added[monomial] = added.get(monomial, 0.0) + number
-        gross = self.gross + other.gross
-        kept = {m: n for m, n in added.items() if not m or abs(n) > ROUNDING * gross}
-        return Weight(kept, gross)
+    range: Range
+    numbers: Numbers
+    gross: float = 1.0
+    tokenwise: bool = False  # whether a factor in it, as it is written, differs by token
+    factors: Mapping[Varying, Weight] = field(default_factory=dict)  # those in the products
 
     def __mul__(self, other: Weight) -> Weight:
-        products = (
-            Weight({tuple(sorted((*a, *b), key=repr)): m * n}, abs(m * n))
-            for a, m in self.numbers.items()
-            for b, n in other.numbers.items()
-        )
-        product = reduce(Weight.__add__, products, Weight())
-        return Weight(product.numbers, self.gross * other.gross)
+        numbers, gross = _multiplied(self.numbers, other.numbers), self.gross * other.gross
+        tokenwise, factors = self.tokenwise or other.tokenwise, self.factors or other.factors
+        within = _product((self.range, other.range))
+        return Weight(within, _kept(numbers, gross), gross, tokenwise, factors)
 
     @property
     def constant(self) -> float | None:
         """The weight, where it is the same in every context."""
-        return None if any(self.numbers) else self.numbers.get((), 0.0)
+        if self.numbers is None or any(self.numbers):
+            return None
+        return self.numbers.get((), 0.0)
 
     @property
     def nothing(self) -> bool:
@@ -63,35 +62,31 @@ class Weight:
 
     @property
     def least(self) -> float:
-        """The least that the weight can be, whatever the context.
-
-        Linear in each factor, it is least where every factor is at one of its ends.
-        """
-        ends = {one: bounds(one) for monomial in self.numbers for one in monomial}
-        linear = all(len({*monomial}) == len(monomial) for monomial in self.numbers)
-        if linear and len(ends) <= FEW and all(map(math.isfinite, chain(*ends.values()))):
-            corners = (dict(zip(ends, at, strict=True)) for at in product(*ends.values()))
-            return min(map(self._at, corners))
-        return sum(_scaled(_product(map(bounds, m)), n)[0] for m, n in self.numbers.items())
+        """The least that the weight can be, whatever the context."""
+        if self.numbers is None:
+            return self.range[0]
+        return max(self.range[0], _least(self.numbers, self.factors))
 
     @property
     def by_token(self) -> bool:
         """Whether it differs from token to token, which theorem 1 does not allow."""
-        return any(is_by_token(factor) for monomial in self.numbers for factor in monomial)
+        left = None if self.numbers is None else chain.from_iterable(self.numbers)
+        return self.tokenwise and (
+            left is None or any(self.factors[factor].tokenwise for factor in left)
+        )
 
     @property
     def positive(self) -> bool:
         """Whether it is above zero by more than rounding, in every context and for every token."""
-        return not self.by_token and self.least > max(SMALLEST_WEIGHT, ROUNDING * self.gross)
-
-    def _at(self, values: Mapping[Varying, float]) -> float:
-        """The weight where its factors have these values."""
-        return math.fsum(
-            number * math.prod(values[one] for one in monomial)
-            for monomial, number in self.numbers.items()
-        )
+        if self.by_token:
+            return False
+        if self.constant is None and self.range[0] > SMALLEST_WEIGHT:
+            return True
+        return self.least > max(SMALLEST_WEIGHT, ROUNDING * self.gross)
 
     def __str__(self) -> str:
+        if self.numbers is None:
+            return f"a number from {self.range[0]:.6g} to {self.range[1]:.6g}"
         if self.constant is not None:
             return f"{self.constant:.6g}"
         text = ""
@@ -100,88 +95,181 @@ class Weight:
                 continue
             size = [f"{abs(number):.6g}"] if abs(number) != 1 or not monomial else []
             sign = (" − " if number < 0 else " + ") if text else "−" * (number < 0)
-            text += sign + "·".join([*size, *map(times_text, monomial)])
+            text += sign + "·".join([*size, *sorted(map(times_text, monomial))])
         return text
+
+
+class Weights:
+    """The weights of formulas, names as `terms` has them, each computed once."""
+
+    def __init__(self, terms: Mapping[str, Formula] | None = None) -> None:
+        self.terms = terms or {}
+        self._formulas: dict[Formula, Weight] = {}
+        self._factors: dict[Varying, Weight] = {}
+
+    def of(self, formula: Formula) -> Weight:
+        """The f in score / f (theorem 1)."""
+        if formula not in self._formulas:
+            self._formulas[formula] = self._weigh(formula)
+        return self._formulas[formula]
+
+    def factor(self, factor: Factor) -> Weight:
+        """A factor as a sum of products of what cannot be taken apart, and what it can be."""
+        if isinstance(factor, float):
+            return _number(factor)
+        if factor not in self._factors:
+            self._factors[factor] = self._measure(factor)
+        return self._factors[factor]
+
+    def _weigh(self, formula: Formula) -> Weight:
+        match formula:
+            case Name(name):
+                if name not in self.terms:
+                    raise FormulaError(unknown(name, self.terms), *locate(formula, formula))
+                return self.of(self.terms[name])
+            case Scaled(factor, of):
+                return self.factor(factor) * self.of(of)
+            case Sum(members):
+                return added([self.of(member) for member in members])
+            case Supersede(_, of) | Cut(of, _, _) | Tempered(of, _):
+                return self.of(of)
+            case Classifier() | Relu() | Posterior() | Agreed():
+                return _number(0.0)
+        return _number(1.0)
+
+    def _measure(self, factor: Varying) -> Weight:
+        match factor:
+            case Arithmetic("+", left, right):
+                return added([self.factor(left), self.factor(right)])
+            case Arithmetic("-", left, right):
+                return added([self.factor(left), _number(-1.0) * self.factor(right)])
+            case Arithmetic("*", left, right):
+                return self.factor(left) * self.factor(right)
+        inner = [self.factor(one) for one in _looked_through(factor)]
+        within = _within(factor, [one.range for one in inner])
+        tokenwise = isinstance(factor, Indicator) or any(one.by_token for one in inner)
+        return Weight(within, {(factor,): 1.0}, 1.0, tokenwise, self._factors)
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:
     """The f in score / f (theorem 1), by names as `terms` has them."""
-    match formula:
-        case Name(name):
-            if terms is None or name not in terms:
-                known = ", ".join(sorted(terms or ())) or "none"
-                problem = f"unknown term {name!r}; known are {known}"
-                raise FormulaError(problem, *locate(formula, formula))
-            return weigh(terms[name], terms)
-        case Scaled(factor, of):
-            return expanded(factor) * weigh(of, terms)
-        case Sum(members):
-            return reduce(Weight.__add__, (weigh(member, terms) for member in members))
-        case Supersede(_, of) | Cut(of, _, _) | Tempered(of, _):
-            return weigh(of, terms)
-        case Classifier() | Relu() | Posterior() | Agreed():
-            return Weight()
-    return _number(1.0)
+    return Weights(terms).of(formula)
 
 
 def expanded(factor: Factor) -> Weight:
     """A factor as a sum of products of what cannot be taken apart."""
-    match factor:
-        case float():
-            return _number(factor)
-        case Arithmetic("+", left, right):
-            return expanded(left) + expanded(right)
-        case Arithmetic("-", left, right):
-            return expanded(left) + _number(-1.0) * expanded(right)
-        case Arithmetic("*", left, right):
-            return expanded(left) * expanded(right)
-    return Weight({(factor,): 1.0}, 1.0)
+    return Weights().factor(factor)
 
 
 def bounds(factor: Factor) -> Range:
     """What a factor can be at least and at most."""
+    return Weights().factor(factor).range
+
+
+def added(weights: Collection[Weight]) -> Weight:
+    """The sum of several weights."""
+    gross = sum(one.gross for one in weights)
+    numbers: dict[Monomial, float] = {}
+    for monomial, number in chain.from_iterable((one.numbers or {}).items() for one in weights):
+        numbers[monomial] = numbers.get(monomial, 0.0) + number
+    kept = None if any(one.numbers is None for one in weights) else _kept(numbers, gross)
+    tokenwise = any(one.tokenwise for one in weights)
+    factors = next((one.factors for one in weights if one.factors), {})
+    low = _sum([one.range[0] for one in weights])
+    high = -_sum([-one.range[1] for one in weights])
+    return Weight((low, high), kept, gross, tokenwise, factors)
+
+
+def _number(value: float) -> Weight:
+    return Weight((value, value), {(): value}, abs(value))
+
+
+def _looked_through(factor: Varying) -> tuple[Factor, ...]:
+    """The factors that a factor is made of, where it is not taken apart."""
     match factor:
-        case float():
-            return factor, factor
-        case Arithmetic("+", left, right):
-            (a, b), (c, d) = bounds(left), bounds(right)
-            return a + c, b + d
-        case Arithmetic("-", left, right):
-            (a, b), (c, d) = bounds(left), bounds(right)
-            return a - d, b - c
-        case Arithmetic("*", left, right):
-            return _product(map(bounds, (left, right)))
         case Arithmetic(_, left, right):
-            low, high = bounds(right)
+            return left, right
+        case Extreme(_, of):
+            return of
+        case Sigmoid(of):
+            return (of,)
+    return ()
+
+
+def _within(factor: Varying, inner: Sequence[Range]) -> Range:
+    """What a factor can be, by what those can be that it is made of."""
+    match factor:
+        case Arithmetic():  # a division
+            above, (low, high) = inner
             inverse = (1 / high, 1 / low) if low > 0 or high < 0 else (-math.inf, math.inf)
-            return _product((bounds(left), inverse))
-        case Extreme(kind, of):
+            return _product((above, inverse))
+        case Extreme(kind):
             choose = max if kind == "largest" else min
-            lows, highs = zip(*map(bounds, of), strict=True)
+            lows, highs = zip(*inner, strict=True)
             return choose(lows), choose(highs)
-        case Sigmoid():
-            return 0.0, 1.0
         case Divergence(order=float()) | Shape(kind="entropy"):
             return 0.0, math.inf
     return 0.0, 1.0
 
 
-def is_by_token(factor: Factor) -> bool:
-    """Whether a factor differs from token to token."""
-    match factor:
-        case Indicator():
-            return True
-        case Arithmetic(_, left, right):
-            return is_by_token(left) or is_by_token(right)
-        case Extreme(_, of):
-            return any(map(is_by_token, of))
-        case Sigmoid(of):
-            return is_by_token(of)
-    return False
+def _size(numbers: Mapping[Monomial, float]) -> int:
+    return sum(map(len, numbers))
 
 
-def _number(value: float) -> Weight:
-    return Weight({(): value}, abs(value))
+def _kept(numbers: Numbers, gross: float) -> Numbers:
+    """What has not cancelled, where it is not too much."""
+    if numbers is None:
+        return None
+    kept = {m: n for m, n in numbers.items() if not m or abs(n) > ROUNDING * gross}
+    return kept if _size(kept) <= MANY else None
+
+
+def _multiplied(left: Numbers, right: Numbers) -> Numbers:
+    """The product of two sums, where it is not too long."""
+    if left is None or right is None:
+        return None
+    if _size(left) * len(right) + _size(right) * len(left) > MANY:
+        return None
+    numbers: dict[Monomial, float] = {}
+    for (one, m), (other, n) in product(left.items(), right.items()):
+        both = tuple(sorted((*one, *other), key=hash))
+        numbers[both] = numbers.get(both, 0.0) + m * n
+    return numbers
+
+
+def _least(numbers: Mapping[Monomial, float], factors: Mapping[Varying, Weight]) -> float:
+    """The least of a sum of products: linear in each factor, it is where each is at an end."""
+    ends = {one: factors[one].range for monomial in numbers for one in monomial}
+    linear = all(len({*monomial}) == len(monomial) for monomial in numbers)
+    if linear and len(ends) <= FEW and all(map(math.isfinite, chain(*ends.values()))):
+        return _lowest(numbers, list(ends.items()))
+    return sum(_scaled(_product(ends[one] for one in m), n)[0] for m, n in numbers.items())
+
+
+def _lowest(numbers: Mapping[Monomial, float], factors: list[tuple[Varying, Range]]) -> float:
+    """The least over all the ends of the factors, one of them set after the other."""
+    if not factors:
+        return numbers.get((), 0.0)
+    (chosen, values), *rest = factors
+    found = []
+    for value in {*values}:
+        left: dict[Monomial, float] = {}
+        for monomial, number in numbers.items():
+            rest_of_it = tuple(one for one in monomial if one != chosen)
+            at_value = number if len(rest_of_it) == len(monomial) else number * value
+            if at_value:
+                left[rest_of_it] = left.get(rest_of_it, 0.0) + at_value
+        found.append(_lowest(left, rest))
+    return min(found)
+
+
+def _sum(lows: Collection[float]) -> float:
+    """The least of a sum, less its rounding where one of the addends takes from another."""
+    above = sum(low for low in lows if low > 0)
+    below = -sum(low for low in lows if low < 0)
+    if math.isinf(below):
+        return -math.inf
+    return above - below - ROUNDING * (above + below) * (above > 0 and below > 0)
 
 
 def _product(ranges: Iterable[Range]) -> Range:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from marith.errors import FormulaError
 from marith.formula.factors import Factor
-from marith.formula.nodes import Formula, unscaled
+from marith.formula.nodes import Formula, added, unscaled
 from marith.recipes.book import recipe
 
 
@@ -69,9 +69,8 @@ def genarm(model: Formula, *rewards: Formula, strengths: Sequence[Factor] | None
             f"genarm takes a reward model at least and a strength each, not {len(rewards)} reward "
             f"models and {len(given)} strengths"
         )
-    for reward, strength in zip(rewards, given, strict=True):
-        model = model + strength * reward
-    return unscaled(model)
+    scaled = [strength * reward for strength, reward in zip(given, rewards, strict=True)]
+    return unscaled(added(model, *scaled))
 
 
 @recipe

@@ -8,7 +8,7 @@ from marith.errors import FormulaError
 from marith.formula.compounds import mixture
 from marith.formula.factors import Factor
 from marith.formula.measures import balance
-from marith.formula.nodes import Formula, unscaled
+from marith.formula.nodes import Formula, added, unscaled
 from marith.recipes.book import recipe
 
 
@@ -28,10 +28,7 @@ def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = Non
     """
     shares = _shares("in_context_mixture", members, weights)
     scaled = [member * share for share, member in zip(shares, members, strict=True)]
-    total, *others = scaled
-    for other in others:
-        total = total + other
-    return unscaled(total)
+    return unscaled(added(*scaled))
 
 
 @recipe

@@ -27,9 +27,9 @@ def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
 
 def _furthest(model: Formula, exits: list[Formula]) -> Formula:
     """The exit of the largest divergence from the model, the first of equals."""
-    first, *others = exits
-    if not others:
-        return first
-    apart = [jsd(model, one) for one in others]
-    rest = apart[0] if len(apart) == 1 else largest(*apart)
-    return where(jsd(model, first) >= rest, first, _furthest(model, others))
+    apart = [jsd(model, one) for one in exits]
+    chosen = exits[-1]
+    for i in reversed(range(len(exits) - 1)):
+        rest = apart[i + 1] if i + 2 == len(exits) else largest(*apart[i + 1 :])
+        chosen = where(apart[i] >= rest, exits[i], chosen)
+    return chosen

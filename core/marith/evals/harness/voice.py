@@ -10,8 +10,8 @@ from typing import Any
 from marith.errors import RequestError
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check, leaves
-from marith.formula.factors import rebuilt
 from marith.formula.files import load_file
+from marith.formula.node import rebuilt
 from marith.formula.nodes import Formula
 from marith.formula.terms import Classifier, Likelihood, Prompted
 from marith.scoring.places import context_length_of, locate

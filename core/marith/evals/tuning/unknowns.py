@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import BARE, parse
+from marith.formula.bounds import MAX_LENGTH
 from marith.formula.nodes import Name
-from marith.formula.parsing import CALLS, MAX_LENGTH
+from marith.formula.parsing import CALLS
 
 DIGITS = 4  # that a factor is written with
 
