@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -14,6 +13,8 @@ from marith.errors import ModelError, RequestError
 from marith.formula.terms import Classifier, Judgement, Term
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.judging import Case, Judge, Text, WholeTexts, to_logprobs
+from marith.scoring.kinds import refusing
+from marith.scoring.notices import warn
 from marith.scoring.runner import CACHE_BYTES
 from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.seams import Encoder
@@ -47,9 +48,12 @@ class ClassifierScorer:
         self._labels = _labels(self.model.config)
         padding = self._pad_with(self.model.config)
         self._whole = WholeTexts(self.model, padding)
-        self.judge: Judge = self._judge(padding, cache_bytes)
         self._said_cut = False
         self.nbytes = nbytes(weights(self.model))
+        with refusing(f"the classifier {self.name!r} cannot judge a text"):
+            self._whole.judge([Case(None, self._tokens(("a",)))])
+        self._whole.passes = 0
+        self.judge: Judge = self._judge(padding, cache_bytes)
 
     @property
     def passes(self) -> int:
@@ -144,10 +148,9 @@ class ClassifierScorer:
     def _cut(self, tokens: list[int]) -> Text:
         if len(tokens) > self._context_length:
             if not self._said_cut:
-                warnings.warn(
+                warn(
                     f"the classifier {self.name!r} reads the last {self._context_length} tokens "
-                    f"of a text of {len(tokens)}",
-                    stacklevel=2,
+                    f"of a text of {len(tokens)}"
                 )
                 self._said_cut = True
             marks = self._own.encode("", start=True)
@@ -162,10 +165,7 @@ class ClassifierScorer:
         try:
             return BranchedTexts(self.model, padding, self._context_length, cache_bytes)
         except ModelError as error:
-            warnings.warn(
-                f"the classifier {self.name!r} runs without a cache, and so slower: {error}",
-                stacklevel=3,
-            )
+            warn(f"the classifier {self.name!r} runs without a cache, and so slower: {error}")
             return self._whole
 
     def _pad_with(self, config: Any) -> int:

@@ -8,36 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from safetensors import SafetensorError
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
 from marith.errors import ModelError
-from marith.scoring import packing
+from marith.scoring import kinds, packing
+from marith.scoring.kinds import CLASSES, CLASSIFIER, LANGUAGE_MODEL, refusing
 from marith.scoring.places import EMBEDDED, WEIGHTS, locate
-from marith.scoring.twin import twin
+from marith.scoring.sizes import check_size
+from marith.scoring.twin import independent
 from marith.scoring.vocabulary import Vocabulary
 
 _ANY = 2048  # tokens of context where a configuration does not say
-_FAULTS = (
-    OSError,
-    ValueError,
-    KeyError,
-    ImportError,
-    RuntimeError,
-    AssertionError,
-    SafetensorError,
-)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -59,18 +47,23 @@ class Placement:
     revision: str | None = None
     context_length: int | None = None
 
+    def __post_init__(self) -> None:
+        length = self.context_length
+        if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
+            raise ModelError(f"context_length is a whole number of tokens, not {length!r:.60}")
+
 
 _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
 
 
 def language_model(name: str, placement: Placement) -> Checkpoint:
     """A causal language model by embedded name, directory or hub id; packed where oneDNN can."""
-    return _shelved(AutoModelForCausalLM, name, placement)
+    return _shelved(LANGUAGE_MODEL, name, placement)
 
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
     """A sequence classifier by embedded name, directory or hub id."""
-    return _shelved(AutoModelForSequenceClassification, name, placement)
+    return _shelved(CLASSIFIER, name, placement)
 
 
 def as_stored(
@@ -81,13 +74,14 @@ def as_stored(
     Each call loads it anew. `fits` is shown the configuration before any weights are read, and
     raises where it does not suit. Raises ModelError.
     """
-    return _read(AutoModelForCausalLM, name, locate(name), placement, fits)
+    return _read(LANGUAGE_MODEL, name, locate(name), placement, fits)
 
 
 def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A model that is loaded already, with its tokenizer.
 
-    It stays as it is: what changes is a twin, which shares its weights unless they are packed.
+    It stays as it is: what changes is a twin, which shares its weights unless they are packed, or
+    the model itself writes to them.
     """
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
         raise ModelError(f"a model is one of transformers', not {type(model).__name__}")
@@ -98,27 +92,31 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
         if value is not None:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
-    return _checkpoint(name, _packed(twin(model)), tokenizer, placement)
+    kinds.check_loaded(name, model)
+    own = independent(model, partial(kinds.try_out, name))
+    return _checkpoint(name, _packed(own), tokenizer, placement)
 
 
-def _shelved(kind: Any, name: str, placement: Placement) -> Checkpoint:
+def _shelved(kind: str, name: str, placement: Placement) -> Checkpoint:
     device = _device(placement.device)
     resolved = replace(placement, device=str(device), dtype=str(_dtype(placement.dtype, device)))
-    key = kind.__name__, locate(name), resolved
+    key = kind, locate(name), resolved
     found = _kept.get(key)
     if found is None:
         found = _kept[key] = _load(kind, name, key[1], resolved)
     return found
 
 
-def _load(kind: Any, name: str, where: str, placement: Placement) -> Checkpoint:
+def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
     model, tokenizer = _read(kind, name, where, placement)
-    speaks = kind is AutoModelForCausalLM
-    return _checkpoint(name, _packed(model) if speaks else model, tokenizer, placement)
+    if kind == LANGUAGE_MODEL:
+        kinds.try_out(name, model)
+        model = _packed(model)
+    return _checkpoint(name, model, tokenizer, placement)
 
 
 def _read(
-    kind: Any,
+    kind: str,
     name: str,
     where: str,
     placement: Placement,
@@ -128,14 +126,18 @@ def _read(
     device = _device(placement.device)
     dtype = _dtype(placement.dtype, device)
     given = {"revision": placement.revision, "trust_remote_code": False}
-    try:
-        home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
-        tokenizer = AutoTokenizer.from_pretrained(home, **given)
+    with refusing(f"cannot load the model {name!r}"):
+        stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
+        kinds.check_code(name, stored)
         config = AutoConfig.from_pretrained(where, **given)
+        kinds.check_kind(name, config, kind)
         if fits is not None:
             fits(config)
+        home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
+        tokenizer = AutoTokenizer.from_pretrained(home, **given)
+        check_size(name, where, placement.revision, CLASSES[kind], config)
         with _progress(shown=name not in EMBEDDED):
-            model, report = kind.from_pretrained(
+            model, report = CLASSES[kind].from_pretrained(
                 where,
                 config=config,
                 dtype=dtype,
@@ -144,14 +146,13 @@ def _read(
                 **given,
             )
         model = model.to(device)
-    except ModelError:
-        raise
-    except _FAULTS as error:
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ModelError(f"cannot load the model {name!r}: {first}") from error
     missing = sorted(report["missing_keys"])
     if missing:
-        raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {missing[0]!r}")
+        own = kinds.architecture_of(config)
+        raise ModelError(
+            f"{name!r} ({own}) lacks weights of {type(model).__name__}: {missing[0]!r}; "
+            f"{kind} is needed with its head"
+        )
     return model, tokenizer
 
 
@@ -178,12 +179,23 @@ def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> 
     config = model.config.get_text_config()
     known = positions_of(model)
     wanted = known if placement.context_length is None else placement.context_length
-    if wanted > known or wanted < 2:
+    if not 2 <= wanted <= known:
         raise ModelError(f"the context of {name!r} holds {known} tokens, not {wanted!r}")
+    with refusing(f"cannot use the tokenizer of {name!r}"):
+        vocabulary = Vocabulary(tokenizer, config.vocab_size, _ends(name, model))
+    return Checkpoint(name, model, vocabulary, wanted)
+
+
+def _ends(name: str, model: Any) -> list[int]:
+    """The tokens that end a text, as the configuration and that of generation list them."""
     generation = getattr(model, "generation_config", None)
-    eos = [getattr(source, "eos_token_id", None) for source in (config, generation)]
-    ids = [i for e in eos if e is not None for i in (e if isinstance(e, list) else [e])]
-    return Checkpoint(name, model, Vocabulary(tokenizer, config.vocab_size, ids), wanted)
+    ends: list[int] = []
+    for source in (model.config.get_text_config(), generation):
+        listed = getattr(source, "eos_token_id", None)
+        ends += listed if isinstance(listed, list) else [] if listed is None else [listed]
+    if wrong := [end for end in ends if not isinstance(end, int)]:
+        raise ModelError(f"eos_token_id of {name!r} is the number of a token, not {wrong[0]!r:.60}")
+    return ends
 
 
 def positions_of(model: Any) -> int:
@@ -192,7 +204,8 @@ def positions_of(model: Any) -> int:
     RoBERTa and its kin count positions from behind that of their padding, which so are none.
     """
     config = model.config.get_text_config()
-    known = int(getattr(config, "max_position_embeddings", None) or _ANY)
+    stated = getattr(config, "max_position_embeddings", None)
+    known = stated if isinstance(stated, int) and stated > 0 else _ANY
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
@@ -208,7 +221,7 @@ def _has_tokenizer(where: str) -> bool:
 def _device(name: str | None) -> torch.device:
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise ModelError(f"there is no device {name!r}") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ModelError(f"this machine has no device {name!r}")
