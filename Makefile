@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format reference peers bench speed pocket clean
+.PHONY: demo test check format reference models peers bench speed pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -27,6 +27,10 @@ format: .venv/installed
 # docs/langchain_reference.md, from the docstrings.
 reference: .venv/installed
 	$(BIN)/python docs/reference.py
+
+# Three minutes: every architecture that was tried, compared with transformers.
+models: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/architectures.py
 
 # Ten minutes: the conformance suite on our LLM for LlamaIndex and on another's, as the tables of
 # docs/llamaindex_conformance.md.

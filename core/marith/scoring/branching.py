@@ -20,8 +20,9 @@ from marith.scoring.judging import (
 )
 from marith.scoring.kv_cache import KVCache, attended
 from marith.scoring.lanes import Lanes
-from marith.scoring.past import REFUSALS, mask_dtype, why_plain
+from marith.scoring.past import limit_of, mask_dtype
 from marith.scoring.portions import Unread, alike, choose
+from marith.scoring.probe import SHORT, distance, tolerance, why_inexact
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,7 +72,14 @@ class BranchedTexts:
     whose cached judgements are not its own.
     """
 
-    def __init__(self, model: Any, padding: int, context_length: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        padding: int,
+        context_length: int,
+        most_bytes: int,
+        probed: bool = True,
+    ) -> None:
         self.model = model
         self.passes = 0
         self._padding = padding
@@ -79,8 +87,7 @@ class BranchedTexts:
         self.lanes = Lanes(self._cache, most_bytes)
         self._unfinished: dict[Hashable, set[int]] = {}
         self._additive = mask_dtype(model)
-        reason = why_plain(model, context_length) or self._why_inexact()
-        if reason:
+        if probed and (reason := self._why_whole(context_length)):
             raise ModelError(reason)
         self.passes = 0
 
@@ -183,28 +190,43 @@ class BranchedTexts:
         hidden: Tensor = out.last_hidden_state
         return hidden
 
-    def _why_inexact(self) -> str:
-        """Compares the branches with the whole texts once, over ragged rows and two turns."""
+    def _why_whole(self, context_length: int) -> str:
+        """Why texts need to be judged whole; empty if they do not."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
             return "its head is not one product"
-        vocab = int(self.model.config.get_text_config().vocab_size)
+        if limit := limit_of(self.model, context_length):
+            return limit.reason
+        return why_inexact(self.model, context_length, self._differ)
+
+    def _differ(self, model: Any, extra: int) -> str:
+        """How branches differ from whole texts, over ragged rows and two turns."""
+        judge = self if model is self.model else BranchedTexts(model, 0, 0, 0, probed=False)
+        vocab = int(model.config.get_text_config().vocab_size)
         draw = torch.Generator().manual_seed(0)
-        a, b, c = (tuple(row) for row in torch.randint(0, vocab, (3, 9), generator=draw).tolist())
-        first = [Case(0, [a[:5]]), Case(1, [b[:2] + c[:1], b[:3]])]
-        last = [Case(0, [a[:6], a + b, a[:4] + c, a]), Case(1, [b[:4], c, b[:5]])]
-        tolerance = 1e-3 if self.model.dtype == torch.float32 else 0.5
+        texts = torch.randint(0, vocab, (3, SHORT + extra), generator=draw).tolist()
+        a, b, c = (tuple(row) for row in texts)
+        first = [Case(0, [a[: 5 + extra]]), Case(1, [b[:2] + c[:1], b[:3]])]
+        trunk = a[: 7 + extra]
+        last = [Case(0, [trunk[:-1], a, a[:4] + c[:5], trunk]), Case(1, [b[:4], c[:9], b[:5]])]
+        whole = WholeTexts(model, judge._padding)
+        want = _logits(whole.judge(last))
+        alone = [whole.judge([Case(0, [text])]) for case in last for text in case.texts]
+        noise = distance(torch.cat([_logits(judged) for judged in alone]), want)
         try:
-            self.judge(first)
-            got = self.judge(last)
-            want = WholeTexts(self.model, self._padding).judge(last)
-        except REFUSALS as error:
+            judge.judge(first)
+            worst = distance(_logits(judge.judge(last)), want)
+        except Exception as error:  # whatever a model raises that does not take our cache
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
-            self.lanes.forget()
-        pairs = zip(got, want, strict=True)
-        off = (x.logits - y.logits.to(x.logits.device) for x, y in pairs if x is not None)
-        worst = max(float(difference.abs().max()) for difference in off)
-        return "" if worst <= tolerance else f"cached and uncached passes differ by {worst:.2g}"
+            judge.lanes.forget()
+        if worst <= tolerance(noise, want, model.dtype):
+            return ""
+        return f"cached and uncached passes differ by {worst:.2g}"
+
+
+def _logits(judged: Sequence[Judged | None]) -> Tensor:
+    """Of all texts of some cases, [texts, labels]."""
+    return torch.cat([one.logits for one in judged if one is not None])
 
 
 def _rows(item: _Work, turn: int) -> list[_Row]:

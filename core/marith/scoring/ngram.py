@@ -37,12 +37,20 @@ class NGramCounts:
 
     Absolute discounting with interpolation (Ney, Essen and Kneser, 1994): each count gives up
     `DISCOUNT`, and what is given up goes to the next shorter context, last to the uniform.
-    Raises ModelError for a token outside the vocabulary.
+    Numbers that are no tokens, `holes`, have no probability. Raises ModelError for a token outside
+    the vocabulary.
     """
 
-    def __init__(self, order: int, vocab: int, texts: Iterable[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        order: int,
+        vocab: int,
+        texts: Iterable[Sequence[int]],
+        holes: Sequence[int] = (),
+    ) -> None:
         self.order = order
         self.vocab = vocab
+        self._holes = list(holes)
         self._corpus = Corpus(order - 1, texts)
         if self._corpus.largest >= vocab:
             raise ModelError(
@@ -67,7 +75,8 @@ class NGramCounts:
             total = int(counts.sum())
             probs[tokens] += left / total * (counts - DISCOUNT)
             left *= DISCOUNT * len(tokens) / total
-        probs += left / self.vocab
+        probs += left / (self.vocab - len(self._holes))
+        probs[self._holes] = 0.0
         return torch.from_numpy(probs).log_()
 
     def guess(self, before: Sequence[int], own: GrowingText | None = None) -> Proposal | None:
@@ -133,7 +142,8 @@ class NGramScorer:
         if counts is None:
             end = sorted(self.vocabulary.eos_ids)[:1]
             texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
-            counts = NGramCounts(term.order, self.vocabulary.size, texts)
+            known = self.vocabulary
+            counts = NGramCounts(term.order, known.size, texts, known.holes)
             self._fitted[term] = counts
         self._recent.use(counts, counts.nbytes)
         return counts
@@ -199,8 +209,10 @@ class UniformScorer:
     """Every token alike."""
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:
-        self.vocab = vocabulary.size
-        self.device = device
+        tokens = vocabulary.size - len(vocabulary.holes)
+        row = torch.full((vocabulary.size,), -math.log(tokens))
+        row[list(vocabulary.holes)] = -math.inf
+        self._row = row.to(device)
 
     def read(self, term: Uniform, prompt: Prompt) -> tuple[int, ...]:
         """Nothing is read."""
@@ -210,12 +222,8 @@ class UniformScorer:
         """Nothing is needed."""
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
-        """−log V everywhere, [count, vocab]."""
-        level = -math.log(self.vocab)
-        return [
-            Scored(torch.full((span.count, self.vocab), level, device=self.device))
-            for span in spans
-        ]
+        """−log V for each of the V tokens, [count, vocab]."""
+        return [Scored(self._row.repeat(span.count, 1)) for span in spans]
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept."""

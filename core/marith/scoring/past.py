@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 
-from marith.errors import ModelError
+# Where a configuration says how many tokens back a layer of a kind attends.
+WINDOWS = {
+    "sliding_attention": "sliding_window",
+    "chunked_attention": "attention_chunk_size",
+    "local": "window_size",  # GPT-Neo
+}
+_UNLIMITED = {"full_attention", "global"}
+_SCALED = {"longrope": "original_max_position_embeddings", "dynamic": "max_position_embeddings"}
 
-# What a model may raise that does not take our cache.
-REFUSALS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, ModelError)
+
+class Limit(NamedTuple):
+    """Texts of more than `tokens` tokens are read without a cache, and why; 0 if all texts are."""
+
+    tokens: int
+    reason: str
 
 
-def why_plain(model: Any, context_length: int) -> str:
-    """What in a model's configuration says that its past cannot be rolled back; or nothing."""
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
-    window = getattr(config, "sliding_window", None)
-    windowed = getattr(config, "use_sliding_window", True) and window and window < context_length
-    turning = getattr(config, "rope_parameters", None) or {}
-    turns = {
-        turning.get("rope_type"),
-        *(v.get("rope_type") for v in turning.values() if isinstance(v, dict)),
-    }
-    if turns & {"dynamic", "longrope"}:
-        return "its rotary frequencies hang on the longest text of a pass"
-    if kinds - {"sliding_attention"}:
-        return f"it has layers of kind {', '.join(sorted(kinds))}"
-    return f"its attention slides over {window} tokens" if windowed else ""
+def limit_of(model: Any, context_length: int) -> Limit | None:
+    """What in a model's configuration forbids a cache for texts of this length, if anything."""
+    found = [limit for limit in _limits(model.config) if limit.tokens < context_length]
+    return min(found, default=None)
+
+
+def _limits(config: Any) -> Iterator[Limit]:
+    text = config.get_text_config()
+    for kind in sorted(_kinds(text)):
+        if kind not in WINDOWS:
+            yield Limit(0, f"it has layers of kind {kind}")
+        elif window := getattr(text, WINDOWS[kind], None):
+            yield Limit(window, f"its attention slides over {window} tokens")
+    for turning in _rotations(text):
+        if key := _SCALED.get(turning.get("rope_type", "")):
+            most = turning.get(key) or getattr(text, key)
+            yield Limit(most, "its rotary frequencies depend on the longest text of a pass")
+
+
+def _kinds(text: Any) -> set[str]:
+    """The kinds of attention that do not see the whole text."""
+    listed = getattr(text, "layer_types", None) or getattr(text, "attention_layers", None)
+    if listed is None:
+        listed = ["sliding_attention"] if getattr(text, "use_sliding_window", True) else []
+    return set(listed) - _UNLIMITED
+
+
+def _rotations(text: Any) -> list[dict[str, Any]]:
+    """The rotary parameters of a model, or of each kind of layer."""
+    given = getattr(text, "rope_parameters", None) or {}
+    return [given, *(value for value in given.values() if isinstance(value, dict))]
 
 
 def mask_dtype(model: Any) -> torch.dtype | None:

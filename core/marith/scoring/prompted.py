@@ -33,12 +33,17 @@ class PromptedScorer:
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
+        self.runner = ModelRunner(
+            checkpoint.model,
+            self.vocabulary.size,
+            self.context_length,
+            cache_bytes,
+            name=checkpoint.name,
+            holes=self.vocabulary.holes,
+        )
         self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
         self._changes = changes(self._weights)
         self.nbytes = nbytes(self._weights)
-        self.runner = ModelRunner(
-            checkpoint.model, self.vocabulary.size, self.context_length, cache_bytes
-        )
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.

@@ -2,59 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
+import inspect
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.adapters import Adapted, Adapter
+from marith.scoring.adapters import Adapted
+from marith.scoring.asked import Answer, Asked, to_logprobs
 from marith.scoring.capture import Captured
 from marith.scoring.exits import Exits
 from marith.scoring.kv_cache import KVCache
 from marith.scoring.lanes import Lanes
-from marith.scoring.past import REFUSALS, mask_dtype, why_plain
+from marith.scoring.notices import warn
+from marith.scoring.past import Limit, limit_of, mask_dtype
 from marith.scoring.portions import Unread, alike, choose
+from marith.scoring.probe import SHORT, compare, why_inexact
+
+__all__ = ["Answer", "Asked", "ModelRunner"]
 
 CACHE_BYTES = 2**30
 STATES = {"output_hidden_states": True}
-CHECK = ({0: 5, 1: 3, 2: 4}, {0: 6, 1: 4, 2: 5}, {1: 5, 2: 6}, {0: 9, 1: 7})  # lengths, by lane
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The log-probabilities after the last `count` prefixes of `tokens`, for one lane.
-
-    `adapter` changes the weights that this lane is read with; `exits` are layers after which the
-    model should speak too.
-    """
-
-    lane: Hashable
-    tokens: list[int]
-    count: int = 1
-    adapter: Adapter | None = None
-    exits: tuple[int, ...] = ()
-
-    def beside(self, other: Asked) -> Asked:
-        """This question and another about the same text, as one."""
-        exits = tuple(sorted({*self.exits, *other.exits}))
-        return replace(self, count=max(self.count, other.count), exits=exits)
-
-
-@dataclass(slots=True)
-class Answer:
-    """Log-probabilities [count, vocab], the passes they took, and how many tokens were at hand.
-
-    `exits` holds those of early exits, by layer.
-    """
-
-    logprobs: Tensor
-    exits: dict[int, Tensor] = field(default_factory=dict)
-    passes: set[int] = field(default_factory=set)
-    cached: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,9 +42,10 @@ class ModelRunner:
 
     Keeps state (keys and values, by lane) that changes the cost of an answer and never the
     answer: the tokens asked are compared with those kept, the tail that differs is dropped.
-    A model whose state cannot be addressed so is run `plain`: whole texts, one at a time.
-    `capture` runs passes for single tokens at fixed shapes, on a GPU as graphs: None where the
-    model is on one.
+    A model whose state cannot be addressed so is run `plain`: whole texts, one at a time, which a
+    warning says by the model's `name`. `capture` runs passes for single tokens at fixed shapes, on
+    a GPU as graphs: None where the model is on one. `holes` are numbers below `vocab` that are no
+    tokens, and impossible.
     """
 
     def __init__(
@@ -82,9 +55,13 @@ class ModelRunner:
         context_length: int,
         cache_bytes: int = CACHE_BYTES,
         capture: bool | None = None,
+        name: str = "",
+        holes: Sequence[int] = (),
+        probed: bool = True,
     ) -> None:
         self.model = model.eval()
         self.vocab = vocab
+        self.name = name or type(model).__name__
         self.passes = self.tokens_read = 0
         self._adapted = Adapted(model)
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
@@ -93,15 +70,44 @@ class ModelRunner:
         self._additive = mask_dtype(model)
         self._captured: Captured | None = None
         self._exits: Exits | None = None
+        self._to_logprobs = partial(
+            to_logprobs, vocab=vocab, holes=torch.tensor(holes, dtype=torch.long).to(model.device)
+        )
+        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.plain = False
-        reason = why_plain(model, context_length) or self._why_inexact()
-        self.plain = bool(reason)
-        if reason:
+        if probed:
+            self._probe(context_length, capture)
+
+    def _probe(self, context_length: int, capture: bool | None) -> None:
+        """Find out whether the model's passes can be cached, and whether they can be captured."""
+        limit = limit_of(self.model, context_length) or self._limit(context_length)
+        if limit is not None:
+            remedy = limit.tokens >= SHORT and self._limit(limit.tokens) is None
+            advice = f"; with context_length={limit.tokens} it keeps one" if remedy else ""
+            self.plain = True
             self._check_causal()
-            warnings.warn(f"this model runs without a cache, and so slower: {reason}", stacklevel=2)
-        elif model.device.type == "cuda" if capture is None else capture:
+            warn(f"{self.name!r} runs without a cache, and so slower: {limit.reason}{advice}")
+        elif self.model.device.type == "cuda" if capture is None else capture:
             self._begin_capture()
-        self.passes = 0
+        self.passes = self.tokens_read = 0
+
+    def _limit(self, context_length: int) -> Limit | None:
+        """What a comparison of cached with uncached passes finds wrong."""
+        reason = why_inexact(self.model, context_length, self._differ)
+        return Limit(0, reason) if reason else None
+
+    def _differ(self, model: Any, extra: int) -> str:
+        """How the cached passes of this model, or of a small one of its kind, go wrong."""
+        if model is self.model:
+            return compare(self, extra)
+        vocab = int(model.config.get_text_config().vocab_size)
+        return compare(ModelRunner(model, vocab, vocab, probed=False), extra)
+
+    @torch.inference_mode()
+    def uncached(self, texts: Tensor) -> Tensor:
+        """Log-probabilities [rows, length, vocab] of texts [rows, length], by the model alone."""
+        out = self.model(input_ids=texts.to(self.model.device), use_cache=False)
+        return self._to_logprobs(out.logits)
 
     @property
     def exits(self) -> Exits:
@@ -162,10 +168,11 @@ class ModelRunner:
             logits, early = self._aligned(group, layers)
         self.passes += 1
         self.tokens_read += sum(item.give for item in group)
-        logprobs = self._to_logprobs(logits)
-        if bool(logprobs.isnan().any()):
+        try:
+            logprobs = self._to_logprobs(logits)
+        except ModelError:
             self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
-            raise ModelError("the model computed what is not a number (NaN)")
+            raise
         for i, item in enumerate(group):
             item.lane.tokens = item.reach
             item.give = 0
@@ -195,12 +202,12 @@ class ModelRunner:
     def _begin_capture(self) -> None:
         """Captured passes from here on, if they say what the uncached model says."""
         self._captured = Captured(self.model, self._cache, self._additive)
-        if reason := self._why_inexact():
+        if reason := compare(self):
             self._give_up_capture(reason)
 
     def _give_up_capture(self, reason: str) -> None:
         self._captured = None
-        warnings.warn(f"decoding runs uncaptured, and so slower: {reason}", stacklevel=2)
+        warn(f"{self.name!r} decodes uncaptured, and so slower: {reason}")
 
     def _aligned(self, group: list[_Work], layers: list[int]) -> tuple[Tensor, list[Tensor]]:
         """Logits [rows, count, vocab] of the last positions; the lanes aligned at their ends.
@@ -244,6 +251,7 @@ class ModelRunner:
             [question.adapter],
             input_ids=ids,
             use_cache=False,
+            **{"logits_to_keep": count} if self._keeps else {},
             **STATES if layers else {},
         )
         self.passes += 1
@@ -261,29 +269,3 @@ class ModelRunner:
         if float((whole - alone).abs().max()) > 0.1:
             kind = type(self.model).__name__
             raise ModelError(f"{kind} is no causal language model: it reads what comes after, too")
-
-    def _to_logprobs(self, logits: Tensor) -> Tensor:
-        """float32 before any arithmetic, whatever the model computes in."""
-        return torch.log_softmax(logits[..., : self.vocab].float(), dim=-1)
-
-    def _why_inexact(self) -> str:
-        """Compares the cached passes with the uncached model once, over ragged rows."""
-        draw = torch.Generator().manual_seed(0)
-        texts = torch.randint(0, self.vocab, (3, 9), generator=draw).tolist()
-        tolerance = 1e-3 if self.model.dtype == torch.float32 else 0.5
-        try:
-            with torch.inference_mode():
-                want = [self._whole(Asked(i, text, 9)).logprobs for i, text in enumerate(texts)]
-            for count, lengths in zip((1, 1, 1, 2), CHECK, strict=True):
-                asked = [Asked(i, texts[i][:end], count) for i, end in lengths.items()]
-                for (i, end), answer in zip(lengths.items(), self.ask(asked), strict=True):
-                    assert answer is not None
-                    off = answer.logprobs - want[i][end - count : end]
-                    worst = float(off.abs().max())
-                    if not worst <= tolerance:  # NaN is not either
-                        return f"cached and uncached passes differ by {worst:.2g}"
-        except REFUSALS as error:
-            return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
-        finally:
-            self.lanes.forget()
-        return ""

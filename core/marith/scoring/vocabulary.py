@@ -20,7 +20,8 @@ class Vocabulary:
 
     Works on a copy of the raw tokenizer, without padding or truncation: the shared fast tokenizer
     of transformers keeps these as state and corrupts silently when threads set them.
-    `size` counts the tokens that both the model and the tokenizer know.
+    `size` counts the tokens that both the model and the tokenizer know, and `holes`: numbers below
+    it that are neither a text nor the end of one.
     """
 
     def __init__(self, tokenizer: Any, width: int, eos_ids: Iterable[int] = ()) -> None:
@@ -36,6 +37,8 @@ class Vocabulary:
         self.size = min(width, max(self._ids.values()) + 1)
         own = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
         self.eos_ids = frozenset({*own, *eos_ids})
+        named = {*self._ids.values(), *self.eos_ids}
+        self.holes = tuple(token for token in range(self.size) if token not in named)
         added = self._raw.get_added_tokens_decoder().values()
         special = {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
         self.special_texts = tuple(sorted(text for text in special if text))

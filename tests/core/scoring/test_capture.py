@@ -235,8 +235,8 @@ def test_an_engine_of_captured_steps_says_what_the_reference_says(
 ) -> None:
     runners: list[ModelRunner] = []
 
-    def build(*args: Any) -> ModelRunner:
-        runners.append(ModelRunner(*args, capture=True))
+    def build(*args: Any, **options: Any) -> ModelRunner:
+        runners.append(ModelRunner(*args, **options, capture=True))
         return runners[-1]
 
     monkeypatch.setattr(prompted_module, "ModelRunner", build)

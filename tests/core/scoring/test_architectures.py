@@ -1,0 +1,33 @@
+"""A sample of all architectures: requests beside each other get transformers' own numbers."""
+
+from __future__ import annotations
+
+import pytest
+from architectures import CACHED, CLOSE, build, judge
+
+SAMPLE = (
+    "llama", "gpt2", "mixtral", "deepseek_v3", "phi3", "mpt", "llama rope dynamic", "big_bird",
+    "phi3 longrope, short", "gpt_neo", "gemma2", "gemma3_text", "mistral", "phi3 longrope",
+    "gpt_oss", "llama4_text", "bloom", "rwkv", "lfm2", "xlm",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_the_architecture_is_answered_as_without_a_cache(name: str) -> None:
+    verdict = judge(build(name))
+    assert verdict.worst < CLOSE
+    assert verdict.cached == (name in CACHED)
+    assert bool(verdict.said) != verdict.cached
+
+
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [("gemma3_text", 16), ("phi3 longrope", 64), ("llama4_text", 16), ("gpt_neo window 256", 256)],
+)
+def test_the_remedy_that_a_warning_names_brings_the_cache_back(name: str, length: int) -> None:
+    verdict = judge(build(name), long=90)
+    assert verdict.said.endswith(f"with context_length={length} it keeps one")
+    short = judge(build(name), long=length // 4, runs=1, context_length=length)
+    assert short.cached
+    assert not short.said
+    assert short.worst < CLOSE
