@@ -16,25 +16,35 @@ from typing import TypeVar
 
 import torch
 
+from marith.scoring.notices import collecting, warn
+
 T = TypeVar("T")
 
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves nothing
 
 
 def apart(compute: Callable[[], T]) -> T:
-    """What `compute` returns, or raises, on a thread that ends before this call does."""
+    """What `compute` returns, or raises, on a thread that ends before this call does.
+
+    Its warnings point at the line of the caller who waits for it.
+    """
     results: list[T] = []
     errors: list[BaseException] = []
+    warnings: list[str] = []
 
     def run() -> None:
-        try:
-            results.append(compute())
-        except BaseException as error:
-            errors.append(error)
+        with collecting() as messages:
+            try:
+                results.append(compute())
+            except BaseException as error:
+                errors.append(error)
+        warnings.extend(messages)
 
     thread = threading.Thread(target=run, name="marith-load", daemon=True)
     thread.start()
     thread.join()
+    for message in warnings:
+        warn(message)
     if errors:
         raise errors[0]
     return results[0]
