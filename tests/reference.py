@@ -15,7 +15,8 @@ from torch import Tensor
 
 from marith import Ban, Classifier, NGram, Prompted, Request
 from marith.decoding.evaluation import evaluate, likeliest
-from marith.decoding.sampling import chance, draw, generator, warp
+from marith.decoding.random_numbers import DRAW, uniform
+from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves, without_classifiers
@@ -78,7 +79,7 @@ class Reference:
         """Text, tokens and finish reason of a request; `allowed` are those that may follow."""
         tokens: list[int] = []
         forbidden: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        source, ends = generator(request.sampling), self.vocabulary.eos_ids
+        seed, rewinds, ends = request.sampling.seed or 0, 0, self.vocabulary.eos_ids
         prompt = len(to_tokens(Prompted(), to_prompt(request.prompt), self.vocabulary))
         most = min(request.stop.max_tokens, context_length - prompt)
         while True:
@@ -89,10 +90,11 @@ class Reference:
             if allowed is not None or forbidden[tuple(tokens)]:
                 logprobs = torch.log_softmax(logprobs, dim=-1)
             if request.ban and bool(logprobs.isnan().all()):  # nothing may follow
-                chance(source)
                 text, end, back = "", None, len(tokens) - 1
             else:
-                tokens.append(draw(warp(logprobs, request.sampling, tokens)[0], source))
+                number = torch.tensor(uniform([seed], [len(tokens)], [rewinds])[:, DRAW])
+                masses = warp(logprobs, request.sampling, tokens).double().exp()
+                tokens.append(int(drawn(masses, number)[0]))
                 text, end = self._said(request, tokens, most)
                 back = self._banned(request, tokens, text, end is not None)
             if back is not None:
@@ -100,6 +102,7 @@ class Reference:
                     raise RequestError("nothing may be said")
                 forbidden[tuple(tokens[:back])].append(tokens[back])
                 del tokens[back:]
+                rewinds += 1
             elif end is not None:
                 return text, tokens[:-1] if tokens[-1] in ends else tokens, end
 

@@ -22,7 +22,7 @@ class Sampling:
 
     Applied in this order: `repetition_penalty` (Keskar et al., 2019: log-probabilities of tokens
     already in the continuation are multiplied by it), `temperature` (0 takes the likeliest),
-    `top_k`, `top_p`, `min_p`. The same `seed` gives the same text.
+    `top_k`, `top_p`, `min_p`. The same `seed` gives the same text; all its 64 bits count.
     """
 
     temperature: float = 1.0
@@ -42,16 +42,6 @@ class Sampling:
         if self.seed is not None:
             limit = 2**63
             _require("seed", self.seed, "a whole number", lambda s: -limit <= s < limit, whole=True)
-
-
-def generator(sampling: Sampling) -> torch.Generator:
-    """A request's own source of randomness."""
-    source = torch.Generator()
-    if sampling.seed is None:
-        source.seed()
-    else:
-        source.manual_seed(sampling.seed)
-    return source
 
 
 def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ()) -> Tensor:
@@ -76,16 +66,6 @@ def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ())
     if sampling.min_p > 0.0:
         logprobs = cuts.keep(logprobs, cuts.plausible(logprobs, sampling.min_p))
     return logprobs
-
-
-def draw(logprobs: Tensor, source: torch.Generator) -> int:
-    """One token of a normalised distribution [vocab], by one random number."""
-    return int(drawn(logprobs[None].double().exp(), torch.tensor([chance(source)]))[0])
-
-
-def chance(source: torch.Generator) -> float:
-    """A number from [0, 1), in float64."""
-    return float(torch.rand((), generator=source, dtype=torch.float64))
 
 
 def drawn(masses: Tensor, chances: Tensor) -> Tensor:

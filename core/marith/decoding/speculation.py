@@ -8,6 +8,7 @@ from the first that could be said to the whole formula (paper, section 4, lemma 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
+from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
 from marith.decoding.sampling import Sampling, drawn, warp
 
 NOTHING = -1  # where a token is yet to be drawn
@@ -29,8 +31,7 @@ class Trial:
     tokens of `text` as `places` says. `allowed` [positions, vocab] are the tokens that a grammar
     lets stand there, None for all. `tokens` are what stands there, `NOTHING` where nothing
     does. `guesses` are the warped distributions that they were drawn from, None for a token that
-    was proposed outright and for none. `chances` [positions, 2] are numbers from [0, 1): whether
-    to keep, NaN for a token that stands only if it would be drawn; and what to draw.
+    was proposed outright and for none. `draws` says by which random numbers all this is decided.
     """
 
     logprobs: Tensor
@@ -39,7 +40,7 @@ class Trial:
     places: Sequence[int]
     tokens: Sequence[int]
     guesses: Sequence[Tensor | None]
-    chances: Tensor
+    draws: Draws
     allowed: Tensor | None = None
 
 
@@ -65,8 +66,7 @@ def settle(trials: Sequence[Trial]) -> list[Verdict]:
     truths = _warped(trials)
     guesses = [guess for trial in trials for guess in trial.guesses]
     stood = torch.tensor([token for trial in trials for token in trial.tokens])
-    chances = torch.cat([trial.chances for trial in trials])
-    told, shared = verify(torch.cat(truths), guesses, stood, chances)
+    told, shared = verify(torch.cat(truths), guesses, stood, _chances(trials))
     tokens, overlaps = told.tolist(), shared.tolist()
     verdicts, first = [], 0
     for trial, truth in zip(trials, truths, strict=True):
@@ -81,24 +81,24 @@ def verify(
 ) -> tuple[Tensor, Tensor]:
     """The tokens [rows] that follow, and the overlaps [rows], from normalised log-probabilities.
 
-    `truths` is [rows, vocab]; see `Trial` for the others. No epsilons: where P = Q all is kept,
-    where they share no token all is drawn anew, and −inf is a mass of nothing.
+    `truths` is [rows, vocab]; see `Trial` for the others, and `_chances`. No epsilons: where P = Q
+    all is kept, where they share no token all is drawn anew, and −inf is a mass of nothing.
     """
     truth = truths.double().exp()
     chances, stands = chances.to(truth), stood.to(truth.device).clamp(min=0)
     overlaps = truth.gather(1, stands[:, None])[:, 0]
     guessed = [row for row, guess in enumerate(guesses) if guess is not None]
     if not guessed:
-        return drawn(truth, chances[:, 1]), overlaps
+        return drawn(truth, chances[:, DRAW]), overlaps
     guess = torch.stack([g for g in guesses if g is not None]).double().exp()
     wanted = truth[guessed]
     beside = stands[guessed, None]
     # u < P / Q without a division: what Q could draw has Q > 0, and u < 1 keeps all if P = Q
-    to_keep = chances[guessed, 0]
+    to_keep = chances[guessed, KEEP]
     kept = to_keep * guess.gather(1, beside)[:, 0] < overlaps[guessed]
     rest = truth.clone()
     rest[guessed] = torch.where(to_keep[:, None].isnan(), wanted, residual(wanted, guess))
-    tokens = drawn(rest, chances[:, 1])
+    tokens = drawn(rest, chances[:, DRAW])
     tokens[guessed] = torch.where(kept, stands[guessed], tokens[guessed])
     overlaps[guessed] = overlap(wanted, guess)
     return tokens, overlaps
@@ -120,6 +120,18 @@ def residual(truth: Tensor, guess: Tensor) -> Tensor:
     lacking = (truth - guess).clamp(min=0.0)
     equal = lacking.sum(dim=-1, keepdim=True) == 0.0
     return torch.where(equal, truth, lacking)
+
+
+def _chances(trials: Sequence[Trial]) -> Tensor:
+    """The random numbers [rows, 2] of all positions: to keep what stands, and to draw.
+
+    NaN where a token stands only if it would be drawn.
+    """
+    rows = [(trial.draws, place) for trial in trials for place in trial.places]
+    seeds, uses = [draws.seed for draws, _ in rows], [draws.use for draws, _ in rows]
+    chances = uniform(seeds, [place for _, place in rows], uses)
+    chances[[draws.by_place for draws, _ in rows], KEEP] = math.nan
+    return torch.from_numpy(chances)
 
 
 def _warped(trials: Sequence[Trial]) -> list[Tensor]:

@@ -13,9 +13,9 @@ from functools import partial
 from torch import Tensor
 
 from marith.decoding.matching import Matcher
+from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.decoding.speculation import NOTHING, Trial, Verdict
 from marith.engine.answers import Answers
-from marith.engine.chances import Chances
 from marith.engine.completion import (
     Completion,
     FinishReason,
@@ -27,6 +27,7 @@ from marith.engine.completion import (
 )
 from marith.engine.job import Cost, lane_of
 from marith.engine.likelihoods import Likelihoods
+from marith.engine.plan import Plan
 from marith.engine.positions import Block
 from marith.engine.request import Reader, Request
 from marith.engine.rewinding import Rewinding
@@ -59,12 +60,11 @@ class Generation:
         if not request.steered:
             steered = partial(answers.outside_calls, reader.opened)
         self.tail = Tail(reader.stages, most, vocabulary.eos_ids, reader.rooms, steered)
-        self.chances = Chances(request)
+        self._draws = _draws(request)
         self.key = hash(reader.stages.formula)
         self.pause = self.rest = 0  # the pilot's: for how many rounds it does not look, in all, yet
         self._ticket = weakref.ref(ticket)
         self._sampling = replace(request.sampling, seed=None)  # what is sampled alike is equal
-        self._numbers: Tensor | None = None
         self._lawless: set[int] = set()  # places where a grammar leaves the formula nothing
         self._matcher: Matcher | None = answers.matcher(request, reader.opened)
         self._likelihoods: Likelihoods | None = None
@@ -125,8 +125,6 @@ class Generation:
     def compose(self, logprobs: Tensor) -> Trial:
         places, stands = self.tail.places, self.tail.stands()
         guesses = [None if one is None else one.guess for one in stands]
-        if self._numbers is None:  # kept until they are used: a trial may have to be repeated
-            self._numbers = self.chances.at(places, guesses)
         if self._likelihoods is not None:
             self._likelihoods.note(self._wholes, self._blocks, places, logprobs)
         return Trial(
@@ -136,7 +134,7 @@ class Generation:
             places,
             [NOTHING if one is None else one.token for one in stands],
             guesses,
-            self._numbers,
+            self._draws,
             self._allowed(places, logprobs),
         )
 
@@ -171,7 +169,7 @@ class Generation:
         return allowed
 
     def settle(self, verdict: Verdict) -> None:
-        self._numbers = None
+        self._draws = self._draws.after_trial()
         final = self.tail.final
         for place, token in enumerate(self.tail.settle(verdict), final):
             if self.done:
@@ -203,7 +201,7 @@ class Generation:
             return True
         back = self._rewinding.take(token, known)
         if back is not None:
-            self.chances.lose(place + 1 - back)
+            self._draws = self._draws.after_rewind()
             self.tail.rewind(back)
         for made in self._rewinding.release():
             self._tell(*made)
@@ -260,3 +258,11 @@ class Generation:
             terms=terms,
             rewinds=0 if self._rewinding is None else self._rewinding.count,
         )
+
+
+def _draws(request: Request) -> Draws:
+    """By place, so that a text is the seed's, whatever is drafted; a plan always drafts alike."""
+    seed = request.sampling.seed
+    if seed is None:
+        return Draws(fresh_seed(), by_place=False)
+    return Draws(seed, by_place=not isinstance(request.speculation, Plan))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +15,8 @@ from scipy.stats import chisquare
 from strategies import logprobs
 from torch import Tensor
 
+from marith.decoding import speculation
+from marith.decoding.random_numbers import Draws, uniform
 from marith.decoding.sampling import Sampling, drawn, warp
 from marith.decoding.speculation import NOTHING, Trial, Verdict, residual, settle, verify
 from marith.errors import FormulaError
@@ -146,8 +149,8 @@ def trial(source: torch.Generator, sampling: Sampling, count: int) -> Trial:
     text = torch.randint(VOCAB, (count + 2,), generator=source).tolist()
     guesses = [None if at % 3 else warp(raw[count + at][None], sampling)[0] for at in range(count)]
     tokens = [NOTHING if at % 3 == 1 else text[at + 2] for at in range(count)]
-    chances = torch.rand(count, 2, generator=source, dtype=torch.float64)
-    return Trial(raw[:count], sampling, text, range(2, count + 2), tokens, guesses, chances)
+    draws = Draws(count, by_place=sampling.top_k is None, use=1)
+    return Trial(raw[:count], sampling, text, range(2, count + 2), tokens, guesses, draws)
 
 
 def alike(one: Verdict, other: Verdict) -> None:
@@ -169,10 +172,22 @@ def test_many_at_once_are_many_one_by_one(seed: int) -> None:
             row = slice(at, at + 1)
             alone = replace(
                 one, logprobs=one.logprobs[row], places=[place], tokens=one.tokens[row],
-                guesses=one.guesses[row], chances=one.chances[row],
+                guesses=one.guesses[row],
             )  # fmt: skip
             [told] = settle([alone])
             alike(told, Verdict(verdict.tokens[row], verdict.overlaps[row], verdict.truths[row]))
+
+
+def test_the_numbers_of_all_trials_are_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, calls = torch.Generator().manual_seed(1), []
+
+    def counted(*columns: Sequence[int]) -> np.ndarray:
+        calls.append(len(columns[0]))
+        return uniform(*columns)
+
+    monkeypatch.setattr(speculation, "uniform", counted)
+    settle([trial(source, Sampling(top_k=3), count) for count in (1, 4, 2)])
+    assert calls == [7]
 
 
 def test_at_temperature_zero_only_the_likeliest_stands() -> None:

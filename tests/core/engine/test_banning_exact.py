@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -16,9 +16,9 @@ from reference import Reference, first_banned
 from scipy.stats import chisquare
 
 from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
+from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
-from marith.engine import chances
-from marith.engine.chances import Chances
+from marith.engine import generation
 from marith.engine.pace import PassTimes
 from marith.engine.pilot import Pilot
 from marith.engine.rewinding import Rewinding
@@ -90,13 +90,7 @@ def loaded() -> Iterator[Small]:
 @pytest.fixture
 def small(loaded: Small, monkeypatch: pytest.MonkeyPatch) -> Small:
     """It drafts all it can; requests without a seed have numbers that are the same in each run."""
-    numbers = count(10**6)
-
-    def numbered(sampling: Sampling) -> torch.Generator:
-        seed = next(numbers) if sampling.seed is None else sampling.seed
-        return torch.Generator().manual_seed(seed)
-
-    monkeypatch.setattr(chances, "generator", numbered)
+    monkeypatch.setattr(generation, "fresh_seed", partial(next, count(10**6)))
     monkeypatch.setattr(loaded.engine._scheduler, "_pilot", Pilot(Flat))
     return loaded
 
@@ -189,8 +183,9 @@ def test_texts_are_drawn_as_the_process_says(small: Small, request_: Request, se
 go_back = Rewinding._go_back
 
 
-def same(self: Chances, count: int) -> None:
+def same(self: Draws) -> Draws:
     """A place that is gone back to is drawn by the number that it had."""
+    return self
 
 
 def forgetful(self: Rewinding, place: int) -> None:
@@ -201,7 +196,7 @@ def forgetful(self: Rewinding, place: int) -> None:
 
 @pytest.mark.parametrize(
     ("part", "name", "broken", "how"),
-    [(Chances, "lose", same, "auto"), (Rewinding, "_go_back", forgetful, None)],
+    [(Draws, "after_rewind", same, "auto"), (Rewinding, "_go_back", forgetful, None)],
 )
 def test_a_broken_process_fails_the_same_test(
     small: Small, part: Any, name: str, broken: Any, how: Any, monkeypatch: pytest.MonkeyPatch

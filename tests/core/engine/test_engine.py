@@ -136,6 +136,15 @@ async def test_async_twins_say_the_same(house: House) -> None:
     assert "".join([chunk.text async for chunk in house.engine.astream(*given)]) == want.text
 
 
+def test_all_64_bits_of_a_seed_count(house: House) -> None:
+    seeds = (1, 2**32 + 1, 5 * 2**32 + 1, 0, 2**40, -(2**63), -1, 2**63 - 1)
+    texts = [
+        tuple(house.engine.generate("a b", sampling=Sampling(1.5, seed=seed), stop=Stop(24)).tokens)
+        for seed in seeds
+    ]
+    assert len({*texts}) == len(seeds)
+
+
 def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
     long = Request("a", "2*x - M", house.terms, Sampling(seed=1), Stop(100))
     runner = house.engine._panel.base.runner

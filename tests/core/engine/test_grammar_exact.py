@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, product
 
 import pytest
@@ -19,7 +20,7 @@ from marith.decoding.cuts import keep
 from marith.decoding.matching import Matcher
 from marith.decoding.sampling import warp
 from marith.decoding.speculation import Trial
-from marith.engine import chances
+from marith.engine import generation
 from marith.engine.pace import PassTimes
 from marith.engine.pilot import Pilot
 from marith.errors import FormulaError
@@ -114,12 +115,7 @@ def test_what_adapts_draws_every_token_from_what_may_follow(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
-    seeds = count()
-
-    def numbered(_: Sampling) -> torch.Generator:
-        return torch.Generator().manual_seed(next(seeds))
-
-    monkeypatch.setattr(chances, "generator", numbered)
+    monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
     monkeypatch.setattr(small.engine._scheduler, "_pilot", Pilot(Flat))
     sampling = Sampling(0.9, top_p=0.95)
     case = Case("x - 0.6*y + M", NESTED, "auto", sampling, 2100)

@@ -6,11 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
-import torch
 from families import speaker, tool
 from reference import Reference
 from scipy.stats import chisquare
@@ -18,7 +18,7 @@ from torch import Tensor
 
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
-from marith.engine import chances
+from marith.engine import generation
 from marith.engine.pace import PassTimes
 from marith.engine.pilot import Pilot
 from marith.testing import tiny_model
@@ -136,8 +136,7 @@ def test_arguments_are_drawn_as_the_bare_model_says(
     marked: Speaker, how: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under "auto" the persona drafts, inside the call too, where it has no say in the end."""
-    seeds = count()
-    monkeypatch.setattr(chances, "generator", lambda _: torch.Generator().manual_seed(next(seeds)))
+    monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
     monkeypatch.setattr(marked.engine._scheduler, "_pilot", Pilot(Flat))
     forced = marked.engine._panel.vocabulary.encode(FORCED, literal=False)
     request = asked(
@@ -178,7 +177,7 @@ def test_a_plan_is_for_one_formula(wild: Speaker) -> None:
 
 
 def test_steered_or_not_it_is_a_call(wild: Speaker) -> None:
-    for seed in range(8):
+    for seed in range(8, 16):
         out = wild.engine.submit(asked(seed, seed % 2 == 0, "p")).result(60)
         parsed = json.loads(out.calls[0].arguments)
         assert parsed["v"] in "abdeg"
