@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from marith.decoding import cuts
 from marith.errors import FormulaError, RequestError
+from marith.formula.scalars import finite, shown, whole
 
 COLDEST = 1e-30  # below it float32 divides by zero; from it down only the likeliest is drawn
 
@@ -33,15 +33,27 @@ class Sampling:
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        _require("temperature", self.temperature, "a number from 0", lambda t: t >= 0)
+        for name, (what, holds) in _NUMBERS.items():
+            object.__setattr__(self, name, _number(name, getattr(self, name), what, holds))
         if self.top_k is not None:
-            _require("top_k", self.top_k, "a whole number from 1", lambda k: k >= 1, whole=True)
-        _require("top_p", self.top_p, "a number above 0 and up to 1", lambda p: 0 < p <= 1)
-        _require("min_p", self.min_p, "a number from 0 to 1", lambda p: 0 <= p <= 1)
-        _require("repetition_penalty", self.repetition_penalty, "above 0", lambda r: r > 0)
+            object.__setattr__(self, "top_k", whole("top_k", self.top_k, 1))
         if self.seed is not None:
-            limit = 2**63
-            _require("seed", self.seed, "a whole number", lambda s: -limit <= s < limit, whole=True)
+            object.__setattr__(self, "seed", whole("seed", self.seed, -(2**63), 2**63 - 1))
+
+
+_NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "temperature": ("a number from 0", lambda t: t >= 0),
+    "top_p": ("a number above 0 and up to 1", lambda p: 0 < p <= 1),
+    "min_p": ("a number from 0 to 1", lambda p: 0 <= p <= 1),
+    "repetition_penalty": ("a number above 0", lambda r: r > 0),
+}
+
+
+def _number(name: str, value: Any, what: str, holds: Callable[[float], bool]) -> float:
+    number = finite(value)
+    if number is None or not holds(number):
+        raise RequestError(f"{name} is {what}, not {shown(value)}")
+    return number
 
 
 def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ()) -> Tensor:
@@ -83,13 +95,3 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
     tokens = torch.searchsorted(reached, at, right=True)
     last = torch.searchsorted(reached, total)  # a chance that rounds up to one
     return torch.minimum(tokens, last)[:, 0]
-
-
-def _require(
-    name: str, value: Any, what: str, holds: Callable[[Any], bool], whole: bool = False
-) -> None:
-    kinds = int if whole else (int, float)
-    right = isinstance(value, kinds) and not isinstance(value, bool)
-    finite = right and (isinstance(value, int) or math.isfinite(value))
-    if not finite or not holds(value):
-        raise RequestError(f"{name} is {what}, not {value!r}")

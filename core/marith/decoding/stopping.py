@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ahocorasick import STORE_LENGTH, Automaton
 
 from marith.errors import RequestError
+from marith.formula.scalars import whole
 
 LETTERS = 2_000_000  # of all stop strings: 60 MB, and a second to take them in
 
@@ -21,9 +22,7 @@ class Stop:
     search: Automaton | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.max_tokens, int) and not isinstance(self.max_tokens, bool)
-        if not whole or self.max_tokens < 1:
-            raise RequestError(f"max_tokens is a whole number from 1, not {self.max_tokens!r}")
+        object.__setattr__(self, "max_tokens", whole("max_tokens", self.max_tokens, 1))
         if not isinstance(self.strings, (str, Sequence)):
             raise RequestError(f"strings is a list of texts, not {self.strings!r}")
         strings = (self.strings,) if isinstance(self.strings, str) else tuple(self.strings)

@@ -150,7 +150,7 @@ class Engine(Asking):
         timeout: float | None = None,
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         reader, tokens = self._open_at(prompt, formula, terms, continuation)
         glance = Glance(reader, tokens, timeout)
         self._scheduler.add(glance)
@@ -179,7 +179,7 @@ class Engine(Asking):
 
         The future's result also says of each token whether it is the likeliest in its place.
         """
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         reader, tokens = self._open_at(prompt, formula, terms, continuation)
         scoring = Scoring(reader, tokens, timeout)
         if tokens:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from marith.errors import RequestError
+from marith.formula.scalars import whole
 from marith.recent import LOADED_BYTES
 from marith.scoring.runner import CACHE_BYTES
 
@@ -29,6 +29,4 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            least = LEAST[name]
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise RequestError(f"{name} is a whole number from {least}, not {value!r}")
+            object.__setattr__(self, name, whole(name, value, LEAST[name]))

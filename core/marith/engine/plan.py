@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError
 
 from marith.errors import RequestError
 from marith.formula.nodes import Formula
+from marith.formula.scalars import whole
 
 LENGTH = 4
 MOST = 16  # positions that a term is asked for at once
@@ -35,17 +35,20 @@ class Plan:
     def __post_init__(self) -> None:
         pairs = self.every.items() if isinstance(self.every, Mapping) else self.every
         try:
-            object.__setattr__(self, "every", tuple((str(term), s) for term, s in pairs))
+            named = [(str(term), s) for term, s in pairs]
         except (TypeError, ValueError):
             raise RequestError(f"every maps terms to whole numbers, not {self.every!r}") from None
+        factor = "the speculative factor of {!r}"
+        every = tuple((term, whole(factor.format(term), s, 1, MOST)) for term, s in named)
+        object.__setattr__(self, "every", every)
         object.__setattr__(self, "drafted_by", tuple(str(draft) for draft in self.drafted_by))
-        for term, s in self.every:
-            _check(f"the speculative factor of {term!r}", s, MOST)
+        for term, _ in every:
             if [name for name, _ in self.every].count(term) > 1:
                 raise RequestError(f"the plan names {term!r} twice")
         if self.drafted_by:
-            object.__setattr__(self, "length", LENGTH if self.length is None else self.length)
-            _check("the length of a draft", self.length, MOST - 1)
+            length = LENGTH if self.length is None else self.length
+            length = whole("the length of a draft", length, 1, MOST - 1)
+            object.__setattr__(self, "length", length)
         elif self.length is not None:
             raise RequestError(f"length {self.length!r} is of drafts, and the plan names none")
 
@@ -86,8 +89,3 @@ class Plan:
 
 
 _WIRE: TypeAdapter[Plan] = TypeAdapter(Plan)
-
-
-def _check(what: str, value: Any, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise RequestError(f"{what} is a whole number from 1 to {most}, not {value!r}")

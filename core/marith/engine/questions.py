@@ -17,6 +17,7 @@ from marith.engine.job import Cost
 from marith.engine.positions import Block
 from marith.engine.request import Reader
 from marith.errors import RequestError
+from marith.formula.scalars import whole
 from marith.formula.terms import Term
 from marith.scoring.vocabulary import Vocabulary
 
@@ -128,10 +129,12 @@ def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: i
     """A continuation's tokens. Raises RequestError for what is no token, and for too many."""
     if isinstance(continuation, str):
         continuation = vocabulary.encode(continuation)
-    tokens = list(continuation)
-    for token in tokens:
-        if not isinstance(token, int) or not 0 <= token < vocabulary.size:
-            raise RequestError(f"{token!r} is no token of {vocabulary.size}")
+    try:
+        given = list(continuation)
+    except TypeError:
+        kind = "a text or a list of tokens"
+        raise RequestError(f"a continuation is {kind}, not {continuation!r}") from None
+    tokens = [whole("a token", token, 0, vocabulary.size - 1) for token in given]
     if len(tokens) > room:
         raise RequestError(f"the continuation has {len(tokens)} tokens; there is room for {room}")
     return tokens

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from marith.errors import ContextOverflow, FormulaError, RequestError
 from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
+from marith.formula.scalars import finite, shown, whole
 from marith.formula.terms import Prompted, Term
 from marith.scoring.panel import Panel
 from marith.scoring.prompted import PromptedScorer
@@ -81,10 +81,9 @@ class Request:
             may_lack = name not in needed and value is None
             if not (may_lack or isinstance(value, kind)):
                 raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
-        count, options = self.logprobs, self.template_options
-        whole = isinstance(count, int) and not isinstance(count, bool)
-        if count is not None and not (whole and count >= 0):
-            raise RequestError(f"logprobs is a whole number from 0, not {count!r}")
+        options = self.template_options
+        if self.logprobs is not None:
+            object.__setattr__(self, "logprobs", whole("logprobs", self.logprobs, 0))
         if options is not None and not isinstance(options, Mapping):
             raise RequestError(f"template_options is a mapping, not {options!r}")
         for name in OURS.intersection(options or ()):
@@ -94,7 +93,7 @@ class Request:
             raise RequestError(f"tools without steer take {asked}, not {self.speculation}")
         if not (self.speculation in (None, "auto") or isinstance(self.speculation, Plan)):
             raise RequestError(f"speculation is None, 'auto' or a Plan, not {self.speculation!r}")
-        check_timeout(self.timeout)
+        object.__setattr__(self, "timeout", check_timeout(self.timeout))
 
     @property
     def steered(self) -> bool:
@@ -102,11 +101,13 @@ class Request:
         return self.tools is None or self.tools.steer
 
 
-def check_timeout(timeout: Any) -> None:
-    """Raises RequestError for what is no time to wait."""
-    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if timeout is not None and not (number and 0 < timeout < math.inf):
-        raise RequestError(f"timeout is a finite number of seconds above 0, not {timeout!r}")
+def check_timeout(timeout: Any) -> float | None:
+    """The seconds that a caller waits, None for no end. Raises RequestError for anything else."""
+    number = finite(timeout)
+    if timeout is not None and not (number and number > 0):
+        problem = "timeout is a finite number of seconds above 0"
+        raise RequestError(f"{problem}, not {shown(timeout)}")
+    return number
 
 
 StagesOf: TypeAlias = (

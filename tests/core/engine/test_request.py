@@ -8,11 +8,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from house import House, wait_until_idle
 
 import marith
-from marith import Engine, Request, Sampling, Stop
+from marith import Engine, Plan, Request, Sampling, Stop
+from marith.engine.limits import Limits
 from marith.testing import tiny_model, tiny_tokenizer
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -50,6 +53,31 @@ def test_bad_input_is_one_clear_error_and_the_engine_goes_on_serving(
         house.engine.submit(Request(**given))
     assert words in str(caught.value)
     assert house.engine.generate("a b", stop=Stop(3), sampling=Sampling(seed=1)).tokens
+
+
+@pytest.mark.parametrize(
+    "given", [[True], [5.0], [np.float64(5)], [-1], [28], ["a"], [torch.ones(1)], 5, None]
+)
+def test_what_is_no_token_is_refused_where_it_is_given(house: House, given: Any) -> None:
+    for ask in (house.engine.submit_scoring, house.engine.score):
+        with pytest.raises(marith.RequestError, match=r"from 0 to|list of tokens"):
+            ask("a b", given)
+    with pytest.raises(marith.RequestError):
+        house.engine.next_logprobs("a b", continuation=given)
+
+
+def test_scalars_of_numpy_and_torch_are_taken_for_numbers(house: House) -> None:
+    want = house.engine.score("a b", [5, 6])
+    for given in (np.array([5, 6]), torch.tensor([5, 6]), [np.int32(5), torch.tensor(6)]):
+        assert house.engine.score("a b", given, timeout=np.float32(9)) == want
+    whole, seconds = np.int64(2), torch.tensor(9.0)
+    request = Request("a", stop=Stop(whole), timeout=seconds, logprobs=np.uint8(1))
+    assert request == Request("a", stop=Stop(2), timeout=9.0, logprobs=1)
+    assert len(house.engine.submit(request).result(60).tokens) <= 2
+    plans = Plan.factors({"M": whole}), Plan.drafts("M", length=whole)
+    assert plans == (Plan.factors({"M": 2}), Plan.drafts("M", length=2))
+    assert all(Plan.from_json(plan.to_json()) == plan for plan in plans)
+    assert Limits(max_lanes=whole) == Limits(max_lanes=2)
 
 
 def test_a_term_of_another_vocabulary_is_refused(house: House, tmp_path: Path) -> None:

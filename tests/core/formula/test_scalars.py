@@ -1,0 +1,48 @@
+"""A number is a number, whoever made it; what is none is refused in a sentence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from marith.errors import FormulaError, RequestError
+from marith.formula.scalars import finite, plain, shown, whole
+
+WHOLE = [7, np.int8(7), np.uint64(7), np.array(7), torch.tensor(7), torch.tensor([7, 8])[0]]
+NUMBERS = [*WHOLE, 7.0, np.float16(7), np.float32(7), np.float64(7), torch.tensor(7.0)]
+NEITHER: list[Any] = [
+    True, np.bool_(1), torch.tensor(True), "7", None, 7j, np.complex64(7), [7], np.array([7]),
+    torch.tensor([7]), np.str_("7"), math.nan, math.inf, np.float32(math.nan),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NUMBERS, ids=repr)
+def test_a_number_is_a_python_float(value: Any) -> None:
+    assert finite(value) == 7
+    assert type(finite(value)) is float
+    assert type(plain(value)) in (int, float)
+
+
+@pytest.mark.parametrize("value", WHOLE, ids=repr)
+def test_a_whole_number_is_a_python_int(value: Any) -> None:
+    assert whole("it", value, 1, 7) == 7
+    assert type(whole("it", value, 1)) is int
+    with pytest.raises(FormulaError, match="it is a whole number from 8, not"):
+        whole("it", value, 8, error=FormulaError)
+
+
+@pytest.mark.parametrize("value", [*NEITHER, 10**400, -(10**9000)], ids=lambda v: shown(v)[:20])
+def test_what_is_no_number_is_none(value: Any) -> None:
+    assert finite(value) is None
+    with pytest.raises(RequestError, match="it is a whole number from 1 to 9, not"):
+        whole("it", value, 1, 9)
+
+
+@pytest.mark.parametrize("value", [7.0, np.float64(7), torch.tensor(7.0)])
+def test_a_float_is_no_whole_number(value: Any) -> None:
+    with pytest.raises(RequestError, match="not"):
+        whole("it", value, 1)
