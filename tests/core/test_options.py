@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -174,3 +175,16 @@ def test_options_need_no_torch() -> None:
         "assert not {'torch', 'transformers'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_terms_are_checked_once_when_options_are_made() -> None:
+    """Of many terms a request costs what it uses, and a call's options are not checked anew."""
+    terms = {f"t{i}": f"M - 0.5*t{i - 1}" if i % 10 else "Be kind." for i in range(1_000)}
+    options = Options(formula="M + t0", terms=terms, faithful=0.5, faithful_to="<.*>")
+    start = time.process_time()
+    for seed in range(5):
+        assert options.over({"seed": seed}).request("<a> b").terms == terms
+        assert options.known_context(256) == 256
+    assert time.process_time() - start < 1
+    with pytest.raises(ValidationError, match="term 'bad' is written as a formula"):
+        options.over({"terms": {"bad": "M - nobody"}})

@@ -215,7 +215,7 @@ def _is_nothing(formula: Formula, terms: Mapping[str, Formula]) -> bool:
             return all(_is_nothing(member, terms) for member in members)
         case Name(name):
             return _is_nothing(terms[name], terms)
-    return not leaves(formula) and not any(names_in(formula))
+    return not any(names_in(formula)) and not leaves(formula)
 
 
 def _warnings(weight: float) -> list[str]:

@@ -24,6 +24,7 @@ class Node:
     __slots__ = ("_hash", "depth", "inner", "letters", "nodes")
     leaf = False  # whether the walk ends here, whatever the node holds
 
+    _hash: int
     inner: tuple[Node, ...]  # all nodes that it is directly made of, from left to right
     nodes: int
     depth: int
@@ -32,11 +33,20 @@ class Node:
     def __post_init__(self) -> None:
         self._validate()
         values = _values(self)
-        inner = tuple(node for value in values for node in _nodes_in(value))
+        inner: list[Node] = []
+        for value in values:
+            if isinstance(value, Node):
+                inner.append(value)
+            elif isinstance(value, tuple):
+                inner += [one for one in value if isinstance(one, Node)]
+        nodes, depth = 1, 0
+        for part in inner:
+            nodes += part.nodes
+            depth = max(depth, part.depth)
         set_once = object.__setattr__
-        set_once(self, "inner", inner)
-        set_once(self, "nodes", 1 + sum(node.nodes for node in inner))
-        set_once(self, "depth", 1 + max((node.depth for node in inner), default=0))
+        set_once(self, "inner", tuple(inner))
+        set_once(self, "nodes", nodes)
+        set_once(self, "depth", depth + 1)
         set_once(self, "letters", self._letters())
         set_once(self, "_hash", hash((type(self), *values)))
         refuse_beyond(self.nodes, self.depth, self.letters)
@@ -52,12 +62,12 @@ class Node:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if type(self) is not type(other):
+        if not isinstance(other, Node) or type(self) is not type(other):
             return NotImplemented
-        return hash(self) == hash(other) and _values(self) == _values(other)
+        return self._hash == other._hash and _values(self) == _values(other)
 
     def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined, no-any-return]  # a slot, set once
+        return self._hash
 
     def __copy__(self: Kind) -> Kind:
         return self
@@ -107,13 +117,6 @@ def rebuilt(node: Kind, change: Callable[[Node], Node]) -> Kind:
 
 def _is(one: object, other: object) -> bool:
     return one is other
-
-
-def _nodes_in(value: object) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        yield from (one for one in value if isinstance(one, Node))
 
 
 def _values(node: Node) -> tuple[Any, ...]:

@@ -97,13 +97,16 @@ class _Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
+        self.names: dict[str, Name] = {}
 
     def read(self, node: ast.expr, depth: int) -> Value:
         if depth > MAX_DEPTH + 2:  # a term's options are written deeper, and so are rows of a sum
             raise self.error(f"nested more than {MAX_DEPTH} deep", node)
         match node:
             case ast.Name(id=name):
-                return Name(name)
+                if name not in self.names:
+                    self.names[name] = Name(name)
+                return self.names[name]
             case ast.Constant(value=value) if isinstance(value, (int, float, str, type(None))):
                 return value
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=(int() | float()) as value)):

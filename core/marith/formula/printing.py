@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -44,8 +45,8 @@ def times_text(factor: Factor) -> str:
 def letters(node: Node) -> int:
     """In how many letters a node is printed, at the most; each term counts as one."""
     if isinstance(node, Sum):  # where one is taken away, a minus takes the place of a plus
-        rows = 1 + len(node.members) // MAX_ROW
-        return sum(member.letters + 3 for member in node.members) + 2 * rows
+        rows = math.ceil(len(node.members) / MAX_ROW)
+        return sum(member.letters + 3 for member in node.members) - 3 + 2 * rows * (rows > 1)
     return sum(map(_length, _pieces(node, None)))
 
 
@@ -102,8 +103,10 @@ def _pieces(node: Node, part: Node | None) -> list[Piece]:
     """What a node is written with, without parentheses around it; `part` keeps its own sign."""
     match node:
         case Sum(members) if len(members) > MAX_ROW:
-            rows = [Sum(members[i : i + MAX_ROW]) for i in range(0, len(members), MAX_ROW)]
-            return [piece for row in rows for piece in (" + ", (row, _ATOM))][1:]
+            pieces: list[Piece] = []
+            for i in range(0, len(members), MAX_ROW):
+                pieces += [" + ", (Sum(members[i : i + MAX_ROW]), _ATOM)]
+            return pieces[1:]
         case Sum(members):
             rest = [piece for member in members[1:] for piece in _addend(member, part)]
             return [(members[0], _PRODUCT), *rest]

@@ -86,7 +86,7 @@ class Weight:
 
     def __str__(self) -> str:
         if self.numbers is None:
-            return f"a number from {self.range[0]:.6g} to {self.range[1]:.6g}"
+            return f"a number from {self.range[0]:.4g} to {self.range[1]:.4g}"
         if self.constant is not None:
             return f"{self.constant:.6g}"
         text = ""

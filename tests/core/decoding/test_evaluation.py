@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +14,12 @@ from hypothesis import strategies as st
 from strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
 
-from marith.decoding.evaluation import evaluate, likeliest
+from marith.decoding import evaluation
+from marith.decoding.evaluation import Evaluation, evaluate, likeliest
 from marith.errors import FormulaError
 from marith.formula.checking import weight_of
+from marith.formula.compounds import relu, where
+from marith.formula.measures import indicator, jsd, peak
 from marith.formula.nodes import Formula, intersection, supersede, union, unscaled
 from marith.formula.terms import Classifier, Term
 
@@ -224,3 +230,49 @@ def test_factors_that_float32_cannot_carry_are_refused(factor: float) -> None:
 def test_very_large_and_small_factors_change_nothing(factor: float) -> None:
     rows = torch.log_softmax(torch.tensor([[3.0, 1.0, -2.0, -9.0]]), dim=-1)
     close(evaluate(factor * a, {a: rows}), rows)
+
+
+FACTORED = {
+    "terms": a - 0.5 * b,
+    "factor": a + jsd(a, b) * (a - b),
+    "gate": where(peak(a) > 0.5, union(a, b), b),
+    "difference": a - 2 * relu(indicator(b - a) * (b - a)),
+}
+
+
+@pytest.mark.parametrize("formula", FACTORED.values(), ids=FACTORED)
+def test_nothing_keeps_the_tensors_of_an_evaluation(formula: Formula) -> None:
+    """No circle of references, which only the garbage collector would find."""
+    gc.collect()
+    gc.disable()
+    try:
+        world = {term: torch.log_softmax(torch.randn(2, 9), dim=-1) for term in TERMS}
+        kept = [weakref.ref(world[term]) for term in TERMS]
+        result = evaluate(formula, world)
+        world.clear()
+        assert result.shape == (2, 9)
+        assert not any(one() is not None for one in kept)
+    finally:
+        gc.enable()
+
+
+def test_what_occurs_twice_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    formula: Formula = a
+    for _ in range(9):
+        formula = union(formula, formula + 0.5 * b)
+    assert formula.nodes > 1_000
+    counted: list[Formula] = []
+    whole = Evaluation._compute
+
+    def compute(self: Evaluation, of: Formula) -> Any:
+        counted.append(of)
+        return whole(self, of)
+
+    world = {term: torch.log_softmax(torch.randn(2, 9), dim=-1) for term in TERMS}
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluation, "_compute", compute)
+        once = evaluate(formula, world)
+        assert len(counted) < 50
+        patch.setattr(evaluation, "repeated", lambda _: frozenset())
+        close(evaluate(formula, world), once)
+        assert len(counted) > 1_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,28 @@ def test_terms_that_double_and_double_are_refused(house: House) -> None:
     terms = {"x0": "M + M", **{f"x{i + 1}": f"x{i} + x{i}" for i in range(40)}}
     with pytest.raises(marith.FormulaError, match="parts"):
         house.engine.generate("a", "x40", terms)
+
+
+def test_a_name_in_the_guide_of_an_inline_classifier_is_known(house: House) -> None:
+    text = house.terms["C"].removesuffix(")") + ", guide=x + peak(y)*(y - x))"
+    named, inline = {**house.terms, "J": text}, f"M + 2*{text}"
+    how: dict[str, Any] = {"stop": Stop(6), "sampling": Sampling(seed=3)}
+    expected = house.engine.generate("a b", "M + 2*J", named, **how).tokens
+    for speculation in ("auto", None, marith.Plan()):
+        out = house.engine.generate("a b", inline, house.terms, speculation=speculation, **how)
+        assert out.tokens == expected
+    assert len(house.engine.score("a b", [5, 6], inline, house.terms)) == 2
+    assert house.engine.next_logprobs("a b", inline, house.terms).shape == (28,)
+    with pytest.raises(marith.FormulaError, match="unknown term 'z'; known are A, C, M, big"):
+        house.engine.generate("a b", inline.replace("x +", "z +"), house.terms)
+
+
+def test_terms_that_a_formula_does_not_use_cost_its_request_nothing(house: House) -> None:
+    unused = {f"n{i}": f"M - 0.5*n{i - 1}" if i % 10 else "x" for i in range(1_000)}
+    start = time.thread_time()
+    for _ in range(5):
+        house.engine.submit(Request("a", "2*x - M", {**unused, **house.terms}, stop=Stop(1)))
+    assert time.thread_time() - start < 0.5
 
 
 def test_a_stream_keeps_its_engine_alive() -> None:

@@ -11,8 +11,7 @@ from marith.errors import RequestError
 from marith.evals.bench.settings import require_whole
 from marith.evals.experiment.data import MANY, choose, drawn, read
 from marith.evals.experiment.texts import Line
-from marith.formula.binding import parse
-from marith.formula.nodes import Name, walk
+from marith.formula import binding
 from marith.scoring.places import locate
 
 POCKET = "pocket"
@@ -99,4 +98,4 @@ def gathered(
 
 def names_in(line: Line) -> set[str]:
     """The names that a line's formula has. Raises FormulaError for what is none."""
-    return {node.name for node in walk(parse(line.formula)) if isinstance(node, Name)}
+    return {*binding.names_in(binding.parse(line.formula))}
