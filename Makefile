@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format reference models peers bench speed pocket clean
+.PHONY: demo test check format reference models evidence peers bench speed pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -36,6 +36,10 @@ models: .venv/installed
 # docs/llamaindex_conformance.md.
 peers: .venv/peers
 	OMP_NUM_THREADS=1 $(BIN)/python docs/conformance.py
+
+# An hour: 100,000 formulas that are meant to cost much, and how long the slowest takes.
+evidence: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
 
 # Some minutes, on a machine with nothing else to do: the table and the plot of docs/performance.md.
 bench: .venv/installed

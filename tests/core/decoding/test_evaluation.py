@@ -248,7 +248,7 @@ def test_nothing_keeps_the_tensors_of_an_evaluation(formula: Formula) -> None:
     try:
         world = {term: torch.log_softmax(torch.randn(2, 9), dim=-1) for term in TERMS}
         kept = [weakref.ref(world[term]) for term in TERMS]
-        result = evaluate(formula, world)
+        result = evaluate(formula, {**world})
         world.clear()
         assert result.shape == (2, 9)
         assert not any(one() is not None for one in kept)

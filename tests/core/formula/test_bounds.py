@@ -6,6 +6,7 @@ import copy
 import pickle
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
 from operator import add, sub
 
@@ -94,6 +95,29 @@ def test_depth_is_bounded_where_nodes_are_made() -> None:
         Unscaled(nested)
     with pytest.raises(FormulaError, match="nested 61 deep"):
         read("unscaled(" * MAX_DEPTH + "M" + ")" * MAX_DEPTH)
+
+
+def largest(step: Callable[[Formula], Formula]) -> Formula:
+    formula: Formula = a
+    with suppress(FormulaError):
+        while True:
+            formula = step(formula)
+    return formula
+
+
+def test_the_deepest_formulas_leave_room_for_whoever_calls() -> None:
+    deepest = [largest(step) for step in GROWING]
+
+    def below(frames: int) -> None:
+        if frames:
+            below(frames - 1)
+        else:
+            for formula in deepest:
+                assert pickle.loads(pickle.dumps(formula)) == read(str(formula))
+                with suppress(FormulaError):
+                    marith.explain(formula)
+
+    below(500)
 
 
 def test_parts_and_letters_are_bounded_where_nodes_are_made() -> None:
