@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from reprlib import Repr
+
 
 class MarithError(Exception):
     """The root of all errors raised on purpose."""
@@ -46,6 +48,26 @@ def unreadable(path: object, error: Exception) -> RequestError:
     return RequestError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}")
 
 
+def caused_by(error: BaseException) -> MarithError:
+    """An error as one of marith's own: what failed by no fault of a caller, such as memory."""
+    if isinstance(error, MarithError):
+        return error
+    first = next(iter(str(error).strip().splitlines()), "")
+    kind = type(error).__name__
+    failed = MarithError(f"the request failed: {kind}: {first}" if first else f"failed: {kind}")
+    failed.__cause__ = error
+    return failed
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it, however long or deep it is, and whatever its `repr` does."""
+    return _BRIEF.repr(value)
+
+
+_BRIEF = Repr()
+_BRIEF.maxstring = _BRIEF.maxother = 200
+_BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 8
+_BRIEF.maxlevel = 4
 _WINDOW = 72
 
 

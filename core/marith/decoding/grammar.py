@@ -10,7 +10,7 @@ from typing import Any, Literal
 from llguidance import LLMatcher
 
 from marith.decoding.bounds import LIMITS, require_bounded, target
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 
 # As `json.dumps` writes it, and so as chat templates and their models do.
 _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -41,7 +41,7 @@ class Grammar:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise RequestError(f"a {self.kind} is a text, not {self.text!r}")
+            raise RequestError(f"a {self.kind} is a text, not {shown(self.text)}")
         if self.kind not in tuple(_MAKE):
             raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {self.kind!r}")
         require_bounded(self.kind, self.text)
@@ -92,7 +92,7 @@ class Grammar:
 def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
     """A JSON schema as text, with how its JSON is to be written. Raises RequestError."""
     if not isinstance(schema, Mapping):
-        raise RequestError(f"a JSON schema is a mapping, not {schema!r}")
+        raise RequestError(f"a JSON schema is a mapping, not {shown(schema)}")
     try:
         told = dict(schema) if strict is False else _closed(schema, _joined(schema))
         return json.dumps({**told, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)

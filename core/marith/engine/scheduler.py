@@ -13,7 +13,7 @@ from marith.engine.job import Job, lane_of
 from marith.engine.limits import Limits
 from marith.engine.pilot import Pilot
 from marith.engine.step import Turn, take_step
-from marith.errors import Busy, DeadlineExceeded, EngineClosed, RequestError
+from marith.errors import Busy, DeadlineExceeded, EngineClosed, RequestError, caused_by
 
 
 class Scheduler:
@@ -115,7 +115,7 @@ class Scheduler:
         try:
             take_step([turn], self._pilot)
         except Exception as error:
-            turn.job.fail(error)
+            turn.job.fail(caused_by(error))
 
     def _sweep(self) -> None:
         """Let go of what is done, too late or given up, and of its lanes."""

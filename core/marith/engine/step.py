@@ -14,6 +14,7 @@ from marith.decoding.speculation import Trial, settle
 from marith.engine.job import Cost, Job, lane_of
 from marith.engine.pilot import Pilot, judged
 from marith.engine.positions import Block
+from marith.errors import caused_by
 from marith.formula.nodes import Formula
 from marith.formula.terms import Classifier, Observation, Term
 from marith.scoring.scorer import Scored, Scorer, Span
@@ -81,7 +82,7 @@ def _run(turns: Sequence[Turn], pilot: Pilot) -> list[Turn]:
         try:
             job.settle(verdict)
         except Exception as error:  # a job's own fault is told to its own caller
-            job.fail(error)
+            job.fail(caused_by(error))
     pilot.learn([turn.job for turn in whole])
     return whole
 

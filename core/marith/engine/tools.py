@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from marith.decoding.grammar import EMPTY, Grammar, schema_text
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
+from marith.scoring.plain_data import require_json
 
 CHOICES = ("auto", "required", "none")
 
@@ -30,18 +32,18 @@ class Tools:
     steer: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.definitions, (str, Mapping)) or not self.definitions:
-            raise RequestError(f"tools are a list of functions, not {self.definitions!r}")
+        if not isinstance(self.definitions, (list, tuple)) or not self.definitions:
+            raise RequestError(f"tools are a list of functions, not {shown(self.definitions)}")
         object.__setattr__(self, "definitions", tuple(map(_definition, self.definitions)))
         names = self.names
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(names).items():
+            if count > 1:
                 raise RequestError(f"two tools are named {name!r}")
             if name in CHOICES:
                 raise RequestError(f"a tool cannot be named {name!r}, which is a choice")
         if self.choice not in (*CHOICES, *names):
             known = ", ".join(names)
-            raise RequestError(f"no tool is named {self.choice!r}, but {known}")
+            raise RequestError(f"no tool is named {shown(self.choice)}, but {known}")
         for name in ("parallel", "steer", "strict"):
             value = getattr(self, name)
             if not (isinstance(value, bool) or (value is None and name == "strict")):
@@ -77,8 +79,8 @@ class Tools:
 
 def _definition(tool: Any) -> Mapping[str, Any]:
     function = tool.get("function") if isinstance(tool, Mapping) else None
-    named = isinstance(function, Mapping) and isinstance(function.get("name"), str)
-    if not isinstance(tool, Mapping) or not named:
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         shape = {"type": "function", "function": {"name": "…", "parameters": {}}}
-        raise RequestError(f"a tool is written as {shape}, not {tool!r}")
-    return tool
+        raise RequestError(f"a tool is written as {shape}, not {shown(tool)}")
+    require_json(tool, f"the tool {function['name']!r}")
+    return dict(tool)

@@ -10,7 +10,16 @@ from typing import Any
 from jinja2 import TemplateError
 
 # What a template may raise.
-REFUSED = (TemplateError, TypeError, ValueError, LookupError, ArithmeticError)
+REFUSED = (
+    TemplateError,
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    SyntaxError,
+)
 _FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
 ID = "call00001"  # nine letters and digits, which some templates insist on

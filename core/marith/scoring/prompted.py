@@ -14,7 +14,7 @@ from marith.scoring.histories import Histories
 from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
 from marith.scoring.scorer import Prompt, Scored, Span
 from marith.scoring.shelf import Checkpoint
-from marith.scoring.templates import to_tokens
+from marith.scoring.templates import require_text, to_tokens
 from marith.scoring.twin import changes, nbytes, weights
 
 
@@ -62,6 +62,7 @@ class PromptedScorer:
         if term.exit_layer is not None:
             self.runner.exits.check(term.exit_layer)
         self.loaded(term)
+        require_text(term, prompt, self.vocabulary)
         tokens = to_tokens(term, prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")

@@ -7,17 +7,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import groupby
 from typing import Any
 
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 from marith.formula.terms import Prompted
 from marith.scoring.markup import HERMES, REFUSED, Markup, numbered, spelt_out, tools_told
+from marith.scoring.plain_data import require_json, require_shallow
 from marith.scoring.quotes import Quotes
 from marith.scoring.scorer import Message, Prompt
 from marith.scoring.vocabulary import Vocabulary
 
+ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 _SYSTEM = ("system", "developer")
+_SHAPE = {"role": "user", "content": "…"}
 
 
 def to_prompt(
@@ -31,8 +35,8 @@ def to_prompt(
     """
     if isinstance(prompt, str):
         return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
-    if not isinstance(prompt, Sequence) or not prompt:
-        raise RequestError(f"a prompt is a text or a list of messages, not {prompt!r}")
+    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
+        raise RequestError(f"a prompt is a text or a list of messages, not {shown(prompt)}")
     named: dict[Any, str] = {}
     messages = tuple(_to_message(message, named) for message in prompt)
     return Prompt(messages, tuple(tools), options or {})
@@ -68,8 +72,9 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     """The term's reading of the prompt, as tokens; never empty."""
+    _require_heard(prompt.messages, vocabulary)
     seen = see(term, prompt.messages)
-    chat = term.template == "chat" or (term.template is None and vocabulary.has_chat_template)
+    chat = _is_chat(term, vocabulary)
     if chat and not vocabulary.has_chat_template:
         raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
     if chat:
@@ -84,6 +89,19 @@ def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[in
     if not tokens:
         raise RequestError("the prompt is empty, and this tokenizer has no token to start from")
     return tokens
+
+
+def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:
+    """Raises RequestError for a chat in which nothing is said; a plain text may begin anywhere."""
+    said = any(message["content"] or "tool_calls" in message for message in prompt.messages)
+    if not said and _is_chat(term, vocabulary):
+        raise RequestError(
+            "the prompt is empty: write a message, or template='plain' for a text from its start"
+        )
+
+
+def _is_chat(term: Prompted, vocabulary: Vocabulary) -> bool:
+    return term.template == "chat" or (term.template is None and vocabulary.has_chat_template)
 
 
 def to_plain_text(messages: Sequence[Message]) -> str:
@@ -187,17 +205,21 @@ def _render(prompt: Prompt, tokenizer: Any) -> str:
 def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
     """A message with text content. `named` are the tools that earlier calls named, by their ids."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise RequestError(f"a message has a role and a content, not {message!r}")
+        raise RequestError(f"a message is written as {_SHAPE}, not {shown(message)}")
+    require_shallow(message, "a message")
+    calls = message.get("tool_calls")
+    if message.get("content") is None and not calls:
+        raise RequestError(f"a message has a content: {_SHAPE}, not {shown(message)}")
     told = {**message, "content": _text_of(message.get("content"))}
-    if calls := message.get("tool_calls"):
+    if calls:
         if not isinstance(calls, (list, tuple)):
-            raise RequestError(f"tool_calls are a list of calls, not {calls!r}")
+            raise RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
         told["tool_calls"] = [_to_call(call) for call in calls]
         for call in told["tool_calls"]:
             named[call.get("id")] = call["function"]["name"]
     elif "tool_calls" in told:
         del told["tool_calls"]  # templates take their presence for a call
-    if message["role"] == "tool" and message.get("tool_call_id") in named:
+    if message["role"] == "tool" and _id_of(message, "tool_call_id") in named:
         told.setdefault("name", named[message["tool_call_id"]])
     return told
 
@@ -206,13 +228,26 @@ def _to_call(call: Any) -> dict[str, Any]:
     """A call as templates expect it: its arguments a mapping, where they are one."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise RequestError(f"a call has a function with a name and arguments, not {call!r}")
+        raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
+    _id_of(call, "id")
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
-        with suppress(ValueError):  # cut off, or never valid: told as it was said
+        # Cut off, never valid, or nested beyond what can be read: told as it was said.
+        with suppress(ValueError, RecursionError):
             read = json.loads(arguments)
+            require_shallow(read, "the arguments")
             arguments = read if isinstance(read, Mapping) else arguments
+    else:
+        require_json(arguments, f"what {function['name']!r} is called with")
     return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _id_of(of: Mapping[str, Any], key: str) -> str | int | None:
+    """The name by which a call and its answer find each other."""
+    given = of.get(key)
+    if not isinstance(given, (str, int, type(None))):
+        raise RequestError(f"{key} is a text, not {shown(given)}")
+    return given
 
 
 def _text_of(content: Any) -> str:
@@ -221,12 +256,23 @@ def _text_of(content: Any) -> str:
         return ""
     if isinstance(content, str):
         return content
-    if isinstance(content, Sequence):
+    if isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
         texts = []
         for part in content:
             text = part.get("text") if isinstance(part, Mapping) else part
             if not isinstance(text, str):
-                raise RequestError(f"only text can be read, not {part!r}")
+                raise RequestError(f"only text can be read, not {shown(part)}")
             texts.append(text)
         return "".join(texts)
-    raise RequestError(f"a message's content is a text, not {content!r}")
+    raise RequestError(f"a message's content is a text, not {shown(content)}")
+
+
+def _require_heard(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
+    """Raises RequestError for roles of which neither this project nor the template knows."""
+    template = str(getattr(vocabulary.tokenizer, "chat_template", None) or "")
+    for message in messages:
+        role = message["role"]
+        if not (role in ROLES or (role and role in template)):
+            meant = get_close_matches(role, ROLES, 1, cutoff=0.5)
+            hint = f"is {meant[0]!r} meant?" if meant else f"there are {', '.join(ROLES)}"
+            raise RequestError(f"no role of a message is called {shown(role)}; {hint}")
