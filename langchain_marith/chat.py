@@ -92,9 +92,11 @@ class ChatMarith(Asking, BaseChatModel):
         so far. Raises OutputParserException for an answer cut off at `max_tokens`, which
         `include_raw` puts under "parsing_error", beside "raw" and "parsed".
         """
-        if kwargs:
-            raise ValueError(f"with_structured_output takes no option {next(iter(kwargs))!r}")
-        model, parser = structured(self, schema, method, strict)
+        with translated():
+            if kwargs:
+                problem = f"with_structured_output takes no option {next(iter(kwargs))!r}"
+                raise marith.RequestError(problem)
+            model, parser = structured(self, schema, method, strict)
         return parsed(model, parser, include_raw)
 
     def get_num_tokens_from_messages(

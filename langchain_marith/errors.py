@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from reprlib import repr as shown
 
 from langchain_core.exceptions import ContextOverflowError, LangChainException
 from pydantic import ValidationError
@@ -103,4 +104,4 @@ def _first(error: ValidationError) -> marith.MarithError:
     if first["type"] == "value_error":  # a whole sentence
         return marith.RequestError(first["msg"].removeprefix("Value error, "))
     where = ".".join(map(str, first["loc"]))
-    return marith.RequestError(f"{where}: {first['msg']}, not {first['input']!r}")
+    return marith.RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from reprlib import repr as shown
 from typing import Any
 
 from langchain_core.messages import (
@@ -47,6 +48,8 @@ def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
     blocks = [message.content] if isinstance(message.content, str) else message.content
+    if not isinstance(blocks, list):
+        raise marith.RequestError(f"a content is a text or a list of blocks, not {shown(blocks)}")
     text = "".join(_text(block) for block in blocks)
     said: dict[str, Any] = {"role": _role(message), "content": text}
     if message.name:

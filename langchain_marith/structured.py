@@ -18,6 +18,7 @@ from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import SkipValidation, ValidationError
 from pydantic.v1 import ValidationError as OldValidationError
 
+import marith
 from langchain_marith.errors import translated
 from langchain_marith.tools import to_grammar
 
@@ -96,12 +97,12 @@ def structured(
 ) -> tuple[Runnable[LanguageModelInput, AIMessage], StructuredOutputParser]:
     """A chat model that answers by a schema, and what reads its answers.
 
-    Raises ValueError for a method that is none, RequestError for what cannot be enforced.
+    Raises RequestError for a method that is none, and for what cannot be enforced.
     """
     if method not in get_args(Method):
-        raise ValueError(f"method is one of {', '.join(get_args(Method))}, not {method!r}")
+        raise marith.RequestError(f"method is one of {', '.join(get_args(Method))}, not {method!r}")
     if schema is None and method != "json_mode":
-        raise ValueError(f"method {method!r} needs a schema")
+        raise marith.RequestError(f"method {method!r} needs a schema")
     asked = None if schema is None else _named(schema)
     note = {"kwargs": {"method": method}, "schema": asked and convert_to_json_schema(asked)}
     is_model = isinstance(schema, type) and is_basemodel_subclass(schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from reprlib import repr as shown
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -31,6 +32,8 @@ def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
     A tool that is there twice, as a class and as its schema say, is told once. Raises RequestError
     for a tool that would run on a provider's machines.
     """
+    if not isinstance(tools, (list, tuple)):
+        raise marith.RequestError(f"tools are a list of functions, not {shown(tools)}")
     told: list[dict[str, Any]] = []
     for tool in map(_definition, tools):
         if not any(_untitled(tool) == _untitled(other) for other in told):
@@ -41,8 +44,8 @@ def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
 def _definition(tool: Any) -> dict[str, Any]:
     try:
         told = convert_to_openai_tool(tool)
-    except (TypeError, ValueError) as error:
-        raise marith.RequestError(f"{tool!r} is no tool: {error}") from error
+    except Exception as error:  # of any kind: LangChain takes what it is given for a tool
+        raise marith.RequestError(f"this is no tool: {error}: {shown(tool)}") from error
     if told.get("type") == "function" and "function" not in told:  # as the Responses API has it
         told = {"type": "function", "function": {k: v for k, v in told.items() if k != "type"}}
     if told.get("type") != "function":
@@ -97,7 +100,7 @@ def to_choice(choice: Any) -> str:
             return _CHOICES.get(choice, choice)
     raise marith.RequestError(
         "tool_choice is 'auto', 'none', 'any', 'required', a bool, the name of a tool or "
-        f"OpenAI's dict, not {choice!r}"
+        f"OpenAI's dict, not {shown(choice)}"
     )
 
 
@@ -112,7 +115,7 @@ def to_tools(
     if not tools:
         if choice in ("auto", "none"):
             return None
-        raise marith.RequestError(f"tool_choice is {tool_choice!r}, but there are no tools")
+        raise marith.RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
     parallel = True if parallel_tool_calls is None else parallel_tool_calls
     return marith.Tools(tuple(to_definitions(tools)), choice, parallel, strict)
 
@@ -122,7 +125,7 @@ def to_grammar(
 ) -> marith.Grammar | None:
     """A grammar as it is given, or as OpenAI's `response_format` says it. Raises RequestError."""
     if grammar is not None and not isinstance(grammar, marith.Grammar):
-        raise marith.RequestError(f"grammar is a marith.Grammar, not {grammar!r}")
+        raise marith.RequestError(f"grammar is a marith.Grammar, not {shown(grammar)}")
     asked = _format(response_format)
     if grammar is not None and asked is not None:
         raise marith.RequestError("an answer follows a grammar or a response_format, not both")
@@ -140,7 +143,7 @@ def _format(response_format: Any) -> marith.Grammar | None:
             return marith.Grammar.json_schema(schema, strict if isinstance(strict, bool) else None)
     raise marith.RequestError(
         "response_format is {'type': 'text'}, {'type': 'json_object'} or {'type': 'json_schema', "
-        f"'json_schema': {{'name': …, 'schema': …}}}}, not {response_format!r}"
+        f"'json_schema': {{'name': …, 'schema': …}}}}, not {shown(response_format)}"
     )
 
 

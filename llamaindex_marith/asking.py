@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from reprlib import repr as shown
 from typing import Any
+
+from pydantic import ValidationError
 
 import marith
 from llamaindex_marith.lens import RETRIEVED
@@ -34,13 +37,17 @@ class Asked:
     ) -> Asked:
         """A model's options, and its `grammar`, with the options of one call over them.
 
-        Raises ValueError for an option that does not exist, before anything loads.
+        Raises RequestError for an option that does not exist, before anything loads.
         """
         own = (*_ANSWERING, *(_TOOLING if in_chat else ()))
         said = {name: options[name] for name in own if name in options}
         for name in options.keys() - {*own, *model.option_names()}:
-            raise ValueError(_no_option(type(model).__name__, name, [*model.option_names(), *own]))
-        chosen = model.over({name: options[name] for name in options if name not in said})
+            known = [*model.option_names(), *own]
+            raise marith.RequestError(_no_option(type(model).__name__, name, known))
+        try:
+            chosen = model.over({name: options[name] for name in options if name not in said})
+        except ValidationError as error:
+            raise _first(error) from error
         if chosen.faithful:  # to LlamaIndex's templates, which its engines mix with those of others
             patterns = [*filter(None, [chosen.faithful_to]), RETRIEVED]
             chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
@@ -57,6 +64,16 @@ class Asked:
     def submit(self, prompt: Sequence[dict[str, Any]]) -> marith.Ticket:
         """Start on the engine. Blocks while weights load, or while the engine is busy."""
         return self.options.submit(prompt, self.grammar, self.tools, self.logprobs)
+
+
+def _first(error: ValidationError) -> marith.MarithError:
+    """The first complaint of pydantic: marith's own error, or the option's name and value."""
+    first = error.errors()[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, marith.MarithError):
+        return own
+    where = ".".join(map(str, first["loc"]))
+    return marith.RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")
 
 
 def _no_option(kind: str, name: str, known: list[str]) -> str:

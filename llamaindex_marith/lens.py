@@ -16,6 +16,8 @@ from llama_index.core.prompts import (
 )
 from llama_index.core.query_engine import citation_query_engine
 
+import marith
+
 _RETRIEVED = ("context_str", "context_msg")
 _VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
 
@@ -24,18 +26,20 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
     """A regular expression of what fills `{context_str}` or `{context_msg}`, for `faithful_to`.
 
     It is known by the text around it, up to the next variable on either side, which stays. Raises
-    ValueError for a template that has neither, or nothing around it.
+    RequestError for a template that has neither, or nothing around it.
     """
     found = dict.fromkeys(frame for each in templates for frame in _frames(each))
     if not found:
-        raise ValueError("context_of reads one template at least")
+        raise marith.RequestError("context_of reads one template at least")
     return f"(?s-ix:{'|'.join(found)})"  # whatever flags an expression beside it has
 
 
 def _frames(template: str | BasePromptTemplate) -> list[str]:
     frames = [frame for text, names in _texts(template) for frame in _around(text, names)]
     if not frames:
-        raise ValueError(f"this template has no {{context_str}} with a text around it: {template}")
+        raise marith.RequestError(
+            f"this template has no {{context_str}} with a text around it: {template}"
+        )
     return frames
 
 
@@ -54,7 +58,9 @@ def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]
             for each in (template.default_template, *(t for _, t in template.conditionals or ())):
                 yield from _texts(each)
         case _:
-            raise ValueError(f"a {type(template).__name__} does not show where its context is")
+            raise marith.RequestError(
+                f"a {type(template).__name__} does not show where its context is"
+            )
 
 
 def _around(text: str, names: set[str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
+from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.generic_utils import messages_to_prompt as generic
@@ -240,5 +241,5 @@ class Marith(marith.Options, Structuring):
 def _user(text: Any) -> ChatMessage:
     """A user's message, of what a prompt was made by too. Raises RequestError for no text."""
     if not isinstance(text, str):
-        raise marith.RequestError(f"a prompt is a text, not {text!r}")
+        raise marith.RequestError(f"a prompt is a text, not {shown(text)}")
     return ChatMessage(role=MessageRole.USER, content=text)

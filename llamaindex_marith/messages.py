@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -42,18 +43,20 @@ def calls_of(message: ChatMessage) -> list[dict[str, Any]]:
         return [to_call(each.tool_call_id, each.tool_name, each.tool_kwargs) for each in blocks]
     noted = message.additional_kwargs.get("tool_calls") or []
     if not isinstance(noted, (list, tuple)):
-        raise marith.RequestError(f"tool_calls are a list of calls, not {noted!r}")
+        raise marith.RequestError(f"tool_calls are a list of calls, not {shown(noted)}")
     return [_noted(call) for call in noted]
 
 
 def _dict(message: ChatMessage) -> dict[str, Any]:
     if not isinstance(message, ChatMessage):
-        raise marith.RequestError(f"a message is a ChatMessage, not {message!r}")
+        raise marith.RequestError(f"a message is a ChatMessage, not {shown(message)}")
     role, notes = _ROLES.get(message.role, message.role.value), message.additional_kwargs
     said: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
     if calls := calls_of(message):
         if role != "assistant":
-            raise marith.RequestError(f"only an assistant calls tools, not {role!r}: {calls!r}")
+            raise marith.RequestError(
+                f"only an assistant calls tools, not {role!r}: {shown(calls)}"
+            )
         said["tool_calls"] = calls
     if role == "tool":
         said |= {key: notes[key] for key in ("tool_call_id", "name") if notes.get(key)}
@@ -85,7 +88,9 @@ def _noted(call: Any) -> dict[str, Any]:
     function = _part(call, "function")
     name = _part(function, "name")
     if not isinstance(name, str):
-        raise marith.RequestError(f"a call has a function with a name and arguments, not {call!r}")
+        raise marith.RequestError(
+            f"a call has a function with a name and arguments, not {shown(call)}"
+        )
     return to_call(_part(call, "id"), name, _part(function, "arguments"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass, field
+from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
@@ -142,7 +143,7 @@ def options_for(output_cls: type[BaseModel], options: Mapping[str, Any] | None) 
     for name in _OWN.intersection(kept):
         raise marith.RequestError(f"an object is answered by its class, not by {name!r}")
     if not (isinstance(output_cls, type) and issubclass(output_cls, BaseModel)):
-        raise marith.RequestError(f"output_cls is a class of pydantic's, not {output_cls!r}")
+        raise marith.RequestError(f"output_cls is a class of pydantic's, not {shown(output_cls)}")
     try:
         schema = output_cls.model_json_schema()
     except PydanticInvalidForJsonSchema as error:
@@ -158,7 +159,9 @@ def whole(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
         return output_cls.model_validate_json(text)
     except ValidationError as error:
         why = _why(answer.raw or {}) or str(error)
-        raise ValueError(f"the answer is no {output_cls.__name__}: {why}: {text!r}") from error
+        raise marith.RequestError(
+            f"the answer is no {output_cls.__name__}: {why}: {text!r}"
+        ) from error
 
 
 def _why(raw: Mapping[str, Any]) -> str:

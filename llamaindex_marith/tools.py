@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse
@@ -20,7 +21,7 @@ PARTIAL = "partial"  # notes that more of an answer is to come
 def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
     """LlamaIndex's tools, or dicts in OpenAI's format, in OpenAI's format. Raises RequestError."""
     if not isinstance(tools, (list, tuple)):
-        raise marith.RequestError(f"tools are a list, not {tools!r}")
+        raise marith.RequestError(f"tools are a list, not {shown(tools)}")
     return [_definition(tool) for tool in tools]
 
 
@@ -35,12 +36,12 @@ def to_tools(
     flags = {"tool_required": tool_required, "allow_parallel_tool_calls": allow_parallel_tool_calls}
     for name, flag in {**flags, "strict": strict}.items():
         if not (flag is None or isinstance(flag, bool)):
-            raise marith.RequestError(f"{name} is True or False, not {flag!r}")
+            raise marith.RequestError(f"{name} is True or False, not {shown(flag)}")
     choice = _choice(tool_choice, tool_required)
     if not tools:
         if choice in ("auto", "none"):
             return None
-        raise marith.RequestError(f"a call of {choice!r} is asked for, but there are no tools")
+        raise marith.RequestError(f"a call of {shown(choice)} is asked for, but there are no tools")
     parallel = True if allow_parallel_tool_calls is None else allow_parallel_tool_calls
     return marith.Tools(tuple(to_definitions(tools)), choice, parallel, strict)
 
@@ -53,10 +54,12 @@ def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[Tool
     """
     finished = not response.additional_kwargs.get(PARTIAL)
     if finished and _is_cut(response):
-        raise ValueError("the answer was cut off at max_tokens before it said or called anything")
+        raise marith.RequestError(
+            "the answer was cut off at max_tokens before it said or called anything"
+        )
     calls = [_selection(call, finished) for call in calls_of(response.message)]
     if error_on_no_tool_call and not calls:
-        raise ValueError(f"the answer calls no tool: {response.message.content!r}")
+        raise marith.RequestError(f"the answer calls no tool: {response.message.content!r}")
     return calls
 
 
@@ -70,7 +73,7 @@ def _definition(tool: Any) -> dict[str, Any]:
     if isinstance(tool, dict):
         return tool
     if not isinstance(tool, BaseTool):
-        raise marith.RequestError(f"a tool is a BaseTool or a dict of OpenAI's, not {tool!r}")
+        raise marith.RequestError(f"a tool is a BaseTool or a dict of OpenAI's, not {shown(tool)}")
     told: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
     told["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
     if tool.metadata.fn_schema is not None:
@@ -100,13 +103,13 @@ def _choice(choice: Any, required: bool) -> str:
         case None:
             return "required" if required else "auto"
         case "auto" | "none" if required:
-            raise marith.RequestError(f"tool_choice is {choice!r}, but a tool is required")
+            raise marith.RequestError(f"tool_choice is {shown(choice)}, but a tool is required")
         case "any":
             return "required"
         case str():
             return choice
     known = "'auto', 'none', 'any', 'required', the name of a tool or OpenAI's dict"
-    raise marith.RequestError(f"tool_choice is {known}, not {choice!r}")
+    raise marith.RequestError(f"tool_choice is {known}, not {shown(choice)}")
 
 
 def _selection(call: dict[str, Any], finished: bool) -> ToolSelection:
@@ -122,5 +125,5 @@ def _arguments(name: str, text: str, finished: bool) -> Any:
     except ValueError as error:
         if finished:
             problem = f"the call of {name!r} was cut off at max_tokens"
-            raise ValueError(f"{problem}; its arguments are {text!r}") from error
+            raise marith.RequestError(f"{problem}; its arguments are {text!r}") from error
     return from_json(text, allow_partial="trailing-strings") if text else {}

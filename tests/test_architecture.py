@@ -21,11 +21,12 @@ _ALL = {*_ENGINE, "recipes", "pocket", "marith"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "recent": set(),
+    "plain_data": {"errors"},
     "formula": {"errors"},
     "recipes": {"errors", "formula"},
-    "decoding": {"errors", "formula", "recent"},
-    "scoring": {"errors", "formula", "recent"},
-    "engine": {"errors", "recent", "formula", "decoding", "scoring"},
+    "decoding": {"errors", "formula", "plain_data", "recent"},
+    "scoring": {"errors", "formula", "plain_data", "recent"},
+    "engine": {"errors", "plain_data", "recent", "formula", "decoding", "scoring"},
     "pocket": {"errors"},
     "tables": {"errors"},
     "showing": {"errors"},
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "marith": {"errors", "formula", "recipes", "decoding", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},
 }
-NO_TORCH = {"errors", "recent", "formula", "recipes", "showing", "tables", "marith"}
+NO_TORCH = {"errors", "plain_data", "recent", "formula", "recipes", "showing", "tables", "marith"}
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine", "recent"},
     "asyncio": {"engine"},

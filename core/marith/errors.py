@@ -64,7 +64,17 @@ def shown(value: object) -> str:
     return _BRIEF.repr(value)
 
 
-_BRIEF = Repr()
+class _Brief(Repr):
+    """Python's own, but for an integer so long that Python refuses to print it."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > LONG:
+            return f"an integer of {x.bit_length()} bits"
+        return super().repr_int(x, level)
+
+
+LONG = 4096  # bits
+_BRIEF = _Brief()
 _BRIEF.maxstring = _BRIEF.maxother = 200
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 8
 _BRIEF.maxlevel = 4

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, m
 from marith.engine.plan import Plan
 from marith.engine.speculating import read_speculation
 from marith.engine.stages import Stages
-from marith.errors import FormulaError, RequestError
+from marith.errors import FormulaError, RequestError, shown
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import check, leaves
 from marith.formula.opening import made, opened
@@ -186,12 +186,12 @@ class Options(BaseModel):
 
         A `model` that is a formula of the file brings that formula's own options, which take the
         place of those that the former one brought; what was given beside it stays. Raises
-        ValueError for an option that does not exist, and for a `file`, which is read before.
+        RequestError for an option that does not exist, and for a `file`, which is read before.
         """
         for name in options:
             if name not in self.option_names():
                 known = ", ".join(self.option_names())
-                raise ValueError(f"{type(self).__name__} takes no option {name!r}, but {known}")
+                raise RequestError(f"{type(self).__name__} takes no option {name!r}, but {known}")
         if "file" in options:
             problem = "a file is read when options are made, and not given for a call"
             raise RequestError(f"{problem}: {options['file']!r}")
@@ -290,5 +290,8 @@ def _kept(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({*given} & ({*Options.option_names()} - {"model", *ELSEWHERE})))
 
 
-def _listed(stop: str | Iterable[str] | None) -> list[str]:
-    return [stop] if isinstance(stop, str) else list(stop or ())
+def _listed(stop: Any) -> list[str]:
+    listed = [stop] if isinstance(stop, str) else [] if stop is None else stop
+    if not isinstance(listed, (list, tuple)) or not all(isinstance(s, str) for s in listed):
+        raise RequestError(f"stop is a list of texts, not {shown(stop)}")
+    return [*listed]

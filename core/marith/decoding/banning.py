@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 
 Tree: TypeAlias = dict[str, Any]  # the letters that may follow, and what may follow each
 WHOLE = ""  # stands among them where a word may end
@@ -30,14 +30,14 @@ class Ban:
 
     def __post_init__(self) -> None:
         if not isinstance(self.words, (str, Sequence)):
-            raise RequestError(f"banned words are a list of texts, not {self.words!r}")
+            raise RequestError(f"banned words are a list of texts, not {shown(self.words)}")
         words = (self.words,) if isinstance(self.words, str) else tuple(self.words)
         for word in words:
             if not isinstance(word, str) or not word:
-                raise RequestError(f"a banned word is a text, and not an empty one: {word!r}")
+                raise RequestError(f"a banned word is a text, and not an empty one: {shown(word)}")
         for name in ("whole_words", "case_sensitive"):
-            if not isinstance(getattr(self, name), bool):
-                raise RequestError(f"{name} is True or False, not {getattr(self, name)!r}")
+            if not isinstance(value := getattr(self, name), bool):
+                raise RequestError(f"{name} is True or False, not {shown(value)}")
         letters = sum(map(len, words))
         if letters > LETTERS:
             raise RequestError(f"the banned words have {letters:,} letters; at most {LETTERS:,}")

@@ -11,6 +11,7 @@ from llguidance import LLMatcher
 
 from marith.decoding.bounds import LIMITS, require_bounded, target
 from marith.errors import RequestError, shown
+from marith.plain_data import require_shallow
 
 # As `json.dumps` writes it, and so as chat templates and their models do.
 _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -43,12 +44,12 @@ class Grammar:
         if not isinstance(self.text, str):
             raise RequestError(f"a {self.kind} is a text, not {shown(self.text)}")
         if self.kind not in tuple(_MAKE):
-            raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {self.kind!r}")
+            raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {shown(self.kind)}")
         require_bounded(self.kind, self.text)
         try:
             source = _MAKE[self.kind](self.text)
         except ValueError as error:
-            raise RequestError(f"no {self.kind}: {error}: {self.text[:80]!r}") from None
+            raise RequestError(f"no {self.kind}: {error}: {shown(self.text[:80])}") from None
         wrong, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
         if wrong:
             raise RequestError(f"this {self.kind} cannot be followed: {one_line(problems[0])}")
@@ -93,6 +94,7 @@ def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
     """A JSON schema as text, with how its JSON is to be written. Raises RequestError."""
     if not isinstance(schema, Mapping):
         raise RequestError(f"a JSON schema is a mapping, not {shown(schema)}")
+    require_shallow(schema, "a JSON schema")
     try:
         told = dict(schema) if strict is False else _closed(schema, _joined(schema))
         return json.dumps({**told, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.errors import FormulaError, RequestError
-from marith.formula.scalars import finite, shown, whole
+from marith.errors import FormulaError, RequestError, shown
+from marith.formula.scalars import finite, whole
 
 COLDEST = 1e-30  # below it float32 divides by zero; from it down only the likeliest is drawn
 

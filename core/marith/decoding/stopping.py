@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ahocorasick import STORE_LENGTH, Automaton
 
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 from marith.formula.scalars import whole
 
 LETTERS = 2_000_000  # of all stop strings: 60 MB, and a second to take them in
@@ -24,11 +24,11 @@ class Stop:
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_tokens", whole("max_tokens", self.max_tokens, 1))
         if not isinstance(self.strings, (str, Sequence)):
-            raise RequestError(f"strings is a list of texts, not {self.strings!r}")
+            raise RequestError(f"strings is a list of texts, not {shown(self.strings)}")
         strings = (self.strings,) if isinstance(self.strings, str) else tuple(self.strings)
         for string in strings:
             if not isinstance(string, str) or not string:
-                raise RequestError(f"a stop string is a text of at least one letter: {string!r}")
+                raise RequestError(f"a stop string has at least one letter: {shown(string)}")
         letters = sum(map(len, strings))
         if letters > LETTERS:
             raise RequestError(f"the stop strings have {letters:,} letters; at most {LETTERS:,}")

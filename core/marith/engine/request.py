@@ -16,12 +16,13 @@ from marith.engine import workers
 from marith.engine.plan import Plan
 from marith.engine.stages import LOOKUP, Stages
 from marith.engine.tools import Tools
-from marith.errors import ContextOverflow, FormulaError, RequestError
+from marith.errors import ContextOverflow, FormulaError, RequestError, shown
 from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
-from marith.formula.scalars import finite, shown, whole
+from marith.formula.scalars import finite, whole
 from marith.formula.terms import Prompted, Term
+from marith.plain_data import require_shallow
 from marith.scoring.panel import Panel
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Message, Prompt, Reading, Scorer
@@ -80,19 +81,24 @@ class Request:
             value: Any = getattr(self, name)
             may_lack = name not in needed and value is None
             if not (may_lack or isinstance(value, kind)):
-                raise RequestError(f"{name} is a {kind.__name__}, not {value!r}")
+                raise RequestError(f"{name} is a {kind.__name__}, not {shown(value)}")
         options = self.template_options
         if self.logprobs is not None:
             object.__setattr__(self, "logprobs", whole("logprobs", self.logprobs, 0))
         if options is not None and not isinstance(options, Mapping):
-            raise RequestError(f"template_options is a mapping, not {options!r}")
+            raise RequestError(f"template_options is a mapping, not {shown(options)}")
+        require_shallow(options, "template_options")
+        for name in options or ():
+            if not isinstance(name, str):
+                raise RequestError(f"a template option is called by a name, not {shown(name)}")
         for name in OURS.intersection(options or ()):
             raise RequestError(f"the template option {name!r} is the engine's own")
         if not self.steered and isinstance(self.speculation, Plan):
             asked = "None or 'auto' for speculation"
             raise RequestError(f"tools without steer take {asked}, not {self.speculation}")
         if not (self.speculation in (None, "auto") or isinstance(self.speculation, Plan)):
-            raise RequestError(f"speculation is None, 'auto' or a Plan, not {self.speculation!r}")
+            given = shown(self.speculation)
+            raise RequestError(f"speculation is None, 'auto' or a Plan, not {given}")
         object.__setattr__(self, "timeout", check_timeout(self.timeout))
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from marith.decoding.grammar import EMPTY, Grammar, schema_text
 from marith.errors import RequestError, shown
-from marith.scoring.plain_data import require_json
+from marith.plain_data import require_json
 
 CHOICES = ("auto", "required", "none")
 
@@ -47,7 +47,7 @@ class Tools:
         for name in ("parallel", "steer", "strict"):
             value = getattr(self, name)
             if not (isinstance(value, bool) or (value is None and name == "strict")):
-                raise RequestError(f"{name} is True or False, not {value!r}")
+                raise RequestError(f"{name} is True or False, not {shown(value)}")
         for tool in self.callable:
             Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
 
@@ -73,7 +73,9 @@ class Tools:
             schema = {"type": "object", **schema}
             if schema["type"] != "object":
                 kind = schema["type"]
-                raise RequestError(f"the parameters of {tool['name']!r} have names: no {kind!r}")
+                raise RequestError(
+                    f"the parameters of {tool['name']!r} have names: no {shown(kind)}"
+                )
         return schema_text(schema, self.strict if strict is None else strict)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, shown
 from marith.formula.binding import resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
@@ -68,7 +68,7 @@ def read_term(name: str, value: Any) -> str | Formula:
     if isinstance(value, (str, Formula)):
         return value
     if not isinstance(value, Mapping):
-        raise FormulaError(f"term {name!r} is a text or a table, not {value!r}")
+        raise FormulaError(f"term {name!r} is a text or a table, not {shown(value)}")
     given = dict(value)
     kind = next((k for k in ("classifier", "ngram") if k in given), "prompted")
     if kind != "prompted":

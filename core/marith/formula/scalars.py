@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from marith.errors import MarithError, RequestError
-
-LONG = 4096  # bits from which on an integer is not printed: Python refuses the longest
+from marith.errors import MarithError, RequestError, shown
 
 
 def plain(value: Any) -> Any:
@@ -41,10 +39,3 @@ def whole(
         range_ = f"from {least}" if most is None else f"from {least} to {most}"
         raise error(f"{name} is a whole number {range_}, not {shown(value)}")
     return int(number)
-
-
-def shown(value: Any) -> str:
-    """A value as an error quotes it."""
-    if isinstance(value, int) and value.bit_length() > LONG:
-        return f"an integer of {value.bit_length()} bits"
-    return repr(value)

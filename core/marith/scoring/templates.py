@@ -13,8 +13,8 @@ from typing import Any
 
 from marith.errors import RequestError, shown
 from marith.formula.terms import Prompted
+from marith.plain_data import require_json, require_shallow
 from marith.scoring.markup import HERMES, REFUSED, Markup, numbered, spelt_out, tools_told
-from marith.scoring.plain_data import require_json, require_shallow
 from marith.scoring.quotes import Quotes
 from marith.scoring.scorer import Message, Prompt
 from marith.scoring.vocabulary import Vocabulary
