@@ -49,7 +49,8 @@ class MarithLLM(Asking, BaseLLM):
         return {**super()._identifying_params, **self._told}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = super()._get_ls_params(stop=[*self.stop, *(stop or ())], **kwargs)
+        given = stop if isinstance(stop, list) else []  # what is no list is refused when asked
+        params = super()._get_ls_params(stop=[*self.stop, *given], **kwargs)
         named = kwargs.get("model", self.speaks_as)
         return {**params, "ls_provider": PROVIDER, "ls_model_name": named}
 

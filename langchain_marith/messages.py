@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from reprlib import repr as shown
 from typing import Any
 
@@ -102,10 +102,10 @@ def _text(block: Any) -> str:
 
 def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[dict[str, Any]]:
     """The calls of a message. Blocks often say them a second time."""
-    calls = [_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
+    calls = [_call(each.get("id"), each.get("name"), each.get("args")) for each in _listed(message)]
     for broken in message.invalid_tool_calls:
         calls.append(_call(broken["id"], broken["name"] or "", broken["args"] or ""))
-    known = {call["id"] for call in calls}
+    known = [call["id"] for call in calls]
     for block in blocks:
         if _kind(block) in _CALLS and not (block.get("id") in known or message.tool_calls):
             given = block.get("input", block.get("args", {}))
@@ -113,7 +113,14 @@ def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[dict[str, Any]]:
     return calls
 
 
-def _call(id: str | None, name: str, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
+def _listed(message: AIMessage) -> list[Mapping[str, Any]]:
+    calls: Any = message.tool_calls
+    if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
+        raise marith.RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
+    return calls
+
+
+def _call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

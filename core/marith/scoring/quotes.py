@@ -26,7 +26,9 @@ class Quotes:
                 return f"@{self.name}-{len(self.texts) - 1}@"
             case Mapping():
                 return {
-                    self.quote(key, escaped): self.quote(item, escaped or _is_tree(key, item))
+                    self.quote(key, escaped) if isinstance(key, str) else key: self.quote(
+                        item, escaped or _is_tree(key, item)
+                    )
                     for key, item in value.items()
                 }
             case list() | tuple():

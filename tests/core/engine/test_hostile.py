@@ -1,0 +1,112 @@
+"""Whatever stands in a request, it is answered or refused by a MarithError; see `tests/hostile.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import Rude, circle, deep, doubled, faults, saved
+
+import marith
+from marith import Engine, Request, Stop, Tools
+
+
+def test_requests_in_which_anything_stands_anywhere(tmp_path: Path) -> None:
+    wrong, answered = faults(saved(str(tmp_path)), range(450))
+    assert not wrong
+    assert answered > 40
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {}}}
+
+
+def calling(**changed: Any) -> list[Any]:
+    function = {**CALL["function"], **changed.pop("function", {})}  # type: ignore[dict-item]
+    call = {**CALL, "function": function, **changed}
+    return [{"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [call]}]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [
+        ([("user", "hi")], r"written as \{.*'role': 'user'.*, not \('user', 'hi'\)"),
+        (["a", "b"], r"written as \{.*'content'.*, not 'a'"),
+        (b"bytes", "a text or a list of messages, not b'bytes'"),
+        ([{"role": "user", "content": b"bytes"}], "content is a text, not b'bytes'"),
+        ([{"role": "user"}], "a message has a content"),
+        (
+            [{"role": "usr", "content": "hi"}],
+            "no role of a message is called 'usr'; is 'user' meant",
+        ),
+        ([{"role": "", "content": "hi"}], "no role of a message is called ''; there are user"),
+        ("", "the prompt is empty: write a message"),
+        ([{"role": "user", "content": ""}], "the prompt is empty"),
+        (calling(id=["c"]), r"id is a text, not \['c'\]"),
+        ([{"role": "tool", "content": "t", "tool_call_id": ["c"]}], "tool_call_id is a text"),
+        (calling(function={"arguments": {"x": {1, 2}}}), "what 'f' is called with is no JSON"),
+        (calling(function={"arguments": deep(dict)}), "at most 100 levels"),
+        (calling(function={"arguments": circle()}), "at most 100 levels"),
+        (calling(function={"arguments": doubled()}), "100,000 parts"),
+        ([Rude()], "not <Rude instance"),
+        (deep(list), "a message is written as"),
+    ],
+)
+def test_what_is_no_prompt_is_refused_by_a_sentence_that_says_what_to_write(
+    tiny_dir: str, prompt: Any, sentence: str
+) -> None:
+    with pytest.raises(marith.RequestError, match=sentence):
+        Engine.shared(tiny_dir).submit(Request(prompt))
+
+
+def test_arguments_that_are_no_object_are_read_as_they_were_said(tiny_dir: str) -> None:
+    prompt = calling(function={"arguments": "[" * 300})
+    assert Engine.shared(tiny_dir).generate(prompt, stop=Stop(1)).usage.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    "tools", [5, {1}, [deep(dict)], [Rude()], [circle()], "f", [{"function": 1}]]
+)
+def test_what_are_no_tools_is_refused(tools: Any) -> None:
+    with pytest.raises(marith.RequestError, match="tool"):
+        Tools(tools)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+        "{% break %}",
+        "{{ messages.nothing.at_all }}",
+    ],
+)
+def test_a_template_that_cannot_be_rendered_refuses_in_marith_s_words(template: str) -> None:
+    from marith.testing import tiny_model, tiny_tokenizer
+
+    tokenizer = tiny_tokenizer(chat_template=template)
+    with Engine.load(tiny_model(), tokenizer=tokenizer) as engine:
+        with pytest.raises(marith.MarithError, match="template"):
+            engine.generate("k l", stop=Stop(1))
+
+
+def test_a_pass_for_which_memory_runs_out_is_told_with_its_cause() -> None:
+    from marith.testing import tiny_model, tiny_tokenizer
+
+    model = tiny_model()
+    with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
+        handle = model.model.layers[0].register_forward_pre_hook(exhaust)
+        loaded = engine._panel.base.checkpoint.model.model.layers[0]
+        own = loaded.register_forward_pre_hook(exhaust)
+        with pytest.raises(marith.MarithError, match="RuntimeError: .*allocate") as caught:
+            engine.generate("k l", stop=Stop(1))
+        assert isinstance(caught.value.__cause__, RuntimeError)
+        own.remove()
+        handle.remove()
+        assert engine.generate("k l", stop=Stop(1)).tokens is not None
+
+
+def exhaust(*_: Any) -> None:
+    """What torch raises where there is no memory: by asking for more than there is."""
+    import torch
+
+    torch.empty(1 << 50)
