@@ -21,33 +21,13 @@ from marith.formula.binding import BARE, Terms, parse, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.scalars import finite, whole
-from marith.formula.terms import Prompted, Term
+from marith.formula.terms import Prompted, Term, check_template_options
 from marith.plain_data import require_shallow
 from marith.scoring.panel import Panel
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Message, Prompt, Reading, Scorer
 from marith.scoring.templates import to_prompt, to_tokens
 
-# What a chat template is given by the engine, or would take the engine's reading from it.
-OURS = frozenset(
-    (
-        "add_generation_prompt",
-        "chat_template",
-        "continue_final_message",
-        "conversation",
-        "documents",
-        "max_length",
-        "messages",
-        "padding",
-        "return_assistant_tokens_mask",
-        "return_dict",
-        "return_tensors",
-        "tokenize",
-        "tokenizer_kwargs",
-        "tools",
-        "truncation",
-    )
-)
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 
@@ -91,8 +71,10 @@ class Request:
         for name in options or ():
             if not isinstance(name, str):
                 raise RequestError(f"a template option is called by a name, not {shown(name)}")
-        for name in OURS.intersection(options or ()):
-            raise RequestError(f"the template option {name!r} is the engine's own")
+        try:
+            check_template_options(options or ())
+        except FormulaError as error:
+            raise RequestError(error.problem) from None
         if not self.steered and isinstance(self.speculation, Plan):
             asked = "None or 'auto' for speculation"
             raise RequestError(f"tools without steer take {asked}, not {self.speculation}")

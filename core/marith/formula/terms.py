@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from marith.errors import FormulaError
 from marith.formula.factors import is_number, shown
 from marith.formula.nodes import MOST_TOKENS, Formula
+from marith.formula.patterns import compiled
 
 Option: TypeAlias = "str | int | float | bool | None"
 
@@ -19,6 +19,27 @@ TEMPLATES = ("chat", "plain")
 SCALES = ("log", "probability", "logit")
 GUIDED = 120  # letters that a classifier with a guide is written in at most, its texts empty
 LARGEST_OPTION = 10**100
+# What a chat template is given by the engine, or would take the engine's reading from it.
+RESERVED = frozenset(
+    (
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "sanitize_control_tokens",
+        "tokenize",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    )
+)
 MAX_ORDER = 32  # every token of a text is counted once for each shorter order
 
 
@@ -75,7 +96,8 @@ class Prompted(Term):
         if self.adapter is not None:
             _check_text("an adapter", self.adapter)
         if self.hide is not None:
-            _check_pattern(self.hide)
+            _check_text("hide", self.hide)
+            compiled(self.hide)
         if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
             raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")
         object.__setattr__(self, "options", _frozen_options(self.options))
@@ -188,6 +210,12 @@ class Likelihood(Observation):
     of: Term
 
 
+def check_template_options(names: Iterable[str]) -> None:
+    """Raises FormulaError for an option of a chat template that is the engine's own."""
+    for name in sorted(RESERVED.intersection(names)):
+        raise FormulaError(f"the template option {name!r} is the engine's own")
+
+
 def _is_whole(value: object, least: int) -> bool:
     if isinstance(value, bool) or not isinstance(value, int):
         return False
@@ -203,14 +231,6 @@ def _check_label(model: object, label: object) -> None:
 def _check_text(what: str, value: object) -> None:
     if not isinstance(value, str):
         raise FormulaError(f"{what} is a text, not {value!r}")
-
-
-def _check_pattern(pattern: object) -> None:
-    _check_text("hide", pattern)
-    try:
-        re.compile(str(pattern))
-    except (re.error, OverflowError, RecursionError) as error:
-        raise FormulaError(f"hide is not a regular expression ({error}): {pattern!r}") from None
 
 
 def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
@@ -229,4 +249,5 @@ def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
         if not isinstance(key, str) or not plain:
             problem = "an option is a name with a plain value"
             raise FormulaError(f"{problem}, not {shown(key)}: {shown(value)}")
+    check_template_options(key for key, _ in frozen)
     return frozen

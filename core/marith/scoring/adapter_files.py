@@ -18,7 +18,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from marith.errors import ModelError
+from marith.errors import FormulaError, ModelError
+from marith.formula.patterns import compiled
 from marith.scoring.places import WEIGHTS
 from marith.scoring.twin import nbytes
 
@@ -168,11 +169,12 @@ def _number(name: str, config: Mapping[str, Any], patterns: str, layer: str, def
         _refuse(name, f"has a {patterns} that is no table: {table!r}")
     for pattern, its_own in table.items():
         try:
-            if re.match(rf"(.*\.)?({pattern})$", layer):
+            compiled(pattern, patterns)
+            if compiled(rf"\A(?:.*\.)?({pattern})$", patterns).found_in(layer):
                 value = its_own
                 break
-        except re.error:
-            _refuse(name, f"has a {patterns} that is no regular expression: {pattern!r}")
+        except FormulaError as error:
+            _refuse(name, f"has no regular expression: {error.problem}")
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     if not plain or not math.isfinite(value) or (default == "r" and value < 1):
         _refuse(name, f"has {default}={value!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from marith.errors import RequestError, shown
+from marith.formula.patterns import compiled
 from marith.formula.terms import Prompted
 from marith.plain_data import require_json, require_shallow
 from marith.scoring.markup import HERMES, REFUSED, Markup, numbered, spelt_out, tools_told
@@ -45,15 +45,16 @@ def to_prompt(
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
     """Whether a term that hides what matches reads anything else than one that does not."""
     texts = [message["content"] for message in messages]
-    return any(re.sub(pattern, "", text) != text for text in texts)
+    return any(compiled(pattern).found_in(text) for text in texts)
 
 
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The messages as the term reads them: hidden text removed, its system prompt joined."""
     seen = [dict(message) for message in messages]
     if term.hide is not None:
+        hidden = compiled(term.hide)
         for message in seen:
-            message["content"] = re.sub(term.hide, "", message["content"])
+            message["content"] = hidden.removed_from(message["content"])
     given = 0
     while given < len(seen) and seen[given]["role"] in _SYSTEM:
         given += 1

@@ -106,3 +106,11 @@ def test_options_that_a_template_tells_apart_make_other_terms() -> None:
     terms = [Prompted(options={"n": value}) for value in values]
     assert len({*terms}) == len(terms)
     assert all(read(str(term)) == term for term in terms)
+
+
+@pytest.mark.parametrize("option", ["chat_template", "truncation", "return_dict", "tokenize"])
+def test_an_option_that_is_the_engines_own_is_refused_when_the_term_is_made(option: str) -> None:
+    with pytest.raises(FormulaError, match=f"the template option '{option}' is the engine's own"):
+        Prompted(options={option: "x"})
+    with pytest.raises(FormulaError, match=r"the engine's own(.|\n)*\^"):
+        read(f'M + prompted(options={{"{option}": "x"}})')
