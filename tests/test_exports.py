@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import marith
+from marith.engine.request import RequestOptions
 
 NOWHERE = inspect.Parameter.empty
 
@@ -74,11 +76,20 @@ def test_the_public_door_takes_what_the_design_promises(path: str) -> None:
     value: Any = marith
     for part in path.split("."):
         value = getattr(value, part)
-    found = {n: p.default for n, p in inspect.signature(value).parameters.items() if n != "self"}
+    parameters = inspect.signature(value).parameters
+    found = {n: p.default for n, p in parameters.items() if n != "self" and p.kind != p.VAR_KEYWORD}
     promised = DOOR[path]
     assert list(found)[: len(promised)] == list(promised)
     assert {name: found[name] for name in promised} == promised
     assert all(found[name] is not NOWHERE for name in set(found) - set(promised))
+
+
+def test_what_else_a_request_holds_is_said_once() -> None:
+    options = RequestOptions.__annotations__
+    named = [field.name for field in dataclasses.fields(marith.Request)]
+    assert named == [*SAMPLED, *options]
+    for ask in (getattr(marith.Engine, name) for name in ("generate", "stream")):
+        assert ask.__annotations__["options"] == "Unpack[RequestOptions]"
 
 
 def test_loading_and_sampling_take_the_promised_options() -> None:

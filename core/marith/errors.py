@@ -23,6 +23,10 @@ class RequestError(MarithError, ValueError):
     """A request that cannot be served as it was put."""
 
 
+class UnknownOption(RequestError, TypeError):
+    """An option that a request does not have."""
+
+
 class ContextOverflow(RequestError):
     """A prompt that leaves no room in a model's context."""
 

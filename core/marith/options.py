@@ -20,6 +20,7 @@ from marith.formula.checking import check, leaves
 from marith.formula.opening import made, opened
 from marith.formula.personas import ELSEWHERE, Personas, as_text, resolved, terms_as_text
 from marith.formula.terms import Prompted
+from marith.formula.trust import of_call
 from marith.recent import LOADED_BYTES
 from marith.recipes import faithful_to
 from marith.scoring.places import context_length_of
@@ -56,6 +57,8 @@ class Options(BaseModel):
     asked `max_retries` times more. `chat_template_kwargs` are for the templates of all terms;
     without `steer_tools` the bare model fills the arguments of calls. `file` is the path of a TOML
     file, read once: what is not given is as it says, and `model` may name a formula of it.
+    Unless calls are `trusted`, they set how an answer is drawn, and the text of their `formula` and
+    `terms` is read as that of others; where options are `frozen` they bring neither.
     MARITH_MODEL, _FORMULA, _DEVICE, _DTYPE and _FILE are the defaults.
 
     All is checked here, before any model loads; an unknown option raises.
@@ -91,6 +94,8 @@ class Options(BaseModel):
     faithful: float = Field(default=0.0, ge=0, le=100)
     faithful_to: str | None = Field(default=None, min_length=1)
     file: Personas | None = None
+    trusted: bool = Field(default=True, strict=True)
+    frozen: bool = Field(default=False, strict=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -196,6 +201,9 @@ class Options(BaseModel):
             problem = "a file is read when options are made, and not given for a call"
             raise RequestError(f"{problem}: {options['file']!r}")
         base, given = self.values(), dict(options)
+        if self.frozen or not self.trusted:
+            formulas = self.file.formulas if self.file else ()
+            given = of_call(given, self.terms, formulas, self.frozen)
         if self.file is not None and "model" in given:
             base = self._speaking(self.file, given.pop("model"), given)
         strings = [*_listed(stop), *_listed(given.pop("stop", None))]

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Unpack
 
-from marith.decoding.banning import Ban
-from marith.decoding.grammar import Grammar
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine.completion import Chunk, Completion
-from marith.engine.request import Request, Speculation
+from marith.engine.request import Request, RequestOptions, Speculation
 from marith.engine.ticket import Ticket
-from marith.engine.tools import Tools
+from marith.errors import UnknownOption
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
 from marith.scoring.scorer import Message
+
+_FIELDS = {
+    "sampling": [field.name for field in fields(Sampling)],
+    "stop": [field.name for field in fields(Stop)],
+}
 
 
 class Asking(ABC):
@@ -36,29 +41,11 @@ class Asking(ABC):
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Speculation = "auto",
-        timeout: float | None = None,
-        grammar: Grammar | None = None,
-        tools: Tools | None = None,
-        logprobs: int | None = None,
-        template_options: Mapping[str, Any] | None = None,
-        ban: Ban | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Completion:
         """The whole text, once it is finished."""
         return self.submit(
-            Request(
-                prompt,
-                formula,
-                terms,
-                sampling,
-                stop,
-                speculation,
-                timeout,
-                grammar,
-                tools,
-                logprobs,
-                template_options,
-                ban,
-            )
+            request_of(prompt, formula, terms, sampling, stop, speculation, options)
         ).result()
 
     def stream(
@@ -69,31 +56,11 @@ class Asking(ABC):
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Speculation = "auto",
-        timeout: float | None = None,
-        grammar: Grammar | None = None,
-        tools: Tools | None = None,
-        logprobs: int | None = None,
-        template_options: Mapping[str, Any] | None = None,
-        ban: Ban | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Iterator[Chunk]:
         """The text as it comes."""
         return iter(
-            self.submit(
-                Request(
-                    prompt,
-                    formula,
-                    terms,
-                    sampling,
-                    stop,
-                    speculation,
-                    timeout,
-                    grammar,
-                    tools,
-                    logprobs,
-                    template_options,
-                    ban,
-                )
-            )
+            self.submit(request_of(prompt, formula, terms, sampling, stop, speculation, options))
         )
 
     async def agenerate(
@@ -104,28 +71,10 @@ class Asking(ABC):
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Speculation = "auto",
-        timeout: float | None = None,
-        grammar: Grammar | None = None,
-        tools: Tools | None = None,
-        logprobs: int | None = None,
-        template_options: Mapping[str, Any] | None = None,
-        ban: Ban | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Completion:
         """The whole text, without holding up the event loop."""
-        request = Request(
-            prompt,
-            formula,
-            terms,
-            sampling,
-            stop,
-            speculation,
-            timeout,
-            grammar,
-            tools,
-            logprobs,
-            template_options,
-            ban,
-        )
+        request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
         return await (await asyncio.to_thread(self.submit, request))
 
     async def astream(
@@ -136,29 +85,32 @@ class Asking(ABC):
         sampling: Sampling = Sampling(),
         stop: Stop = Stop(),
         speculation: Speculation = "auto",
-        timeout: float | None = None,
-        grammar: Grammar | None = None,
-        tools: Tools | None = None,
-        logprobs: int | None = None,
-        template_options: Mapping[str, Any] | None = None,
-        ban: Ban | None = None,
+        **options: Unpack[RequestOptions],
     ) -> AsyncIterator[Chunk]:
         """The text as it comes, without holding up the event loop."""
-        request = Request(
-            prompt,
-            formula,
-            terms,
-            sampling,
-            stop,
-            speculation,
-            timeout,
-            grammar,
-            tools,
-            logprobs,
-            template_options,
-            ban,
-        )
+        request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
         ticket = await asyncio.to_thread(self.submit, request)
         async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator
             async for chunk in chunks:
                 yield chunk
+
+
+def request_of(
+    prompt: str | Sequence[Message],
+    formula: str | Formula,
+    terms: Terms | None,
+    sampling: Sampling,
+    stop: Stop,
+    speculation: Speculation,
+    options: RequestOptions,
+) -> Request:
+    """A request as `generate` and its like are given it. Raises UnknownOption."""
+    for name in options.keys() - RequestOptions.__annotations__.keys():
+        home = next((kind for kind, names in _FIELDS.items() if name in names), None)
+        meant = get_close_matches(name, RequestOptions.__annotations__, 1)
+        known = ", ".join(RequestOptions.__annotations__)
+        told = f"; is {meant[0]!r} meant?" if meant else f", but {known}"
+        if home is not None:
+            told = f"; write {home}={home.capitalize()}({name}=…)"
+        raise UnknownOption(f"a request takes no {name!r}{told}")
+    return Request(prompt, formula, terms, sampling, stop, speculation, **options)

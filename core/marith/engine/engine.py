@@ -148,10 +148,11 @@ class Engine(Asking):
         terms: Terms | None = None,
         continuation: str | Sequence[int] = (),
         timeout: float | None = None,
+        trusted: bool = True,
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
         timeout = check_timeout(timeout)
-        reader, tokens = self._open_at(prompt, formula, terms, continuation)
+        reader, tokens = self._open_at(prompt, formula, terms, continuation, trusted)
         glance = Glance(reader, tokens, timeout)
         self._scheduler.add(glance)
         return glance.answer.result()
@@ -163,9 +164,11 @@ class Engine(Asking):
         formula: str | Formula = "M",
         terms: Terms | None = None,
         timeout: float | None = None,
+        trusted: bool = True,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
-        return self.submit_scoring(prompt, continuation, formula, terms, timeout).result().logprobs
+        scores = self.submit_scoring(prompt, continuation, formula, terms, timeout, trusted)
+        return scores.result().logprobs
 
     def submit_scoring(
         self,
@@ -174,13 +177,14 @@ class Engine(Asking):
         formula: str | Formula = "M",
         terms: Terms | None = None,
         timeout: float | None = None,
+        trusted: bool = True,
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does: texts asked together share passes.
 
         The future's result also says of each token whether it is the likeliest in its place.
         """
         timeout = check_timeout(timeout)
-        reader, tokens = self._open_at(prompt, formula, terms, continuation)
+        reader, tokens = self._open_at(prompt, formula, terms, continuation, trusted)
         scoring = Scoring(reader, tokens, timeout)
         if tokens:
             self._scheduler.add(scoring)
@@ -247,7 +251,8 @@ class Engine(Asking):
         formula: str | Formula,
         terms: Terms | None,
         continuation: str | Sequence[int],
+        trusted: bool,
     ) -> tuple[Reader, list[int]]:
         """A reader, and the tokens of a continuation that it has room for."""
-        reader = self._open(Request(prompt, formula, terms, speculation=None))
+        reader = self._open(Request(prompt, formula, terms, speculation=None, trusted=trusted))
         return reader, tokens_of(continuation, self._panel.vocabulary, reader.room)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from marith.decoding.banning import Ban
 from marith.decoding.grammar import Grammar
@@ -22,11 +22,25 @@ from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.scalars import finite, whole
 from marith.formula.terms import Prompted, Term, check_template_options
+from marith.formula.trust import restricted
 from marith.plain_data import require_shallow
 from marith.scoring.panel import Panel
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Message, Prompt, Reading, Scorer
 from marith.scoring.templates import to_prompt, to_tokens
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a request may hold beside its prompt, formula, terms, sampling, stop and speculation."""
+
+    timeout: float | None
+    grammar: Grammar | None
+    tools: Tools | None
+    logprobs: int | None
+    template_options: Mapping[str, Any] | None
+    ban: Ban | None
+    trusted: bool
+
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
@@ -39,6 +53,7 @@ class Request:
     `logprobs` asks for the log-probability of each token, and of so many of the likeliest in its
     place; `template_options` are those of the terms' chat templates. After `timeout` seconds,
     waiting included, an unfinished request is given up and its caller gets DeadlineExceeded.
+    Unless it is `trusted`, the text in `formula` and `terms` is read as that of others.
     """
 
     prompt: str | Sequence[Message]
@@ -53,6 +68,7 @@ class Request:
     logprobs: int | None = None
     template_options: Mapping[str, Any] | None = None
     ban: Ban | None = None
+    trusted: bool = True
 
     def __post_init__(self) -> None:
         needed = {"sampling": Sampling, "stop": Stop}
@@ -82,6 +98,12 @@ class Request:
             given = shown(self.speculation)
             raise RequestError(f"speculation is None, 'auto' or a Plan, not {given}")
         object.__setattr__(self, "timeout", check_timeout(self.timeout))
+        if not isinstance(self.trusted, bool):
+            raise RequestError(f"trusted is True or False, not {shown(self.trusted)}")
+        if not self.trusted:
+            formula, terms = restricted(self.formula, self.terms)
+            object.__setattr__(self, "formula", formula)
+            object.__setattr__(self, "terms", terms)
 
     @property
     def steered(self) -> bool:

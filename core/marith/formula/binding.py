@@ -12,7 +12,7 @@ from marith.errors import FormulaError
 from marith.formula.bounds import MAX_LENGTH, TooLarge
 from marith.formula.node import Node, descend, rebuilt
 from marith.formula.nodes import Formula, Name, Scaled, Sum, added
-from marith.formula.parsing import CALLS, read
+from marith.formula.parsing import CALLS, Untrusted, read
 from marith.formula.printing import locate
 from marith.formula.terms import Classifier, Prompted
 
@@ -22,11 +22,17 @@ _CALL = re.compile(r"\s*(\w+)\s*\(")
 Terms: TypeAlias = "Mapping[str, str | Formula]"
 
 
-def parse(text: str | Formula, terms: Terms | None = None) -> Formula:
+def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True) -> Formula:
     """The formula that a text writes, its names replaced by `terms` where these are given.
 
+    What is text and not `trusted` says no more than others may, see `marith.formula.trust`.
     Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
     """
+    if not trusted:
+        from marith.formula.trust import restricted  # which is made of what is here
+
+        text, bounded = restricted(text, terms)
+        terms = terms and bounded
     formula = text if isinstance(text, Formula) else read(text)
     return formula if terms is None else bind(formula, resolve(terms))
 
@@ -98,7 +104,10 @@ def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
     return whole
 
 
-def _meaning(name: str, value: str | Formula, known: Collection[str]) -> Formula:
+def meaning(
+    name: str, value: str | Formula, known: Collection[str], trusted: bool = True
+) -> Formula:
+    """The formula that a term is written as, its names not yet replaced; `known` are all names."""
     if isinstance(value, Formula):
         return value
     if not isinstance(value, str):
@@ -109,9 +118,9 @@ def _meaning(name: str, value: str | Formula, known: Collection[str]) -> Formula
     if len(value) > MAX_LENGTH and not called:
         return Prompted(system=value)
     try:
-        formula = read(value)
+        formula = read(value, trusted)
     except FormulaError as error:
-        if not called:
+        if not (called or isinstance(error, Untrusted)):
             return Prompted(system=value)
         problem = f"in term {name!r}: {error.problem}"
         raise FormulaError(problem, error.text, error.start, error.start + 1) from None
@@ -128,7 +137,7 @@ def _meaning(name: str, value: str | Formula, known: Collection[str]) -> Formula
 
 def _resolve_one(name: str, given: Mapping[str, str | Formula], bound: dict[str, Formula]) -> None:
     """Bind one name after those it refers to; a circle is an error."""
-    plain = {name: _meaning(name, given[name], given)}
+    plain = {name: meaning(name, given[name], given)}
     path = {name: names_in(plain[name])}  # from name to name, with what each still refers to
     while path:
         current = next(reversed(path))
@@ -140,7 +149,7 @@ def _resolve_one(name: str, given: Mapping[str, str | Formula], bound: dict[str,
             circle = [*path][[*path].index(needed) :]
             raise FormulaError(f"terms are defined by each other: {_arrows([*circle, needed])}")
         else:
-            plain[needed] = _meaning(needed, given[needed], given)
+            plain[needed] = meaning(needed, given[needed], given)
             path[needed] = names_in(plain[needed])
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from marith.errors import FormulaError, shown
-from marith.formula.binding import resolve
+from marith.formula.binding import BARE, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.parsing import read
 from marith.formula.terms import Classifier, NGram, Prompted
+from marith.formula.trust import OF_A_CALL, restricted
 
 _TABLES = ("model", "terms", "formulas")
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
@@ -35,8 +36,11 @@ class FormulaFile:
     descriptions: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_file(path: str | Path) -> FormulaFile:
+def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
+
+    A file that is not `trusted` holds texts alone, which say no more than others may, and sets
+    no more than how an answer is drawn.
 
     A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
@@ -47,6 +51,8 @@ def load_file(path: str | Path) -> FormulaFile:
     if strangers:
         raise FormulaError(f"{str(path)!r} has an unknown table {strangers[0]!r}")
     options, terms, formulas = (_table(path, data, name) for name in _TABLES)
+    if not trusted:
+        _check_trust(path, terms, formulas, options)
     with _told(f"{str(path)!r}"):
         known = {name: read_term(name, value) for name, value in terms.items()}
         bound = resolve(known)
@@ -85,6 +91,25 @@ def read_term(name: str, value: Any) -> str | Formula:
         raise FormulaError(f"term {name!r}: {str(error).split('() ')[-1]}") from None
     except FormulaError as error:
         raise FormulaError(f"term {name!r}: {error.problem}") from None
+
+
+def _check_trust(
+    path: str | Path,
+    terms: Mapping[str, Any],
+    formulas: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Raises FormulaError for what others may not write in a file, and for too much of it."""
+    with _told(f"{str(path)!r}"):
+        restricted(BARE, terms)
+        for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
+            raise FormulaError(f"the option {option!r} is the application's")
+    for name, value in formulas.items():
+        with _told(f"{str(path)!r}, formula {name!r}"):
+            table = _formula_table(name, value)
+            restricted(table["formula"], terms)
+            for option in sorted(table.keys() - OF_A_CALL - {"formula", "description"}):
+                raise FormulaError(f"the option {option!r} is the application's")
 
 
 @contextmanager

@@ -50,7 +50,8 @@ def _try(kind: type[BaseModel], file: Personas, name: str) -> None:
     """Raises FormulaError where the file gives a formula, or all, what is no option."""
     where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
     own = set(file.formulas[name]) - {"formula"} if name else set(file.options)
-    for option in sorted(own - (set(kind.model_fields) - ELSEWHERE)):
+    elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # for all formulas alike
+    for option in sorted(own - (set(kind.model_fields) - elsewhere)):
         raise FormulaError(f"{where}: there is no option {option!r}")
     try:
         made(kind, file, name)

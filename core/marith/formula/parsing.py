@@ -15,7 +15,7 @@ from marith.formula.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, QUOTED, lett
 from marith.formula.factors import Comparison, Varying, is_number, number
 from marith.formula.node import Node
 from marith.formula.nodes import Formula, Name, added, intersection, supersede, union, unscaled
-from marith.formula.terms import Classifier, NGram, Prompted, Uniform
+from marith.formula.terms import Classifier, NGram, Prompted, Term, Uniform
 
 T = TypeVar("T")
 
@@ -39,6 +39,7 @@ CALLS: dict[str, Callable[..., Node]] = {
     )},
     **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
 }  # fmt: skip
+PLAIN = ("system", "mode")  # what others may say of a prompt
 METHODS = ("top_k", "top_p", "plausible", "temperature")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -56,16 +57,22 @@ _RELATIONS: Mapping[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
+class Untrusted(FormulaError):
+    """A formula that is one, and that others may not write."""
+
+
 def define(name: str, build: Callable[..., Formula]) -> None:
     """Let formulas call a recipe by its name. Raises ValueError for a name that has a meaning."""
     if CALLS.setdefault(name, build) is not build:
         raise ValueError(f"{name!r} already means something in a formula")
 
 
-def read(text: str) -> Formula:
+def read(text: str, trusted: bool = True) -> Formula:
     """The formula that a text writes; names other than calls stay names.
 
-    Raises FormulaError, with the text quoted and a caret, for anything else.
+    A text that is not `trusted` names no model, file or expression, and says of a prompt its
+    `system` text and `mode` alone. Raises FormulaError, with the text quoted and a caret, for
+    anything else.
     """
     if not isinstance(text, str):
         raise FormulaError(f"a formula is a text or a Formula, not {text!r}")
@@ -84,7 +91,7 @@ def read(text: str) -> Formula:
         raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
     except (RecursionError, MemoryError, ValueError):
         raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
-    value = _Reader(source).read(tree.body, 0)
+    value = _Reader(source, trusted).read(tree.body, 0)
     if not isinstance(value, Formula):
         raise FormulaError(
             f"a formula needs a term; this is {_shown(value)}", source, 0, len(source)
@@ -95,9 +102,10 @@ def read(text: str) -> Formula:
 class _Reader:
     """One walk over the syntax tree; keeps the text so that errors can point into it."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, trusted: bool) -> None:
         self.source = source
         self.names: dict[str, Name] = {}
+        self.trusted = trusted
 
     def read(self, node: ast.expr, depth: int) -> Value:
         if depth > MAX_DEPTH + 2:  # a term's options are written deeper, and so are rows of a sum
@@ -120,6 +128,8 @@ class _Reader:
             case ast.BinOp() if type(node.op) in _OPERATORS:
                 return self.binary(node, depth)
             case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+                if not self.trusted:
+                    self.check_trust(name, node)
                 return self.call(CALLS[name], node, depth)
             case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in METHODS:
                 cut = getattr(self.formula(of, depth), name)
@@ -211,6 +221,19 @@ class _Reader:
             raise self.error("** has no meaning in a formula", node)
         return self.built(node, lambda: build(*positional, **named))
 
+    def check_trust(self, name: str, node: ast.Call) -> None:
+        """Raises Untrusted for a call, or for an argument of it, that others may not write."""
+        build = CALLS[name]
+        leaf = isinstance(build, type) and issubclass(build, Term) and build is not Uniform
+        if leaf and build is not Prompted:
+            raise self.error(f"{name} is not for text from others", node, Untrusted)
+        if leaf:
+            named = {k.arg: k.value for k in node.keywords}
+            beyond = [*node.args[2:], *(v for k, v in named.items() if k not in PLAIN)]
+            if beyond:
+                problem = f"in text from others {name} takes {' and '.join(PLAIN)} alone"
+                raise self.error(problem, beyond[0], Untrusted)
+
     def built(self, node: ast.expr, build: Callable[[], T]) -> T:
         """What `build` makes; its complaint, with a caret under the node."""
         try:
@@ -222,11 +245,11 @@ class _Reader:
         except (TypeError, ZeroDivisionError, OverflowError) as error:
             raise self.error(str(error), node) from None
 
-    def error(self, problem: str, node: ast.expr) -> FormulaError:
+    def error(
+        self, problem: str, node: ast.expr, kind: type[FormulaError] = FormulaError
+    ) -> FormulaError:
         start = _characters(self.source, node.col_offset)
-        return FormulaError(
-            problem, self.source, start, _characters(self.source, node.end_col_offset or 0)
-        )
+        return kind(problem, self.source, start, _characters(self.source, node.end_col_offset or 0))
 
 
 def _without_warnings(source: str) -> str:

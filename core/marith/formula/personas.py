@@ -94,6 +94,8 @@ class Personas:
         merged = {**said, **given}
         if self.spoken is None and isinstance(given.get("terms"), Mapping):
             merged["terms"] = {**self.terms, **given["terms"]}
+        lowered = {"trusted": False, "frozen": True}  # a file lowers trust, and never raises it
+        merged |= {key: low for key, low in lowered.items() if self.options.get(key) is low}
         formula, model = merged.get("formula"), merged["model"]
         if name and (model != said["model"] or str(formula) != said["formula"]):
             name = ""

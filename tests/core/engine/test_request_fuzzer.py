@@ -1,4 +1,4 @@
-"""Whatever stands in a request, it is answered or refused by a MarithError; see `tests/hostile.py`."""
+"""Whatever stands in a request, it is answered or refused by a MarithError; see `tests/request_fuzzer.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import Rude, circle, deep, doubled, faults, saved
+from request_fuzzer import Rude, circle, deep, doubled, faults, saved
 
 import marith
 from marith import Engine, Request, Stop, Tools
