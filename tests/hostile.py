@@ -11,7 +11,8 @@ LEAVES = (
     'classifier("pocket-toxicity")', 'classifier("org/name", label="x", candidates=9)',
     'classifier(model="../../etc")', 'classifier("/proc/self/environ", guide=M)',
     'prompted(model="/etc/passwd")', 'prompted("x", model="org/name")',
-    'prompted("x", adapter="pocket-rude")', 'prompted(adapter="/etc")', 'prompted(template="plain")',
+    'prompted("x", adapter="pocket-rude")', 'prompted(adapter="/etc")',
+    'prompted(template="plain")',
     'prompted("x", template="chat")', 'prompted("x", hide="(a+)+$")', 'prompted(hide="")',
     'prompted(options={"chat_template": "{{ 7*7 }}"})', 'prompted("x", options={"a": 1})',
     'prompted("x", "append", "h")', 'prompted("x", "append", None, "/m")', "prompted(exit_layer=0)",
@@ -23,11 +24,14 @@ PLACES = (
     "M + jsd(M, {})*(M - x)",
 )  # fmt: skip
 CODE = (
-    "__import__('os').system('id')", "open('/etc/passwd')", "eval('M')", "M.__class__", "().__class__",
-    "M.__init__(M)", "lambda: M", "[M for _ in M]", "(M := M)", "M if M else M", "M[0]", "M ** 9",
-    "f'{M}'", "b'x' + M", "M; M", "M = M", "...", "M @ M", "M and M", "not M", "M # x", "", "@", "\0",
+    "__import__('os').system('id')", "open('/etc/passwd')", "eval('M')", "M.__class__",
+    "().__class__", "M.__init__(M)", "lambda: M", "[M for _ in M]", "(M := M)",
+    "M if M else M", "M[0]", "M ** 9",
+    "f'{M}'", "b'x' + M", "M; M", "M = M", "...", "M @ M", "M and M", "not M", "M # x", "", "@",
+    "\0",
     "getattr(M, 'x')", "prompted('x').mode", "load_file('/etc/passwd')", "unknown", "M + 'a'", "5",
-    "yield M", 'prompted(*["x"])', "await M", "M << 2", "'/etc/passwd'", "{'model': '/m'}", "M < M", "prompted(x for x in M)",
+    "yield M", 'prompted(*["x"])', "await M", "M << 2", "'/etc/passwd'", "{'model': '/m'}",
+    "M < M", "prompted(x for x in M)",
 )  # fmt: skip
 
 

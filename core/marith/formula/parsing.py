@@ -228,8 +228,7 @@ class _Reader:
         if leaf and build is not Prompted:
             raise self.error(f"{name} is not for text from others", node, Untrusted)
         if leaf:
-            named = {k.arg: k.value for k in node.keywords}
-            beyond = [*node.args[2:], *(v for k, v in named.items() if k not in PLAIN)]
+            beyond = [*node.args[2:], *(k.value for k in node.keywords if k.arg not in PLAIN)]
             if beyond:
                 problem = f"in text from others {name} takes {' and '.join(PLAIN)} alone"
                 raise self.error(problem, beyond[0], Untrusted)

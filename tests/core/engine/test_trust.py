@@ -13,7 +13,7 @@ import pytest
 from hostile import corpus
 
 import marith
-from marith import Engine, FormulaError, MarithError, Prompted, Request, Stop
+from marith import Engine, FormulaError, MarithError, Prompted, Request, Sampling, Stop
 from marith.recipes import RECIPES
 
 HOSTILE = list(corpus())
@@ -54,8 +54,8 @@ CALLS = {
     "unlearned": "unlearned(M, b)",
 }
 AROUND = (
-    "{}", "0.5*{} + 0.5*M", "M + 0.2*({} - a)", "({}).top_k(50)", "where(first(2), {}, M)", "({})/2",
-    "mixture(0.5, {}, 0.5, uniform())", '{} + 0.3*prompted("You are brief.")',
+    "{}", "0.5*{} + 0.5*M", "M + 0.2*({} - a)", "({}).top_k(50)", "where(first(2), {}, M)",
+    "({})/2", "mixture(0.5, {}, 0.5, uniform())", '{} + 0.3*prompted("You are brief.")',
 )  # fmt: skip
 PLAIN = (
     "M", "t", "M + 0.5*t", "M - 0.9*union(rude, t)", "intersection(a, t)", "supersede(A, M + t)",
@@ -156,6 +156,7 @@ def test_harmless_text_is_answered(engine: Engine) -> None:
 def test_what_is_not_trusted_answers_as_what_is(engine: Engine) -> None:
     for formula in ("M + 0.5*t", "cfg(t, rude)", 'prompted("Be brief.") + M'):
         given = {"formula": formula, "terms": {**OWN, "t": "You are a pirate."}, "stop": Stop(4)}
+        given["sampling"] = Sampling(seed=1)
         one, other = (engine.generate("Hi", **given, trusted=told) for told in (True, False))
         assert one.tokens == other.tokens
 
@@ -189,5 +190,5 @@ def test_what_exists_and_what_does_not_are_refused_alike() -> None:
 def test_objects_and_the_names_of_the_application_are_not_restricted(engine: Engine) -> None:
     formula = 0.5 * marith.Prompted(template="plain") + marith.parse("blind + t")
     engine.next_logprobs("Hi", formula, {**OWN, "t": "Be kind."}, trusted=False)
-    with pytest.raises(FormulaError, match="t 'M' is the|name 'M' is the application's"):
+    with pytest.raises(FormulaError, match="name 'M' is the application's"):
         engine.next_logprobs("Hi", "M", {"M": "Be rude."}, trusted=False)
