@@ -53,7 +53,8 @@ texts = st.text(max_size=12) | st.sampled_from(
 factors = st.floats(-8, 8, allow_nan=False).filter(lambda f: f == 0 or abs(f) > 1e-3)
 fractions = st.floats(0, 1, exclude_min=True)
 options = st.dictionaries(
-    st.text(max_size=5).filter(lambda name: name not in RESERVED), st.booleans() | st.integers() | st.none() | st.text(max_size=5)
+    st.text(max_size=5).filter(lambda name: name not in RESERVED),
+    st.booleans() | st.integers() | st.none() | st.text(max_size=5)
     | st.floats(allow_nan=False, allow_infinity=False), max_size=3,
 )  # fmt: skip
 

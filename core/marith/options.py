@@ -202,7 +202,7 @@ class Options(BaseModel):
             raise RequestError(f"{problem}: {options['file']!r}")
         base, given = self.values(), dict(options)
         if self.frozen or not self.trusted:
-            given = of_call(given, self.terms, self.file and self.file.formulas or (), self.frozen)
+            given = of_call(given, self.terms, getattr(self.file, "formulas", ()), self.frozen)
         if self.file is not None and "model" in given:
             base = self._speaking(self.file, given.pop("model"), given)
         strings = [*_listed(stop), *_listed(given.pop("stop", None))]

@@ -80,7 +80,10 @@ def restricted(
 
 
 def of_call(
-    options: Mapping[str, Any], terms: Mapping[str, str], formulas: Collection[str], frozen: bool
+    options: Mapping[str, Any],
+    terms: Mapping[str, str],
+    formulas: Collection[str],
+    frozen: bool,
 ) -> dict[str, Any]:
     """Options of others for one call, their terms joined to the application's `terms`.
 

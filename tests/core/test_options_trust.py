@@ -1,0 +1,128 @@
+"""Options whose calls are not trusted, or that are frozen: what a call may still bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import corpus
+
+from marith import FormulaError, MarithError, Options, Prompted, RequestError, load_file
+
+OWN = {"kind": "You are kind.", "blind": Prompted(hide="(?s)<c>.*</c>")}
+OPTIONS = {"model": "/nowhere", "formula": "M + 0.5*blind", "terms": OWN}
+OF_THE_APPLICATION: dict[str, Any] = {
+    "model": "/etc", "device": "cpu", "dtype": "float16", "revision": "x", "cache_bytes": 1,
+    "max_lanes": 9_999, "max_queue": 0, "context_length": 9, "faithful_to": "(a+)+$",
+    "chat_template_kwargs": {"a": 1}, "max_retries": 9_999, "trusted": True, "frozen": False,
+    "speculation": '{"drafted_by": ["ngram(\\"/etc/passwd\\")"], "length": 4}',
+}  # fmt: skip
+FILE = """
+[model]
+model = "/nowhere"
+trusted = {trusted}
+[terms]
+chef = "You are an angry chef."
+blind = {{hide = "<c>.*</c>"}}
+[formulas]
+cook = "M + 0.5*chef"
+careful = {{formula = "1.5*M - 0.5*blind", temperature = 0.5}}
+"""
+
+
+def written(folder: Path, trusted: str = "true") -> Path:
+    path = folder / "marith.toml"
+    path.write_text(FILE.format(trusted=trusted), encoding="utf-8")
+    return path
+
+
+def test_a_call_joins_terms_of_its_own_to_those_of_the_application() -> None:
+    options = Options(**OPTIONS, trusted=False)
+    asked = options.over({"formula": "2*mine - blind + kind", "terms": {"mine": "Be brief."}})
+    assert asked.formula == "2*mine - blind + kind"
+    assert asked.terms == {**options.terms, "mine": "Be brief."}
+    assert options.over({"temperature": 0.5, "stop": ["x"], "speculation": "none"}).stop == ["x"]
+    assert options.over({"formula": Prompted(template="plain")}).formula.startswith("prompted(")
+
+
+@pytest.mark.parametrize("name", OF_THE_APPLICATION)
+def test_what_is_the_applications_is_not_given_for_a_call(name: str) -> None:
+    for mode in ({"trusted": False}, {"frozen": True}):
+        with pytest.raises(RequestError, match=f"takes no '{name}' for a call, but .*temperature"):
+            Options(**OPTIONS, **mode).over({name: OF_THE_APPLICATION[name]})
+
+
+def test_hostile_text_is_refused_for_a_call() -> None:
+    options = Options(**OPTIONS, trusted=False)
+    for formula, terms in corpus():
+        with pytest.raises((MarithError, ValueError)):
+            options.over({"formula": formula, "terms": terms})
+
+
+def test_a_name_of_the_application_keeps_its_meaning() -> None:
+    options = Options(**OPTIONS, trusted=False)
+    for name in ("kind", "blind", "M"):
+        with pytest.raises(FormulaError, match=f"the name '{name}' is the application's"):
+            options.over({"terms": {name: "You are rude."}})
+    assert Options(**OPTIONS).over({"terms": {"blind": "x"}}).terms == {"blind": "x"}
+
+
+def test_a_frozen_model_takes_no_formula_and_no_terms() -> None:
+    options = Options(**OPTIONS, frozen=True)
+    for given in ({"formula": "M"}, {"terms": {"x": "y"}}, {"formula": Prompted("x")}):
+        with pytest.raises(RequestError, match="a frozen model takes no"):
+            options.over(given)
+    assert options.over({"max_tokens": 3}).max_tokens == 3
+
+
+def test_a_call_may_choose_another_formula_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    for mode in ({"trusted": False}, {"frozen": True}):
+        options = Options.from_file(path, "cook", **mode)
+        careful = options.over({"model": "careful"})
+        assert careful.temperature == 0.5
+        assert {name: getattr(careful, name) for name in mode} == mode
+        with pytest.raises(RequestError, match="takes no 'model'"):
+            options.over({"model": "/etc"})
+
+
+@pytest.mark.parametrize("given", [{}, {"trusted": True}, {"trusted": False}])
+def test_a_file_lowers_trust_and_never_raises_it(given: dict[str, bool], tmp_path: Path) -> None:
+    lowered = Options.from_file(written(tmp_path, "false"), "cook", **given)
+    assert lowered.trusted is False
+    assert lowered.over({"model": "careful"}).trusted is False
+    kept = Options.from_file(written(tmp_path, "true"), "cook", **given)
+    assert kept.trusted is given.get("trusted", True)
+    with pytest.raises(FormulaError, match="trusted"):
+        Options.from_file(written(tmp_path, '"no"'))
+
+
+def test_a_formula_of_a_file_has_no_trust_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text('[formulas]\nf = {formula = "M", trusted = true}', encoding="utf-8")
+    with pytest.raises(FormulaError, match="there is no option 'trusted'"):
+        Options.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[terms]\nx = {model = "/etc"}', "term 'x' of others is a text"),
+        ('[terms]\nx = {ngram = "/etc/passwd"}', "term 'x' of others is a text"),
+        ("[terms]\nx = 'prompted(hide=\"(a+)+$\")'", "prompted takes system and mode alone"),
+        ("[formulas]\nf = 'M + classifier(\"/etc\")'", "formula 'f': classifier is not for text"),
+        ('[formulas]\nf = {formula = "M", device = "cpu"}', "option 'device' is the application's"),
+        ('[model]\nmodel = "/etc"', "option 'model' is the application's"),
+        ('[model]\nchat_template_kwargs = {a = 1}', "is the application's"),
+    ],
+)  # fmt: skip
+def test_a_file_of_others_says_no_more_than_their_text(
+    text: str, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormulaError, match=problem):
+        load_file(path, trusted=False)
+    path.write_text('[terms]\nx = "Be kind."\n[formulas]\nf = "M + 0.5*x"', encoding="utf-8")
+    assert str(load_file(path, trusted=False).formulas["f"]) == "M + 0.5*x"
