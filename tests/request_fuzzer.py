@@ -1,7 +1,7 @@
 """Requests in which anything may stand anywhere: each is answered, or refused by a MarithError.
 
-Run as `python tests/request_fuzzer.py [how many] [first seed]`, from the project's folder, for more than
-the suite's sample.
+Run as `python tests/request_fuzzer.py [how many] [first seed]`, from the project's folder, for
+more than the suite's sample.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever stands in a request, it is answered or refused by a MarithError; see `tests/request_fuzzer.py`."""
+"""Whatever stands in a request, it is answered or refused by a MarithError."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def test_a_template_that_cannot_be_rendered_refuses_in_marith_s_words(template: 
     from marith.testing import tiny_model, tiny_tokenizer
 
     tokenizer = tiny_tokenizer(chat_template=template)
-    with Engine.load(tiny_model(), tokenizer=tokenizer) as engine:
-        with pytest.raises(marith.MarithError, match="template"):
-            engine.generate("k l", stop=Stop(1))
+    engine = Engine.load(tiny_model(), tokenizer=tokenizer)
+    with engine, pytest.raises(marith.MarithError, match="template"):
+        engine.generate("k l", stop=Stop(1))
 
 
 def test_a_pass_for_which_memory_runs_out_is_told_with_its_cause() -> None:
@@ -97,7 +97,7 @@ def test_a_pass_for_which_memory_runs_out_is_told_with_its_cause() -> None:
         handle = model.model.layers[0].register_forward_pre_hook(exhaust)
         loaded = engine._panel.base.checkpoint.model.model.layers[0]
         own = loaded.register_forward_pre_hook(exhaust)
-        with pytest.raises(marith.MarithError, match="RuntimeError: .*allocate") as caught:
+        with pytest.raises(marith.MarithError, match=r"RuntimeError: .*allocate") as caught:
             engine.generate("k l", stop=Stop(1))
         assert isinstance(caught.value.__cause__, RuntimeError)
         own.remove()
