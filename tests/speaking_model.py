@@ -14,7 +14,7 @@ from langchain_marith import ChatMarith
 
 FORMULA = "2*a - 0.5*b"
 TERMS = {"a": "a b c", "b": "x y z"}
-SAMPLING = {"temperature": 0.9, "seed": 5, "max_tokens": 24}
+SAMPLING = {"temperature": 0.9, "seed": 4, "max_tokens": 24}
 
 Make = Callable[..., ChatMarith]
 
@@ -54,7 +54,7 @@ THINKING = [
 def by_engine(model: str, prompt: Any, **options: Any) -> marith.Completion:
     """What the engine says of a prompt under the options of the model that `make` makes."""
     asked = {"formula": FORMULA, "terms": TERMS, **options}
-    sampling = marith.Sampling(temperature=0.9, seed=5)
+    sampling = marith.Sampling(temperature=0.9, seed=4)
     return marith.Engine.shared(model).generate(
         prompt, **asked, sampling=sampling, stop=marith.Stop(24)
     )

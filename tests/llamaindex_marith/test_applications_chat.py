@@ -94,7 +94,7 @@ async def test_chats_held_at_once_say_what_each_says_alone() -> None:
 
 
 def test_a_condensed_question_finds_the_document_that_the_chat_is_about() -> None:
-    engine = shown.chat(shown.model(), "condense_plus_context")
+    engine = shown.chat(shown.model(seed=1), "condense_plus_context")
     first, second = (engine.chat(turn) for turn in shown.CONDENSED)
     assert first.sources[0].raw_input["message"] == shown.CONDENSED[0]
     assert "bees" in second.sources[0].raw_input["message"]

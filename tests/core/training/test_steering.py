@@ -49,7 +49,7 @@ def test_a_trained_classifier_raises_the_probability_of_its_label(
     with Engine.load("pocket") as engine:
         for formula in ("M", "M + 1*C"):
             tickets = [
-                engine.submit(Request(prompt, formula, terms, Sampling(seed=i), Stop(16)))
+                engine.submit(Request(prompt, formula, terms, Sampling(seed=40 + i), Stop(16)))
                 for i, prompt in enumerate(prompts)
             ]
             texts = [ticket.result(timeout=240).text for ticket in tickets]
