@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from marith.errors import FormulaError
 from marith.formula.node import Node
+from marith.formula.scalars import plain
 
 RELATIONS = (">", ">=", "<", "<=")
 LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
@@ -153,6 +154,7 @@ def times(left: Factor, right: Factor) -> Any:
 
 def is_number(value: object) -> bool:
     """Whether a value may stand as a factor."""
+    value = plain(value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

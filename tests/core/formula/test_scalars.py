@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from marith import Prompted, jsd
 from marith.errors import FormulaError, RequestError
 from marith.formula.scalars import finite, plain, shown, whole
 
@@ -46,3 +47,18 @@ def test_what_is_no_number_is_none(value: Any) -> None:
 def test_a_float_is_no_whole_number(value: Any) -> None:
     with pytest.raises(RequestError, match="not"):
         whole("it", value, 1)
+
+
+@pytest.mark.parametrize("half", [np.float32(0.5), torch.tensor(0.5)], ids=repr)
+def test_scalars_are_factors(half: Any) -> None:
+    bare, other = Prompted(), Prompted("b")
+    for formula, same in (
+        (half * bare, 0.5 * bare),
+        (bare * half - half * other, bare * 0.5 - 0.5 * other),
+        (bare / half, bare / 0.5),
+        (jsd(bare, other) * half * bare, jsd(bare, other) * 0.5 * bare),
+        (bare.temperature(half), bare.temperature(0.5)),
+        (bare.plausible(half), bare.plausible(0.5)),
+    ):
+        assert formula == same
+        assert str(formula) == str(same)
