@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from marith.errors import FormulaError
 from marith.formula.binding import unknown
@@ -26,6 +26,13 @@ FEW = 8  # factors, whose ends are tried in every combination
 MANY = 256  # factors in all products together; a longer sum stays a product of sums
 
 
+class Atom(NamedTuple):
+    """A factor that is not taken apart: what it can be, and whether it differs by token."""
+
+    range: Range
+    tokenwise: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     """What a weight, or a factor, can be: as a range, and as a sum of products of factors.
@@ -40,13 +47,13 @@ class Weight:
     numbers: Numbers
     gross: float = 1.0
     tokenwise: bool = False  # whether a factor in it, as it is written, differs by token
-    factors: Mapping[Varying, Weight] = field(default_factory=dict)  # those in the products
+    atoms: Mapping[Varying, Atom] = field(default_factory=dict)  # the factors in the products
 
     def __mul__(self, other: Weight) -> Weight:
         numbers, gross = _multiplied(self.numbers, other.numbers), self.gross * other.gross
-        tokenwise, factors = self.tokenwise or other.tokenwise, self.factors or other.factors
+        tokenwise, atoms = self.tokenwise or other.tokenwise, self.atoms or other.atoms
         within = _product((self.range, other.range))
-        return Weight(within, _kept(numbers, gross), gross, tokenwise, factors)
+        return Weight(within, _kept(numbers, gross), gross, tokenwise, atoms)
 
     @property
     def constant(self) -> float | None:
@@ -65,14 +72,14 @@ class Weight:
         """The least that the weight can be, whatever the context."""
         if self.numbers is None:
             return self.range[0]
-        return max(self.range[0], _least(self.numbers, self.factors))
+        return max(self.range[0], _least(self.numbers, self.atoms))
 
     @property
     def by_token(self) -> bool:
         """Whether it differs from token to token, which theorem 1 does not allow."""
         left = None if self.numbers is None else chain.from_iterable(self.numbers)
         return self.tokenwise and (
-            left is None or any(self.factors[factor].tokenwise for factor in left)
+            left is None or any(self.atoms[factor].tokenwise for factor in left)
         )
 
     @property
@@ -106,6 +113,7 @@ class Weights:
         self.terms = terms or {}
         self._formulas: dict[Formula, Weight] = {}
         self._factors: dict[Varying, Weight] = {}
+        self._atoms: dict[Varying, Atom] = {}
 
     def of(self, formula: Formula) -> Weight:
         """The f in score / f (theorem 1)."""
@@ -148,7 +156,8 @@ class Weights:
         inner = [self.factor(one) for one in _looked_through(factor)]
         within = _within(factor, [one.range for one in inner])
         tokenwise = isinstance(factor, Indicator) or any(one.by_token for one in inner)
-        return Weight(within, {(factor,): 1.0}, 1.0, tokenwise, self._factors)
+        self._atoms[factor] = Atom(within, tokenwise)
+        return Weight(within, {(factor,): 1.0}, 1.0, tokenwise, self._atoms)
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:
@@ -174,10 +183,10 @@ def added(weights: Collection[Weight]) -> Weight:
         numbers[monomial] = numbers.get(monomial, 0.0) + number
     kept = None if any(one.numbers is None for one in weights) else _kept(numbers, gross)
     tokenwise = any(one.tokenwise for one in weights)
-    factors = next((one.factors for one in weights if one.factors), {})
+    atoms = next((one.atoms for one in weights if one.atoms), {})
     low = _sum([one.range[0] for one in weights])
     high = -_sum([-one.range[1] for one in weights])
-    return Weight((low, high), kept, gross, tokenwise, factors)
+    return Weight((low, high), kept, gross, tokenwise, atoms)
 
 
 def _number(value: float) -> Weight:
@@ -237,9 +246,9 @@ def _multiplied(left: Numbers, right: Numbers) -> Numbers:
     return numbers
 
 
-def _least(numbers: Mapping[Monomial, float], factors: Mapping[Varying, Weight]) -> float:
+def _least(numbers: Mapping[Monomial, float], atoms: Mapping[Varying, Atom]) -> float:
     """The least of a sum of products: linear in each factor, it is where each is at an end."""
-    ends = {one: factors[one].range for monomial in numbers for one in monomial}
+    ends = {one: atoms[one].range for monomial in numbers for one in monomial}
     linear = all(len({*monomial}) == len(monomial) for monomial in numbers)
     if linear and len(ends) <= FEW and all(map(math.isfinite, chain(*ends.values()))):
         return _lowest(numbers, list(ends.items()))
