@@ -97,6 +97,12 @@ CACHED: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3 longrope, short": ("phi3", {**LLAMA, "max_position_embeddings": 512,
         "original_max_position_embeddings": 512,
         "rope_parameters": {**ROPE, **LONG, "original_max_position_embeddings": 512}}),
+    "gemma3 with images": ("gemma3", {
+        "text_config": {**COMMON, **HEADS, "sliding_window": 512, "query_pre_attn_scalar": 16},
+        "vision_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+                          "num_attention_heads": 2, "image_size": 28, "patch_size": 14},
+        "mm_tokens_per_image": 4, "image_token_index": 257, "boi_token_index": 256,
+        "eoi_token_index": 255}),
 }  # fmt: skip
 
 # Those that are read without one, text by text.
@@ -110,6 +116,10 @@ UNCACHED: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3 window": ("phi3", {**LLAMA, **SLIDING}),
     "phi3 longrope": ("phi3", {**LLAMA, "original_max_position_embeddings": 64,
         "rope_parameters": {**ROPE, **LONG, "original_max_position_embeddings": 64}}),
+    "phi3 longrope, long": ("phi3", {**LLAMA, "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096, "sliding_window": 262144,
+        "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1.5] * 8},
+        "rope_theta": 10000.0}),
     "qwen2 window on": ("qwen2", {**LLAMA, **SLIDING, "use_sliding_window": True,
                                   "max_window_layers": 2}),
     "starcoder2": ("starcoder2", {**LLAMA, **SLIDING}),
