@@ -52,11 +52,11 @@ def compare(runner: ModelRunner, extra: int = 0) -> str:
     """How a runner's cached passes differ from the uncached model's, over ragged rows."""
     draw = torch.Generator().manual_seed(0)
     texts = torch.randint(0, runner.vocab, (3, SHORT + extra), generator=draw)
-    want = torch.cat([runner.uncached(text[None]) for text in texts])
-    shapes = [runner.uncached(texts[:, :width]) for width in (SHORT, 1)]
-    noise = max(distance(said, want[:, : said.shape[1]]) for said in shapes)
-    tolerated = tolerance(noise, want[0, -1], runner.model.dtype)
     try:
+        want = torch.cat([runner.uncached(text[None]) for text in texts])
+        shapes = [runner.uncached(texts[:, :width]) for width in (SHORT, 1)]
+        noise = max(distance(said, want[:, : said.shape[1]]) for said in shapes)
+        tolerated = tolerance(noise, want[0, -1], runner.model.dtype)
         for rows, count in _rounds(extra):
             asked = [Asked(i, texts[i, :end].tolist(), count) for i, end in rows.items()]
             for (i, end), answer in zip(rows.items(), runner.ask(asked), strict=True):

@@ -21,7 +21,7 @@ from marith.scoring.lanes import Lanes
 from marith.scoring.notices import warn
 from marith.scoring.past import Limit, limit_of, mask_dtype
 from marith.scoring.portions import Unread, alike, choose
-from marith.scoring.probe import SHORT, compare, why_inexact
+from marith.scoring.probe import SHORT, compare, distance, why_inexact
 
 __all__ = ["Answer", "Asked", "ModelRunner"]
 
@@ -85,7 +85,7 @@ class ModelRunner:
             remedy = limit.tokens >= SHORT and self._limit(limit.tokens) is None
             advice = f"; with context_length={limit.tokens} it keeps one" if remedy else ""
             self.plain = True
-            self._check_causal()
+            self._check_causal(min(6, context_length))
             warn(f"{self.name!r} runs without a cache, and so slower: {limit.reason}{advice}")
         elif self.model.device.type == "cuda" if capture is None else capture:
             self._begin_capture()
@@ -261,11 +261,11 @@ class ModelRunner:
         return Answer(self._to_logprobs(out.logits[0, -count:]), exits, {self.passes})
 
     @torch.inference_mode()
-    def _check_causal(self) -> None:
+    def _check_causal(self, length: int) -> None:
         """Raises ModelError for a model whose words hang on what comes after them."""
-        text = [i % self.vocab for i in range(1, 7)]
-        whole = self._whole(Asked(0, text, 6)).logprobs[:3]
-        alone = self._whole(Asked(0, text[:3], 3)).logprobs
-        if float((whole - alone).abs().max()) > 0.1:
+        text, half = [i % self.vocab for i in range(1, length + 1)], length // 2
+        whole = self._whole(Asked(0, text, length)).logprobs[:half]
+        alone = self._whole(Asked(0, text[:half], half)).logprobs
+        if distance(whole, alone) > 0.1:
             kind = type(self.model).__name__
             raise ModelError(f"{kind} is no causal language model: it reads what comes after, too")

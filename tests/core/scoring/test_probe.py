@@ -14,6 +14,8 @@ from asking import CONTEXT, VOCAB, text
 from tokenizers import Tokenizer
 from transformers import (
     AutoModelForSequenceClassification,
+    BertConfig,
+    BertForMaskedLM,
     GPTNeoConfig,
     GPTNeoForCausalLM,
     LlamaForCausalLM,
@@ -120,6 +122,16 @@ def test_a_classifier_beyond_its_window_is_judged_whole(
         BranchedTexts(model, 0, 512, 2**20)
 
 
+@pytest.mark.parametrize("length", [2, 5, 9])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_context_shorter_than_what_is_compared_is_served(family: str, length: int) -> None:
+    model = tiny_model(family, context_length=length)
+    with collecting(), marith.Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
+        torch.testing.assert_close(
+            engine.next_logprobs("a"), uncached(model, [2])[-1], atol=1e-5, rtol=0
+        )
+
+
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("family", FAMILIES)
@@ -214,6 +226,13 @@ def test_numbers_that_are_no_tokens_are_never_sampled(build: Any) -> None:
             assert not {5, 9} & set(
                 engine.generate("a", formula, None, hot, marith.Stop(60)).tokens
             )
+
+
+def test_a_model_that_reads_what_comes_after_is_refused_with_holes_too() -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
+    model = sharpened(BertForMaskedLM(BertConfig(vocab_size=VOCAB, num_hidden_layers=2, **sizes)))
+    with pytest.raises(ModelError, match="no causal language model"):
+        marith.Engine.load(model, tokenizer=holed())
 
 
 def test_a_number_that_ends_a_text_is_no_hole() -> None:
