@@ -7,19 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import TemplateError
+from marith.errors import RequestError
+from marith.scoring.rendering import Refused, render
 
-# What a template may raise.
-REFUSED = (
-    TemplateError,
-    TypeError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    RecursionError,
-    SyntaxError,
-)
+REFUSED = (Refused, RequestError)
 _FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
 ID = "call00001"  # nine letters and digits, which some templates insist on
@@ -127,12 +118,7 @@ def offers_tools(tokenizer: Any) -> bool:
     """Whether the template tells the model which tools there are."""
     tool = {"name": _FIRST, "description": _SECOND, "parameters": {"type": "object"}}
     try:
-        text = tokenizer.apply_chat_template(
-            [_QUESTION],
-            tools=[{"type": "function", "function": tool}],
-            tokenize=False,
-            add_generation_prompt=True,
-        )
+        text = render(tokenizer, [_QUESTION], [{"type": "function", "function": tool}])
     except REFUSED:
         return False
     return _FIRST in text and _SECOND in text
@@ -230,7 +216,7 @@ def _calling(count: int) -> dict[str, Any]:
 
 
 def _render(tokenizer: Any, *messages: Mapping[str, Any]) -> str:
-    return str(tokenizer.apply_chat_template([_QUESTION, *messages], tokenize=False))
+    return render(tokenizer, [_QUESTION, *messages], opens=False)
 
 
 def _split(text: str, marks: Sequence[str]) -> list[str] | None:

@@ -14,8 +14,9 @@ from marith.errors import RequestError, shown
 from marith.formula.patterns import compiled
 from marith.formula.terms import Prompted
 from marith.plain_data import require_json, require_shallow
-from marith.scoring.markup import HERMES, REFUSED, Markup, numbered, spelt_out, tools_told
+from marith.scoring.markup import HERMES, Markup, numbered, spelt_out, tools_told
 from marith.scoring.quotes import Quotes
+from marith.scoring.rendering import Refused, render
 from marith.scoring.scorer import Message, Prompt
 from marith.scoring.vocabulary import Vocabulary
 
@@ -169,8 +170,8 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     texts, refusal = [], ""
     for way in _ways(messages, markup):
         try:
-            text = _render(replace(prompt, messages=tuple(way)), vocabulary.tokenizer)
-        except REFUSED as error:
+            text = render(vocabulary.tokenizer, way, prompt.tools, prompt.options)
+        except Refused as error:
             refusal = str(error)
             continue
         if all(part in text for part in system):
@@ -189,18 +190,6 @@ def _ways(messages: Sequence[Message], markup: Markup) -> Iterator[list[dict[str
     for way in (own, numbered(own), spelt_out(messages, markup.calls, answers=True)):
         yield way
         yield fold(way)
-
-
-def _render(prompt: Prompt, tokenizer: Any) -> str:
-    return str(
-        tokenizer.apply_chat_template(
-            list(prompt.messages),
-            tools=list(prompt.tools) or None,
-            tokenize=False,
-            add_generation_prompt=True,
-            **prompt.options,
-        )
-    )
 
 
 def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
