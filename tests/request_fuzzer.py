@@ -12,6 +12,7 @@ import math
 import random
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -208,6 +209,13 @@ def saved(where: str) -> str:
     return where
 
 
+def is_ours(error: Exception) -> bool:
+    """Whether an error came by way of this project; frameworks refuse some things before."""
+    ours = {"marith", "langchain_marith", "llamaindex_marith"}
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals["__name__"].split(".")[0] in ours for frame in frames)
+
+
 def faults(where: str, seeds: range) -> tuple[list[str], int]:
     """What other errors than a MarithError came of these seeds, and how many were answered."""
     chat, index = ChatMarith(model=where), Marith(model=where)
@@ -224,16 +232,13 @@ def faults(where: str, seeds: range) -> tuple[list[str], int]:
         except marith.MarithError as error:
             assert str(error)
         except Exception as error:
-            wrong.append(f"seed {seed}: {type(error).__name__}: {str(error)[:200]}")
+            if is_ours(error):
+                wrong.append(f"seed {seed}: {type(error).__name__}: {str(error)[:200]}")
     return wrong, answered
 
 
 if __name__ == "__main__":
-    count, first = (
-        [*map(int, sys.argv[1:]), 3000, 0][:2]
-        if len(sys.argv) > 2
-        else (int(sys.argv[1]) if sys.argv[1:] else 3000, 0)
-    )
+    count, first = (*map(int, sys.argv[1:]), *(3000, 0)[len(sys.argv) - 1 :])
     with tempfile.TemporaryDirectory() as folder:
         wrong, answered = faults(saved(folder), range(first, first + count))
     print(*wrong, f"{count} requests, {answered} answered, {len(wrong)} wrong", sep="\n")
