@@ -72,8 +72,13 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     return head + seen[given:]
 
 
-def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
-    """The term's reading of the prompt, as tokens; never empty."""
+def to_tokens(
+    term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None = None
+) -> list[int]:
+    """The term's reading of the prompt, as tokens; never empty.
+
+    Of a reading of more than `most` tokens perhaps a beginning, which has more too.
+    """
     _require_heard(prompt.messages, vocabulary)
     seen = see(term, prompt.messages)
     chat = _is_chat(term, vocabulary)
@@ -81,11 +86,11 @@ def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[in
         raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
     if chat:
         options = {**prompt.options, **dict(term.options)}
-        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary)
+        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, most)
     if prompt.tools:
         seen = tools_told(seen, prompt.tools, HERMES)
     text = to_plain_text(spelt_out(seen, HERMES, answers=True))
-    tokens = vocabulary.encode(text, start=True)
+    tokens = vocabulary.encode(text, start=True, most=most)
     if not tokens and vocabulary.start_id is not None:
         tokens = [vocabulary.start_id]
     if not tokens:
@@ -135,7 +140,7 @@ def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return folded
 
 
-def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
+def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
     """Rendered, then encoded without added tokens: a template writes its own first token.
 
     Text that spells a special token is data: it is kept out of the template, and encoded as
@@ -151,7 +156,9 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     for i, piece in enumerate(quotes.mark.split(text)):
         is_content = i % 2 == 1
         text = quotes.texts[int(piece)] if is_content else piece
-        tokens += vocabulary.encode(text, literal=is_content)
+        tokens += vocabulary.encode(text, literal=is_content, most=most)
+        if most is not None and len(tokens) > most:
+            break
     return tokens
 
 
