@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from reprlib import Repr
 
 
@@ -47,20 +49,39 @@ class DeadlineExceeded(MarithError, TimeoutError):
     """A request that was not finished within its own timeout."""
 
 
+def fault(error: BaseException) -> MarithError:
+    """What a caller gets for an error in its request: the error itself, or one that names it.
+
+    Memory that runs out, a panic of a library in Rust, an exit: none of them is marith's.
+    """
+    if isinstance(error, MarithError):
+        return error
+    told = ModelError(f"the request failed with {type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
+
+
+@contextmanager
+def faults_named() -> Iterator[None]:
+    """What no `except Exception` catches, such as a panic in Rust, leaves as a MarithError here.
+
+    So does memory that runs out. What ends a program or a generator is let through.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except MemoryError as error:
+        raise fault(error) from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise fault(error) from error
+
+
 def unreadable(path: object, error: Exception) -> RequestError:
     """What is said of a file that cannot be read."""
     return RequestError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}")
-
-
-def caused_by(error: BaseException) -> MarithError:
-    """An error as one of marith's own: what failed by no fault of a caller, such as memory."""
-    if isinstance(error, MarithError):
-        return error
-    first = next(iter(str(error).strip().splitlines()), "")
-    kind = type(error).__name__
-    failed = MarithError(f"the request failed: {kind}: {first}" if first else f"failed: {kind}")
-    failed.__cause__ = error
-    return failed
 
 
 def shown(value: object) -> str:

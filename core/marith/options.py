@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from marith.engine.deadline import Deadline
 from marith.engine.plan import Plan
 from marith.engine.speculating import read_speculation
 from marith.engine.stages import Stages
@@ -53,7 +54,7 @@ class Options(BaseModel):
     for it, which the regular expression `faithful_to` finds in the messages: the strength of
     `context_aware`. `ban` lists words that no answer may hold, whole and in either case.
     `speculation` is "auto", None (or "none") or a `Plan`, which may be given as its JSON or as a
-    mapping. `timeout` is in seconds, from when a loaded model is asked; an engine that is busy is
+    mapping. `timeout` is in seconds from the call, loading included; an engine that is busy is
     asked `max_retries` times more. `chat_template_kwargs` are for the templates of all terms;
     without `steer_tools` the bare model fills the arguments of calls. `file` is the path of a TOML
     file, read once: what is not given is as it says, and `model` may name a formula of it.
@@ -241,12 +242,18 @@ class Options(BaseModel):
         grammar: Grammar | None = None,
         tools: Tools | None = None,
         logprobs: int | None = None,
+        begun: float | None = None,
     ) -> Ticket:
         """Start a request on the engine. Blocks while weights load, or while the engine is busy."""
         from marith.engine.patience import submit  # torch again
 
+        deadline = self.deadline(begun)  # what follows counts too
         request = self.request(prompt, grammar, tools, logprobs)
-        return submit(self.engine(), request, self.max_retries)
+        return submit(self.engine(), request, self.max_retries, deadline.begun)
+
+    def deadline(self, begun: float | None = None) -> Deadline:
+        """When an answer comes too late that is asked for now, or was `begun` (time.monotonic)."""
+        return Deadline.of(self.timeout, begun)
 
     def request(
         self,

@@ -13,6 +13,7 @@ from typing import Unpack
 from marith.decoding.sampling import Sampling
 from marith.decoding.stopping import Stop
 from marith.engine.completion import Chunk, Completion
+from marith.engine.deadline import Deadline
 from marith.engine.request import Request, RequestOptions, Speculation
 from marith.engine.ticket import Ticket
 from marith.errors import UnknownOption
@@ -30,8 +31,13 @@ class Asking(ABC):
     """Lines over `submit`, which says what a request may hold."""
 
     @abstractmethod
-    def submit(self, request: Request) -> Ticket:
+    def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request."""
+
+    async def _started(self, request: Request) -> Ticket:
+        """The same in a thread, for a prompt may be long; awaited until the deadline."""
+        deadline = Deadline.of(request.timeout)
+        return await deadline.bound(asyncio.to_thread(self.submit, request, deadline.begun))
 
     def generate(
         self,
@@ -75,7 +81,7 @@ class Asking(ABC):
     ) -> Completion:
         """The whole text, without holding up the event loop."""
         request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
-        return await (await asyncio.to_thread(self.submit, request))
+        return await (await self._started(request))
 
     async def astream(
         self,
@@ -89,7 +95,7 @@ class Asking(ABC):
     ) -> AsyncIterator[Chunk]:
         """The text as it comes, without holding up the event loop."""
         request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
-        ticket = await asyncio.to_thread(self.submit, request)
+        ticket = await self._started(request)
         async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator
             async for chunk in chunks:
                 yield chunk

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from marith.engine.job import Job
 from marith.engine.measuring import Price, Samples, Stopwatch, Transcript
 from marith.engine.plan import MOST, Plan
+from marith.engine.reader import Reader
 from marith.engine.rehearsal import Rehearsal
-from marith.engine.request import Reader
 from marith.engine.stages import Stages, watched
 from marith.errors import RequestError
 from marith.formula.nodes import Formula
@@ -35,7 +35,7 @@ def calibrate(
     transcripts = [Transcript(reader, tokens) for reader, tokens in asked]
     for transcript in transcripts:
         run(transcript)
-    samples = Samples(asked[0][0].stages, [one.answer.result() for one in transcripts])
+    samples = Samples(asked[0][0].stages, [one.answer.wait() for one in transcripts])
     if costs == "calls":
         return choose(samples, [Price.by_calls(term) for term in samples.stages.voices])
     at = max(range(len(asked)), key=lambda i: len(asked[i][1]))
@@ -43,7 +43,7 @@ def calibrate(
     for group in _groups(asked[at][0]):
         stopwatch = Stopwatch(*asked[at], group, samples.said[at])
         run(stopwatch)
-        prices.append(Price.by_time(group, stopwatch.answer.result()))
+        prices.append(Price.by_time(group, stopwatch.answer.wait()))
     return choose(samples, prices)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -17,15 +16,19 @@ from marith.engine import workers
 from marith.engine.answers import Answers
 from marith.engine.asking import Asking
 from marith.engine.calibration import calibrate, check_samples
+from marith.engine.deadline import NEVER, Deadline
+from marith.engine.delivery import Answer
+from marith.engine.forking import Turns
 from marith.engine.generation import Generation
 from marith.engine.limits import Limits
 from marith.engine.plan import Plan
 from marith.engine.questions import Glance, Scores, Scoring, tokens_of
-from marith.engine.request import Reader, Request, check_timeout, stages_of
+from marith.engine.reader import Reader, stages_of
+from marith.engine.request import Request
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Ticket
 from marith.engine.tools import Tools
-from marith.errors import EngineClosed, ModelError
+from marith.errors import ModelError, faults_named
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted
@@ -36,7 +39,7 @@ from marith.scoring.scorer import Message
 from marith.scoring.shelf import Checkpoint, Placement
 from marith.scoring.templates import to_prompt
 
-loading = threading.RLock()  # checkpoints come off the shelf in turns
+loading = Turns()  # checkpoints come off the shelf in turns
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
 SAMPLE = Stop(64)  # of the texts that a formula is calibrated by
@@ -55,7 +58,8 @@ class Engine(Asking):
             self._panel = workers.apart(lambda: Panel(base, *bounds))
         self._answers = Answers(base.vocabulary)
         self._stages_of = lru_cache(maxsize=64)(stages_of)  # one formula is asked again and again
-        self._scheduler = Scheduler(limits, workers.threads_for(base.model))
+        threads = workers.threads_for(base.model)
+        self._scheduler = Scheduler(limits, threads, self._panel.device.type)
         self._closing = weakref.finalize(self, self._scheduler.close)
 
     @classmethod
@@ -109,12 +113,15 @@ class Engine(Asking):
         """The process's one engine for these options, loaded when first asked for."""
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         placement = Placement(device, dtype, revision, context_length)
-        with loading:
-            key = locate(model), placement, limits
-            if key not in _shared or _shared[key].closed:
-                base = workers.apart(lambda: shelf.language_model(model, placement))
-                _shared[key] = cls(base, limits)
-            return _shared[key]
+        key = locate(model), placement, limits
+        engine = _shared.get(key)  # without a lock: what is loaded waits for nobody's loading
+        if engine is None or engine.closed:
+            with loading:
+                engine = _shared.get(key)
+                if engine is None or engine.closed:
+                    base = workers.apart(lambda: shelf.language_model(model, placement))
+                    engine = _shared[key] = cls(base, limits)
+        return engine
 
     @property
     def model_name(self) -> str:
@@ -129,16 +136,21 @@ class Engine(Asking):
     @property
     def closed(self) -> bool:
         """Whether the engine serves no more."""
-        return not self._closing.alive
+        return self._scheduler.closed
 
-    def submit(self, request: Request) -> Ticket:
+    def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.
 
-        Raises Busy where as many requests as the engine takes on wait already.
+        Its timeout counts from now, or from when it was `begun` by `time.monotonic`. Raises Busy
+        where as many requests as the engine takes on wait already.
         """
+        deadline = Deadline.of(request.timeout, begun)
         ticket = Ticket(keeper=self)
-        reader = self._open(request)
-        self._scheduler.add(Generation(request, reader, self._answers, ticket))
+        with faults_named():
+            reader = self._open(request, deadline)
+            generation = Generation(request, reader, self._answers, ticket)
+        deadline.check()
+        self._scheduler.add(generation)
         return ticket
 
     def next_logprobs(
@@ -151,11 +163,11 @@ class Engine(Asking):
         trusted: bool = True,
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
-        timeout = check_timeout(timeout)
-        reader, tokens = self._open_at(prompt, formula, terms, continuation, trusted)
-        glance = Glance(reader, tokens, timeout)
+        deadline = Deadline.of(timeout)
+        asked = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
+        glance = Glance(*asked)
         self._scheduler.add(glance)
-        return glance.answer.result()
+        return glance.answer.wait()
 
     def score(
         self,
@@ -167,8 +179,7 @@ class Engine(Asking):
         trusted: bool = True,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
-        scores = self.submit_scoring(prompt, continuation, formula, terms, timeout, trusted)
-        return scores.result().logprobs
+        return self._scoring(prompt, continuation, formula, terms, timeout, trusted).wait().logprobs
 
     def submit_scoring(
         self,
@@ -181,14 +192,11 @@ class Engine(Asking):
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does: texts asked together share passes.
 
-        The future's result also says of each token whether it is the likeliest in its place.
+        The future's result also says of each token whether it is the likeliest in its place. The
+        future may be cancelled at any time. What is to run when it is done runs on a thread of its
+        own, where it may ask this engine again.
         """
-        timeout = check_timeout(timeout)
-        reader, tokens = self._open_at(prompt, formula, terms, continuation, trusted)
-        scoring = Scoring(reader, tokens, timeout)
-        if tokens:
-            self._scheduler.add(scoring)
-        return scoring.answer
+        return self._scoring(prompt, continuation, formula, terms, timeout, trusted)
 
     def calibrate(
         self,
@@ -211,7 +219,8 @@ class Engine(Asking):
 
     def encode(self, text: str) -> list[int]:
         """A text as tokens of the base model's vocabulary; names of special tokens are letters."""
-        return self._panel.vocabulary.encode(text)
+        with faults_named():
+            return self._panel.vocabulary.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens of the base model's vocabulary as text, special tokens left out."""
@@ -225,14 +234,14 @@ class Engine(Asking):
     ) -> int:
         """How many tokens a prompt has as the bare model reads it, template and tools included."""
         told = Tools(tuple(tools)).definitions if tools else ()
-        return self._panel.base.count(Prompted(), to_prompt(prompt, told, template_options))
+        with faults_named():
+            return self._panel.base.count(Prompted(), to_prompt(prompt, told, template_options))
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""
         self._closing()
-        with loading:
-            for key in [key for key, engine in _shared.items() if engine is self]:
-                del _shared[key]
+        for key in [key for key, engine in [*_shared.items()] if engine is self]:
+            _shared.pop(key, None)
 
     def __enter__(self) -> Engine:
         return self
@@ -240,10 +249,25 @@ class Engine(Asking):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self, request: Request) -> Reader:
-        if self.closed:
-            raise EngineClosed("the engine is closed")
-        return Reader.open(request, self._panel, loading, self._stages_of)
+    def _scoring(
+        self,
+        prompt: str | Sequence[Message],
+        continuation: str | Sequence[int],
+        formula: str | Formula,
+        terms: Terms | None,
+        timeout: float | None,
+        trusted: bool,
+    ) -> Answer[Scores]:
+        deadline = Deadline.of(timeout)
+        asked = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
+        scoring = Scoring(*asked, keeper=self)
+        if asked[1]:
+            self._scheduler.add(scoring)
+        return scoring.answer
+
+    def _open(self, request: Request, deadline: Deadline = NEVER) -> Reader:
+        self._scheduler.require_open()
+        return Reader.open(request, self._panel, loading, self._stages_of, deadline)
 
     def _open_at(
         self,
@@ -252,7 +276,13 @@ class Engine(Asking):
         terms: Terms | None,
         continuation: str | Sequence[int],
         trusted: bool,
+        deadline: Deadline,
     ) -> tuple[Reader, list[int]]:
         """A reader, and the tokens of a continuation that it has room for."""
-        reader = self._open(Request(prompt, formula, terms, speculation=None, trusted=trusted))
-        return reader, tokens_of(continuation, self._panel.vocabulary, reader.room)
+        request = Request(prompt, formula, terms, speculation=None, trusted=trusted)
+        with faults_named():
+            reader = self._open(request, deadline)
+            deadline.check()
+            tokens = tokens_of(continuation, self._panel.vocabulary, reader.room)
+        deadline.check()
+        return reader, tokens

@@ -29,7 +29,8 @@ from marith.engine.job import Cost, lane_of
 from marith.engine.likelihoods import Likelihoods
 from marith.engine.plan import Plan
 from marith.engine.positions import Block
-from marith.engine.request import Reader, Request
+from marith.engine.reader import Reader
+from marith.engine.request import Request
 from marith.engine.rewinding import Rewinding
 from marith.engine.tail import Tail
 from marith.engine.telling import Telling
@@ -79,13 +80,12 @@ class Generation:
         self._passes = self._judged = 0
         self._calls: Counter[Term] = Counter()
         self._cached: dict[Term, int] = {}
-        self.started = time.monotonic()
-        self.timeout = math.inf if request.timeout is None else request.timeout
+        self._started = time.monotonic()
 
     @property
     def abandoned(self) -> bool:
         ticket = self._ticket()
-        return ticket is None or ticket.cancelled
+        return ticket is None or ticket.ended
 
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         if not self.reader.stages.adapts:
@@ -187,6 +187,10 @@ class Generation:
         if ticket := self._ticket():
             ticket.end(error)
 
+    def orphan(self, error: BaseException) -> None:
+        if ticket := self._ticket():
+            ticket.orphan(error)
+
     def _guess(self) -> None:
         """Propose what costs nothing, by the first who has something to propose."""
         while most := self.tail.room_to_guess():
@@ -249,7 +253,7 @@ class Generation:
             tokens=made,
             passes=self._passes,
             calls=self._calls.total(),
-            seconds=time.monotonic() - self.started,
+            seconds=time.monotonic() - self._started,
             drafted=self.tail.drafted,
             accepted=self.tail.accepted,
             judgements=self._judged,

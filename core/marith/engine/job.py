@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marith.decoding.speculation import Trial, Verdict
 from marith.engine.positions import Block
-from marith.engine.request import Reader
+from marith.engine.reader import Reader
 from marith.formula.terms import Prompted, Term
 
 
@@ -31,16 +31,6 @@ class Job(Protocol):
     """Asks terms about positions, hears them, has what they said composed, and takes tokens."""
 
     reader: Reader
-
-    @property
-    def timeout(self) -> float:
-        """How many seconds after its start an answer comes too late."""
-        ...
-
-    @property
-    def started(self) -> float:
-        """When it was asked for, by `time.monotonic`."""
-        ...
 
     @property
     def abandoned(self) -> bool:
@@ -79,7 +69,11 @@ class Job(Protocol):
         ...
 
     def fail(self, error: BaseException) -> None:
-        """Tell the caller, and be done."""
+        """Tell the caller, and be done. Any thread may call it."""
+        ...
+
+    def orphan(self, error: BaseException) -> None:
+        """The same in a forked child, whatever locks a thread of the parent held."""
         ...
 
 

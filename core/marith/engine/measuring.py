@@ -14,7 +14,7 @@ from marith.decoding.evaluation import evaluate
 from marith.decoding.speculation import overlap
 from marith.engine.job import Cost
 from marith.engine.questions import Question
-from marith.engine.request import Reader
+from marith.engine.reader import Reader
 from marith.engine.stages import Stages
 from marith.formula.nodes import Formula
 from marith.formula.terms import NGram, Position, Term, Uniform
@@ -31,7 +31,7 @@ class Transcript(Question[Mapping[Term, Tensor]]):
         return text, dict.fromkeys(self.reader.stages.voices, len(text) + 1)
 
     def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
-        self.answer.set_result(answers)
+        self.answer.give(answers)
 
 
 class Stopwatch(Question[dict[int, float]]):
@@ -75,7 +75,7 @@ class Stopwatch(Question[dict[int, float]]):
         self._read = True  # the first time the prompt was read too
         if not self._left:
             self._times[self._asked.pop()].append(time.perf_counter() - self._since)
-            self.answer.set_result({width: median(own) for width, own in self._times.items()})
+            self.answer.give({width: median(own) for width, own in self._times.items()})
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -13,16 +10,18 @@ import torch
 from torch import Tensor
 
 from marith.decoding.speculation import Verdict
-from marith.engine.job import Cost
+from marith.engine.delivery import Answer
+from marith.engine.job import Cost, Job
 from marith.engine.positions import Block
-from marith.engine.request import Reader
+from marith.engine.reader import Reader
 from marith.errors import RequestError
 from marith.formula.scalars import whole
 from marith.formula.terms import Term
 from marith.scoring.vocabulary import Vocabulary
 
-Answer = TypeVar("Answer")
-AT_ONCE = 64  # positions of a continuation whose distributions are in memory together
+Result = TypeVar("Result")
+AT_ONCE = 64  # positions of a continuation that one step asks about at most
+NUMBERS = 1 << 24  # log-probabilities that all scorings of one step have in memory together
 
 
 @dataclass(slots=True)
@@ -33,19 +32,20 @@ class Scores:
     likeliest: list[bool] = field(default_factory=list)
 
 
-class Question(Generic[Answer]):
-    """A given continuation, and the answer that a caller waits for. Nothing is drawn."""
+class Question(Generic[Result]):
+    """A given continuation, and the answer that a caller waits for. Nothing is drawn.
 
-    abandoned = False
+    The `keeper` is kept for as long as the answer is.
+    """
 
-    def __init__(
-        self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
-    ) -> None:
+    def __init__(self, reader: Reader, continuation: Sequence[int], keeper: object = None) -> None:
         self.reader = reader
-        self.started = time.monotonic()
-        self.timeout = math.inf if timeout is None else timeout
-        self.answer: Future[Answer] = Future()
+        self.answer: Answer[Result] = Answer(keeper)
         self._continuation = continuation
+
+    @property
+    def abandoned(self) -> bool:
+        return self.answer.cancelled()
 
     @property
     def done(self) -> bool:
@@ -67,10 +67,13 @@ class Question(Generic[Answer]):
         """Nothing is drawn, and so nothing settled."""
 
     def fail(self, error: BaseException) -> None:
-        self.answer.set_exception(error)
+        self.answer.fail(error)
+
+    def orphan(self, error: BaseException) -> None:
+        self.answer.orphan(error)
 
 
-class _Composed(Question[Answer]):
+class _Composed(Question[Result]):
     """A question that the whole formula answers."""
 
     _said: Mapping[Term, Tensor]
@@ -90,7 +93,7 @@ class Glance(_Composed[Tensor]):
     """The distribution after a given continuation: one question, one answer [vocab]."""
 
     def compose(self, logprobs: Tensor) -> None:
-        self.answer.set_result(logprobs[-1].clone())
+        self.answer.give(logprobs[-1].clone())
 
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         return self._continuation, self._of_all(1)
@@ -102,13 +105,12 @@ class Scoring(_Composed[Scores]):
     A long text neither holds up the others nor has all its distributions in memory at once.
     """
 
-    def __init__(
-        self, reader: Reader, continuation: Sequence[int], timeout: float | None = None
-    ) -> None:
-        super().__init__(reader, continuation, timeout)
+    def __init__(self, reader: Reader, continuation: Sequence[int], keeper: object = None) -> None:
+        super().__init__(reader, continuation, keeper)
+        self.at_once = AT_ONCE
         self._scores = Scores()
         if not continuation:
-            self.answer.set_result(self._scores)
+            self.answer.give(self._scores)
 
     def compose(self, logprobs: Tensor) -> None:
         known = len(self._scores.logprobs)
@@ -117,18 +119,29 @@ class Scoring(_Composed[Scores]):
         self._scores.logprobs += logprobs.gather(1, at)[:, 0].tolist()
         self._scores.likeliest += (logprobs.argmax(dim=1) == at[:, 0]).tolist()
         if len(self._scores.logprobs) == len(self._continuation):
-            self.answer.set_result(self._scores)
+            self.answer.give(self._scores)
 
     def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         known, length = len(self._scores.logprobs), len(self._continuation)
-        end = min(length, known + AT_ONCE)
+        end = min(length, known + self.at_once)
         return self._continuation[: end - 1], self._of_all(end - known)
+
+
+def share(jobs: Iterable[Job]) -> None:
+    """Divide what one step has in memory among all scorings; each asks about one position at least.
+
+    Of each position every term's log-probability of every token of the vocabulary is kept.
+    """
+    scorings = [job for job in jobs if isinstance(job, Scoring)]
+    each = sum(len(job.reader.stages.terms) * job.reader.width for job in scorings)
+    for job in scorings:
+        job.at_once = max(1, min(AT_ONCE, NUMBERS // each))
 
 
 def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: int) -> list[int]:
     """A continuation's tokens. Raises RequestError for what is no token, and for too many."""
     if isinstance(continuation, str):
-        continuation = vocabulary.encode(continuation)
+        continuation = vocabulary.encode(continuation, most=room)
     try:
         given = list(continuation)
     except TypeError:
@@ -136,5 +149,6 @@ def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: i
         raise RequestError(f"a continuation is {kind}, not {continuation!r}") from None
     tokens = [whole("a token", token, 0, vocabulary.size - 1) for token in given]
     if len(tokens) > room:
-        raise RequestError(f"the continuation has {len(tokens)} tokens; there is room for {room}")
+        problem = f"the continuation has {len(tokens)} tokens or more"
+        raise RequestError(f"{problem}; there is room for {room}")
     return tokens

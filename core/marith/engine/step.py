@@ -14,7 +14,8 @@ from marith.decoding.speculation import Trial, settle
 from marith.engine.job import Cost, Job, lane_of
 from marith.engine.pilot import Pilot, judged
 from marith.engine.positions import Block
-from marith.errors import caused_by
+from marith.engine.questions import share
+from marith.errors import fault
 from marith.formula.nodes import Formula
 from marith.formula.terms import Classifier, Observation, Term
 from marith.scoring.scorer import Scored, Scorer, Span
@@ -59,6 +60,7 @@ def take_step(turns: Sequence[Turn], pilot: Pilot) -> None:
     """
     open_ = [turn.job for turn in turns if not turn.heard]  # others wait for answers
     pilot.steer(open_, sum(len(turn.job.reader.stages.terms) for turn in turns))
+    share(open_)
     for turn in turns:
         turn.ask()
     ahead = [turn for turn in turns if turn.drafting]
@@ -81,8 +83,8 @@ def _run(turns: Sequence[Turn], pilot: Pilot) -> list[Turn]:
         job = whole[i].job
         try:
             job.settle(verdict)
-        except Exception as error:  # a job's own fault is told to its own caller
-            job.fail(caused_by(error))
+        except BaseException as error:  # a job's own fault is told to its own caller
+            job.fail(fault(error))
     pilot.learn([turn.job for turn in whole])
     return whole
 

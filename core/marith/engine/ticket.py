@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from marith.engine.completion import Chunk, Completion
+from marith.engine.deadline import waitable
 from marith.errors import RequestError
 
 
@@ -28,11 +29,17 @@ class Ticket:
         self._end: Completion | BaseException | None = None
         self._wakers: list[Callable[[], None]] = []
 
+    @property
+    def ended(self) -> bool:
+        """Whether the text is finished, failed, or given up."""
+        return self._end is not None
+
     def put(self, chunk: Chunk) -> None:
         """The engine's side: a chunk is ready."""
         with self._changed:
-            self._chunks.append(chunk)
-            self._wake()
+            if self._end is None:
+                self._chunks.append(chunk)
+                self._wake()
 
     def end(self, end: Completion | BaseException) -> None:
         """The engine's side: the text is finished, or failed."""
@@ -41,6 +48,12 @@ class Ticket:
                 self._end = end
             self._wake()
 
+    def orphan(self, error: BaseException) -> None:
+        """Fail in a forked child, where a thread that is gone may hold the lock."""
+        self._changed = threading.Condition()
+        self._wakers = []  # of the parent's event loops
+        self.end(error)
+
     def cancel(self) -> None:
         """Give the request up. A reader that still waits gets an error."""
         self.cancelled = True
@@ -48,9 +61,10 @@ class Ticket:
 
     def result(self, timeout: float | None = None) -> Completion:
         """Wait for the completion. After `timeout` seconds: cancel, and raise TimeoutError."""
+        seconds = waitable(timeout)
         try:
             with self._changed:
-                if not self._changed.wait_for(lambda: self._end is not None, timeout):
+                if not self._changed.wait_for(lambda: self._end is not None, seconds):
                     raise TimeoutError(f"no completion within {timeout} seconds")
                 return self._completion()
         finally:

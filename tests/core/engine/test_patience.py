@@ -64,13 +64,15 @@ def test_it_is_not_asked_again_after_the_timeout(crowded: tuple[Options, Ticket]
         options.over({"max_retries": 99, "timeout": 3 * PAUSE}).submit("b")
 
 
-def test_what_was_waited_is_taken_off_the_timeout() -> None:
-    request = Options(timeout=60).request("b")
-    left = patience.remaining(request, time.monotonic() - 20).timeout
-    assert left == pytest.approx(40, abs=1)
-    assert (patience.remaining(request, time.monotonic() - 99).timeout or 0) > 0
-    plain = Options().request("b")
-    assert patience.remaining(plain, time.monotonic() - 20) is plain
+def test_what_was_waited_is_taken_off_the_timeout(crowded: tuple[Options, Ticket]) -> None:
+    options, running = crowded
+    running.cancel()
+    before = time.monotonic() - 20
+    assert options.over({"timeout": 60}).submit("b", begun=before).result(30).tokens
+    with pytest.raises(marith.DeadlineExceeded, match=r"within 19\.9 seconds"):
+        options.over({"timeout": 19.9}).submit("b", begun=before)
+    assert options.submit("b", begun=before).result(30).tokens
+    assert options.over({"timeout": 60}).deadline(before).left == pytest.approx(40, abs=1)
 
 
 def test_an_error_tells_the_timeout_that_was_given(crowded: tuple[Options, Ticket]) -> None:

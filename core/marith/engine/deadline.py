@@ -1,0 +1,84 @@
+"""When an answer comes too late, counted from the moment at which its caller asked."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from threading import TIMEOUT_MAX
+from typing import Any, Self, TypeVar
+
+from marith.errors import DeadlineExceeded, RequestError, shown
+from marith.formula.scalars import finite, plain
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A timeout in seconds, None for none, and by `time.monotonic` when it began.
+
+    One travels with each request: through what its caller's thread does for it, through the queue,
+    and through decoding.
+    """
+
+    timeout: float | None
+    begun: float
+
+    @classmethod
+    def of(cls, timeout: float | None, begun: float | None = None) -> Self:
+        """The deadline of what is asked now, or was `begun` before. Raises RequestError."""
+        return cls(check_timeout(timeout), time.monotonic() if begun is None else begun)
+
+    @property
+    def at(self) -> float:
+        """The last moment, by `time.monotonic`; infinite without a timeout."""
+        return math.inf if self.timeout is None else self.begun + self.timeout
+
+    @property
+    def left(self) -> float:
+        """How many seconds are left; below 0 when it has passed."""
+        return self.at - time.monotonic()
+
+    def check(self) -> None:
+        """Raises DeadlineExceeded when it has passed."""
+        if self.left <= 0:
+            raise self.exceeded()
+
+    def exceeded(self) -> DeadlineExceeded:
+        """The error of a request that was not finished in time."""
+        return DeadlineExceeded(f"not finished within {self.timeout} seconds")
+
+    async def bound(self, work: Awaitable[Result]) -> Result:
+        """Await some work until the deadline. What runs in a thread goes on, for nobody."""
+        try:
+            async with asyncio.timeout(None if self.timeout is None else self.left) as limit:
+                return await work
+        except TimeoutError:
+            if limit.expired():
+                raise self.exceeded() from None
+            raise
+
+
+NEVER = Deadline(None, 0.0)
+
+
+def check_timeout(timeout: Any) -> float | None:
+    """The seconds that a caller waits, None for no end. Raises RequestError for anything else."""
+    number = finite(timeout)
+    if timeout is not None and not (number and number > 0):
+        problem = "timeout is a finite number of seconds above 0"
+        raise RequestError(f"{problem}, not {shown(timeout)}")
+    return number
+
+
+def waitable(timeout: Any) -> float | None:
+    """A time to wait as a lock takes it, None for ever. Raises RequestError for no number."""
+    if timeout is None:
+        return None
+    number = plain(timeout)
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or math.isnan(number):
+        raise RequestError(f"timeout is a number of seconds, or None, not {shown(timeout)}")
+    return max(0.0, min(number, TIMEOUT_MAX))

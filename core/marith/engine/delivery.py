@@ -1,0 +1,149 @@
+"""Answers as futures whose callbacks run off the engine's thread, where they may wait and fail."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from marith.engine import forking
+
+SPARE = 2  # threads that wait for work; those above it end
+_log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class Answer(Future[Result]):
+    """A future of the engine's. Its caller may cancel it at any time, and forget it.
+
+    The engine's thread completes it and runs none of its callbacks: these run in their order on a
+    thread of `Delivery`. It keeps the engine alive that was asked, as a ticket does.
+    """
+
+    def __init__(self, keeper: object = None) -> None:
+        super().__init__()
+        self._keeper = keeper
+        self._callbacks = _Callbacks()
+        super().add_done_callback(self._callbacks.start)
+
+    def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
+        """Run `fn` with this future on a thread of its own, or at once where it is done."""
+        if not self._callbacks.add(fn):
+            super().add_done_callback(fn)
+
+    def give(self, result: Result) -> None:
+        """Complete it, unless it was cancelled or failed meanwhile."""
+        with suppress(InvalidStateError):
+            self.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Fail it, unless it was cancelled or completed meanwhile."""
+        with suppress(InvalidStateError):
+            self.set_exception(error)
+
+    def wait(self) -> Result:
+        """The result, for a caller who alone knows of it: to stop waiting is to cancel."""
+        try:
+            return self.result()
+        except BaseException:
+            self.cancel()
+            raise
+
+    def orphan(self, error: BaseException) -> None:
+        """Fail it in a forked child, where a thread that is gone may hold its locks."""
+        self._condition = threading.Condition()
+        self._callbacks.lock = threading.Lock()
+        self.fail(error)
+
+
+class _Callbacks:
+    """What is to run when one future is done, in the order in which it was added."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._all: list[Callable[[Future[Any]], object]] = []
+        self._begun = False
+
+    def add(self, fn: Callable[[Future[Any]], object]) -> bool:
+        """Keep a callback; False where the future is done already."""
+        with self.lock:
+            if not self._begun:
+                self._all.append(fn)
+            return not self._begun
+
+    def start(self, future: Future[Any]) -> None:
+        """The future is done, or cancelled, which `wait` and `as_completed` are to learn too."""
+        with self.lock:
+            self._begun = True
+        if future.cancelled():
+            future.set_running_or_notify_cancel()
+        if self._all:
+            _delivery.start(partial(self._run, future))
+
+    def _run(self, future: Future[Any]) -> None:
+        for fn in self._all:
+            try:
+                fn(future)
+            except BaseException:  # SystemExit ends no more than the callback that raises it
+                _log.exception("a callback of %r failed", future)
+        self._all.clear()
+
+
+class Delivery:
+    """Runs calls on threads of its own, as many as there are calls that wait for something.
+
+    One thread more always waits for the next call, so that none waits for another to end.
+    """
+
+    def __init__(self) -> None:
+        self.in_child()
+        forking.follow(self)
+
+    def start(self, call: Callable[[], None]) -> None:
+        """Run a call soon, on another thread."""
+        self._calls.put(call)
+        self._keep_one_waiting()
+
+    def before_fork(self) -> None:
+        """A fork waits for no call, which may wait for anything."""
+
+    def after_fork(self) -> None:
+        """Nothing was changed."""
+
+    def in_child(self) -> None:
+        """Without threads, and without the parent's calls."""
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0
+
+    def _keep_one_waiting(self) -> None:
+        with self._lock:
+            if self._waiting:
+                return
+            self._waiting += 1
+        try:
+            threading.Thread(target=self._work, name="marith-delivery", daemon=True).start()
+        except RuntimeError:  # no more threads: one that is at work comes back
+            with self._lock:
+                self._waiting -= 1
+
+    def _work(self) -> None:
+        while True:
+            call = self._calls.get()
+            with self._lock:
+                self._waiting -= 1
+            self._keep_one_waiting()
+            call()
+            del call  # and with it the future, and the engine that it keeps
+            with self._lock:
+                if self._waiting >= SPARE:
+                    return
+                self._waiting += 1
+
+
+_delivery = Delivery()

@@ -1,0 +1,179 @@
+"""How a request becomes a job: text → formula → stages → readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Literal, TypeAlias
+
+from marith.engine import workers
+from marith.engine.deadline import NEVER, Deadline
+from marith.engine.plan import Plan
+from marith.engine.request import Request, Speculation
+from marith.engine.stages import LOOKUP, Stages
+from marith.errors import ContextOverflow, FormulaError, RequestError
+from marith.formula.binding import BARE, parse, resolve
+from marith.formula.checking import check
+from marith.formula.nodes import Formula
+from marith.formula.terms import Prompted, Term
+from marith.scoring.panel import Panel
+from marith.scoring.prompted import PromptedScorer
+from marith.scoring.scorer import Prompt, Reading, Scorer
+from marith.scoring.templates import to_prompt, to_tokens
+
+StagesOf: TypeAlias = (
+    "Callable[[Formula, tuple[tuple[str, Formula], ...], Plan | Literal['auto'] | None, bool],"
+    " Stages]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The stages of a request with the scorer and the reading of each term.
+
+    `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
+    of each draft, which is asked for no more than that. `opened` says that the prompt, as the
+    bare model reads it, ends where reasoning has begun. `loaded` is what was loaded for its terms,
+    which stays while this holds it. `width` is the number of tokens there are.
+    """
+
+    stages: Stages
+    scorers: Mapping[Term, Scorer]
+    readings: Mapping[Term, Reading]
+    prompt_tokens: int
+    room: int
+    rooms: Mapping[Term, int]
+    opened: bool = False
+    loaded: tuple[object, ...] = ()
+    width: int = 1
+    deadline: Deadline = NEVER
+
+    @classmethod
+    def open(
+        cls,
+        request: Request,
+        panel: Panel,
+        loading: AbstractContextManager[object],
+        stages_of: StagesOf,
+        deadline: Deadline = NEVER,
+    ) -> Reader:
+        """Check, bind and read. Everything that can be wrong with a request is said here.
+
+        Checkpoints that no term has named before are loaded in turns, under `loading`. `stages_of`
+        checks and binds, and may remember what it made of the same formula before. Raises
+        DeadlineExceeded where the deadline passes meanwhile.
+        """
+        tools = request.tools.definitions if request.tools else ()
+        prompt = to_prompt(request.prompt, tools, request.template_options)
+        stages, bare = _staged(request, stages_of)
+        deadline.check()
+        scorers, loaded = _scorers(stages.voices, panel, loading)
+        readings: dict[Term, Reading] = {}
+        for term in stages.terms:
+            deadline.check()
+            readings[term] = scorers[term].read(term, prompt)
+        room = min(_room(scorers[term], readings[term]) for term in stages.terms)
+        deadline.check()
+        drafts = _read_drafts(stages, scorers, prompt)
+        rooms = dict.fromkeys(stages.drafts, 0)
+        rooms |= {draft: _room(scorers[draft], reading) for draft, reading in drafts.items()}
+        readings |= drafts
+        deadline.check()
+        visible = _visible(bare, readings, panel, prompt)
+        opened = panel.vocabulary.opens_reasoning(visible)
+        return cls(
+            stages,
+            scorers,
+            readings,
+            len(visible),
+            room,
+            rooms,
+            opened,
+            loaded,
+            panel.vocabulary.size,
+            deadline,
+        )
+
+
+def _staged(request: Request, stages_of: StagesOf) -> tuple[Stages, Formula]:
+    """The stages of a request, and the bare model; only the names that it uses are looked at."""
+    asked = parse(request.formula)
+    how = request.speculation, request.steered
+    try:
+        known = resolve(request.terms, asked, *_planned(request.speculation))
+        stages = stages_of(asked, tuple(sorted(known.items(), key=itemgetter(0))), *how)
+    except (FormulaError, RequestError):
+        everything = resolve(request.terms)  # the same, said with all names that there are
+        stages_of(asked, tuple(everything.items()), *how)
+        raise
+    return stages, known[BARE]
+
+
+def stages_of(
+    asked: Formula,
+    known: tuple[tuple[str, Formula], ...],
+    speculation: Plan | Literal["auto"] | None,
+    steered: bool,
+) -> Stages:
+    """A formula, checked and bound, its names as `known`. Raises FormulaError or RequestError."""
+    names = dict(known)
+    check(asked, names)
+    return Stages.of(asked, names, speculation, None if steered else names[BARE])
+
+
+def _scorers(
+    terms: Sequence[Term], panel: Panel, loading: AbstractContextManager[object]
+) -> tuple[dict[Term, Scorer], tuple[object, ...]]:
+    """The scorer of each term, and what was loaded for the terms, which stays while it is held.
+
+    What is not here yet is loaded in turns, and on no thread of a caller's.
+    """
+
+    def found() -> tuple[dict[Term, Scorer], tuple[object, ...]]:
+        scorers = {term: panel.scorer_of(term) for term in terms}
+        return scorers, tuple(scorer.loaded(term) for term, scorer in scorers.items())
+
+    if all(panel.has(term) for term in terms):
+        return found()
+    with loading:
+        return workers.apart(found)
+
+
+def _planned(speculation: Speculation) -> Iterator[Formula]:
+    """The formulas that a plan names."""
+    if isinstance(speculation, Plan):
+        for text in (*speculation.drafted_by, *(term for term, _ in speculation.every)):
+            with suppress(FormulaError):  # the plan is checked with its stages
+                yield parse(text)
+
+
+def _read_drafts(
+    stages: Stages, scorers: Mapping[Term, Scorer], prompt: Prompt
+) -> dict[Term, Reading]:
+    """The readings of the drafts that can read the prompt; nothing hangs on those that cannot."""
+    readings = {}
+    for draft in stages.drafts:
+        try:
+            readings[draft] = scorers[draft].read(draft, prompt)
+        except RequestError as error:
+            if not (isinstance(error, ContextOverflow) or draft == LOOKUP):
+                raise
+    return readings
+
+
+def _room(scorer: Scorer, reading: Reading) -> int:
+    """How many tokens more the context of a language model holds."""
+    if not isinstance(scorer, PromptedScorer):
+        return 1 << 30
+    return scorer.context_length - len(reading)
+
+
+def _visible(
+    bare: Formula, readings: Mapping[Term, Reading], panel: Panel, prompt: Prompt
+) -> Sequence[int]:
+    """The prompt's tokens as the bare model reads it."""
+    seen_by = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
+    known = readings.get(seen_by)
+    return to_tokens(seen_by, prompt, panel.vocabulary) if known is None else [*map(int, known)]

@@ -1,0 +1,177 @@
+"""A deadline counts from the call, and waiting ends with it, whatever the engine's thread does."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from holding import engine as loaded
+from holding import held, overshoot, until
+from house import wait_until_idle
+
+import marith
+from marith import Engine, Grammar, Request, Stop
+from marith.scoring.prompted import PromptedScorer
+
+TIMEOUT = 0.1
+LATE = 0.05  # seconds after its deadline by which a wait has ended
+LONG = Stop(3000)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with loaded() as engine:
+        yield engine
+
+
+def late(call: Callable[[], object]) -> None:
+    with pytest.raises(marith.DeadlineExceeded, match=rf"not finished within {TIMEOUT} seconds"):
+        call()
+
+
+async def awaited(ticket: Any) -> Any:
+    return await ticket
+
+
+async def listed(chunks: Any) -> list[Any]:
+    return [chunk async for chunk in chunks]
+
+
+async def wrapped(engine: Engine) -> Any:
+    return await asyncio.wrap_future(engine.submit_scoring("a", "b c", timeout=TIMEOUT))
+
+
+WAITS: dict[str, Callable[[Engine], object]] = {
+    "result": lambda e: e.submit(Request("a", stop=LONG, timeout=TIMEOUT)).result(),
+    "a longer wait": lambda e: e.submit(Request("a", stop=LONG, timeout=TIMEOUT)).result(60),
+    "stream": lambda e: list(e.stream("a", stop=LONG, timeout=TIMEOUT)),
+    "await": lambda e: asyncio.run(awaited(e.submit(Request("a", stop=LONG, timeout=TIMEOUT)))),
+    "agenerate": lambda e: asyncio.run(awaited(e.agenerate("a", stop=LONG, timeout=TIMEOUT))),
+    "astream": lambda e: asyncio.run(listed(e.astream("a", stop=LONG, timeout=TIMEOUT))),
+    "score": lambda e: e.score("a", "b c", timeout=TIMEOUT),
+    "next_logprobs": lambda e: e.next_logprobs("a", timeout=TIMEOUT),
+    "future": lambda e: e.submit_scoring("a", "b c", timeout=TIMEOUT).result(),
+    "wrapped": lambda e: asyncio.run(wrapped(e)),
+}
+
+
+@pytest.mark.parametrize("way", WAITS)
+def test_waiting_ends_at_the_deadline_while_a_pass_goes_on(engine: Engine, way: str) -> None:
+    with held(engine) as begun:
+        running = engine.submit(Request("b", stop=Stop(1)))
+        assert begun.wait(20)
+        assert overshoot(lambda: late(lambda: WAITS[way](engine)), TIMEOUT) < LATE
+    assert running.result(30).usage
+    wait_until_idle(engine)
+    assert engine._panel.base.runner.lanes.busy == 0
+
+
+def test_many_deadlines_pass_each_in_its_time(engine: Engine) -> None:
+    timeouts = [0.3, 0.1, 60, 0.2, None]
+    ended: dict[int, float] = {}
+    begun = time.monotonic()
+    with held(engine):
+        futures = [engine.submit_scoring("a", "b c", timeout=each) for each in timeouts]
+        for i in (0, 1, 3):
+            futures[i].add_done_callback(
+                lambda _, i=i: ended.__setitem__(i, time.monotonic() - begun)
+            )
+        assert until(lambda: len(ended) == 3)
+    assert [sorted(ended, key=ended.__getitem__)] == [[1, 3, 0]]
+    assert len(futures[2].result(30).logprobs) == len(futures[4].result(30).logprobs) == 2
+
+
+def slowly(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Each term takes its time to read a prompt."""
+    read = PromptedScorer.read
+
+    def slow(self: Any, term: Any, prompt: Any) -> Any:
+        time.sleep(seconds)
+        return read(self, term, prompt)
+
+    monkeypatch.setattr(PromptedScorer, "read", slow)
+
+
+@pytest.mark.parametrize("ask", ["generate", "score", "next_logprobs", "submit_scoring"])
+def test_reading_a_prompt_counts_and_is_left_between_two_terms(
+    engine: Engine, ask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly(monkeypatch, 0.06)
+    terms = {name: name for name in "uvwxyz"}
+    given = {"formula": "M + u + v + w + x + y + z", "terms": terms, "timeout": TIMEOUT}
+    scored = {"continuation": "b"} if "scor" in ask else {}
+    begun = time.monotonic()
+    late(lambda: getattr(engine, ask)("a", **scored, **given))
+    assert time.monotonic() - begun < 0.3  # all seven take 0.42
+    assert engine._scheduler.idle
+
+
+@pytest.mark.parametrize("ask", ["agenerate", "astream"])
+async def test_an_event_loop_waits_no_longer_than_that_for_a_thread(
+    engine: Engine, ask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly(monkeypatch, 0.5)
+    begun = time.monotonic()
+    asked = getattr(engine, ask)("a", timeout=TIMEOUT)
+    with pytest.raises(marith.DeadlineExceeded):
+        await (asked if ask == "agenerate" else listed(asked))
+    assert time.monotonic() - begun < 0.3
+    await asyncio.to_thread(wait_until_idle, engine)
+
+
+def test_a_grammar_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = type(engine._answers).matcher
+
+    def slow(*given: Any) -> Any:
+        time.sleep(2 * TIMEOUT)
+        return matcher(*given)
+
+    monkeypatch.setattr(type(engine._answers), "matcher", slow)
+    late(lambda: engine.submit(Request("a", grammar=Grammar.regex("a"), timeout=TIMEOUT)))
+
+
+@pytest.mark.parametrize("letters", ["a ", "a" * 40, " a\n", "ab"])
+def test_a_text_that_cannot_fit_is_refused_before_it_is_read(letters: str) -> None:
+    with Engine.load("pocket") as engine:
+        text = letters * (3_000_000 // len(letters))
+        for ask in (
+            lambda: engine.generate(text),
+            lambda: engine.generate([{"role": "user", "content": text}] * 3),
+            lambda: engine.score("a", text),
+        ):
+            begun = time.process_time()
+            with pytest.raises(marith.RequestError, match=r"holds 1024|room for"):
+                ask()
+            assert time.process_time() - begun < 0.5  # all of it takes 3 seconds
+        fits = engine.generate("a b " * 200, stop=Stop(1))
+        assert fits.usage.prompt_tokens == engine.count_tokens("a b " * 200)
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e300])
+def test_a_result_may_be_waited_for_without_end(engine: Engine, timeout: float) -> None:
+    assert engine.submit(Request("a", stop=Stop(2))).result(timeout).usage
+    with pytest.raises(marith.RequestError, match="number of seconds"):
+        engine.submit(Request("a", stop=Stop(2))).result(float("nan"))
+
+
+def interrupt(begun: threading.Event) -> None:
+    begun.wait(20)
+    time.sleep(0.1)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def test_scoring_is_given_up_with_its_caller(engine: Engine) -> None:
+    for ask in (engine.score, engine.next_logprobs):
+        with held(engine) as begun:
+            threading.Thread(target=interrupt, args=[begun]).start()
+            with pytest.raises(KeyboardInterrupt):
+                ask("a", continuation=[5] * 3000)
+            assert engine._scheduler.lanes == 0
+            steps = engine._scheduler.steps
+        wait_until_idle(engine)
+        assert engine._scheduler.steps <= steps + 1

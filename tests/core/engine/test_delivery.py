@@ -1,0 +1,210 @@
+"""Futures of scores: cancelled at any time, and with callbacks that may do anything."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from holding import engine as loaded
+from holding import held, model_of, until
+from house import wait_until_idle
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+
+SCORED = ("a b", "c d e")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with loaded() as engine:
+        yield engine
+
+
+def serves(engine: Engine) -> bool:
+    asked = ("a", "M.top_k(3)", None, Sampling(seed=1), Stop(3))
+    return len(engine.generate(*asked, timeout=30).tokens) > 0 and not engine.closed
+
+
+def test_cancelled_futures_are_dropped_and_nobody_else_notices(engine: Engine) -> None:
+    want = engine.score(*SCORED)
+    asked = Request("a b c", sampling=Sampling(seed=3), stop=Stop(20))
+    alone = engine.submit(asked).result(30).text
+    for first in range(2):
+        with held(engine) as begun:  # both are cancelled in a step that they share
+            beside = engine.submit(asked)
+            begun.wait(20)
+            futures = [engine.submit_scoring(*SCORED) for _ in range(3)]
+            if first:
+                assert futures[0].cancel()
+        time.sleep(0.01 * first)
+        cancelled = [future.cancel() for future in futures]
+        for future, gone in zip(futures, cancelled, strict=True):
+            if not gone and not future.cancelled():
+                assert future.result(30).logprobs == pytest.approx(want, abs=1e-4)
+        assert beside.result(30).text == alone
+    assert serves(engine)
+
+
+def test_questions_cancelled_in_the_midst_of_their_passes_are_dropped() -> None:
+    with loaded() as engine:
+        pending: list[Future[Any]] = []
+        hook = model_of(engine).register_forward_pre_hook(
+            lambda *_: pending.pop(0).cancel() if pending else None
+        )
+        with held(engine) as begun:
+            first = engine.submit(Request("a", stop=Stop(1)))
+            begun.wait(20)
+            futures = [engine.submit_scoring(*SCORED), engine.submit_scoring(*SCORED)]
+            pending += futures  # one in the pass that both share, one in what may follow it
+        assert first.result(30).usage
+        wait_until_idle(engine)
+        hook.remove()
+        assert futures[0].cancelled()
+        assert futures[1].cancelled() or len(futures[1].result(0).logprobs) == 3
+        assert serves(engine)
+
+
+def test_a_cancelled_question_frees_its_lanes_within_a_step(engine: Engine) -> None:
+    wait_until_idle(engine)
+    with held(engine) as begun:
+        future = engine.submit_scoring("a", [5] * 3000)
+        begun.wait(20)
+        steps = engine._scheduler.steps
+        assert future.cancel()
+        assert future.cancel()  # twice is once
+    wait_until_idle(engine)
+    assert engine._scheduler.steps <= steps + 1
+    assert engine._panel.base.runner.lanes.busy == 0
+
+
+def test_who_waits_for_several_learns_that_one_was_cancelled(engine: Engine) -> None:
+    futures = [engine.submit_scoring("a", [5] * 3000), engine.submit_scoring(*SCORED)]
+    futures[0].cancel()
+    done, left = concurrent.futures.wait(futures, timeout=30)
+    assert (len(done), left) == (2, set())
+
+
+async def test_a_task_that_stops_waiting_drops_its_question(engine: Engine) -> None:
+    with held(engine):
+        waits = []
+        for _ in range(3):
+            future = asyncio.wrap_future(engine.submit_scoring(*SCORED))
+            waits.append(asyncio.wait_for(future, 0.05))
+        told = await asyncio.gather(*waits, return_exceptions=True)
+    assert [type(each) for each in told] == [TimeoutError] * 3
+    again = await asyncio.wrap_future(engine.submit_scoring(*SCORED))
+    assert len(again.logprobs) == 3
+    assert await asyncio.to_thread(serves, engine)
+
+
+def test_callbacks_run_in_order_and_never_on_the_engines_thread(engine: Engine) -> None:
+    threads: list[Any] = []
+    done = threading.Event()
+    with held(engine):
+        future = engine.submit_scoring(*SCORED)
+        for i in range(3):
+            future.add_done_callback(
+                lambda told, i=i: threads.append((i, told is future, threading.current_thread()))
+            )
+        future.add_done_callback(lambda _: done.set())
+    assert done.wait(20)
+    assert [each[:2] for each in threads] == [(0, True), (1, True), (2, True)]
+    assert engine._scheduler._thread not in {each[2] for each in threads}
+    late: list[Future[Any]] = []
+    future.add_done_callback(late.append)  # done already: at once, and here
+    assert late == [future]
+
+
+def test_callbacks_ask_and_wait_three_deep_while_others_are_delivered(engine: Engine) -> None:
+    depths: list[int] = []
+    wait, done = threading.Event(), threading.Event()
+
+    def ask(depth: int) -> None:
+        if depth == 3:
+            done.set()
+            wait.wait(20)  # meanwhile others are served
+            return
+        inner = engine.submit_scoring(*SCORED)
+        inner.add_done_callback(lambda _: ask(depth + 1))
+        assert len(inner.result(20).logprobs) == 3
+        assert len(engine.score(*SCORED, timeout=20)) == 3
+        depths.append(depth)
+
+    engine.submit_scoring(*SCORED).add_done_callback(lambda _: ask(0))
+    try:
+        assert done.wait(20)
+        told = threading.Event()
+        other = engine.submit_scoring("a", "b c")
+        other.add_done_callback(lambda _: told.set())
+        assert told.wait(20)
+    finally:
+        wait.set()
+    assert until(lambda: sorted(depths) == [0, 1, 2])
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_callback_that_raises_or_exits_harms_nobody(
+    engine: Engine, error: type[BaseException]
+) -> None:
+    told = threading.Event()
+
+    def end(_: object) -> None:
+        raise error("out of here")
+
+    with held(engine):
+        future = engine.submit_scoring(*SCORED)
+        future.add_done_callback(end)
+        future.add_done_callback(lambda _: told.set())  # the next one runs all the same
+    assert told.wait(20)
+    assert len(future.result(20).logprobs) == 3
+    assert serves(engine)
+
+
+def test_threads_that_delivered_go_when_nothing_is_to_be_delivered(engine: Engine) -> None:
+    def delivering() -> int:
+        return sum(thread.name == "marith-delivery" for thread in threading.enumerate())
+
+    wait = threading.Event()
+    futures = [engine.submit_scoring(*SCORED) for _ in range(12)]
+    with held(engine):
+        futures += [engine.submit_scoring("a", "b") for _ in range(12)]
+        for future in futures[12:]:
+            future.add_done_callback(lambda _: wait.wait(20))
+    concurrent.futures.wait(futures, 20)
+    assert until(lambda: delivering() >= 12)
+    wait.set()
+    assert until(lambda: delivering() <= 3)
+
+
+def test_a_future_keeps_its_engine_alive() -> None:
+    engine = loaded()
+    kept = weakref.ref(engine)
+    with held(engine):
+        future = engine.submit_scoring(*SCORED)
+        del engine
+        gc.collect()
+    assert len(future.result(20).logprobs) == 3
+    thread = kept()._scheduler._thread  # type: ignore[union-attr]  # it is alive
+    del future
+    assert until(lambda: kept() is None)
+    thread.join(20)  # type: ignore[union-attr]  # it has begun
+    assert not thread.is_alive()  # type: ignore[union-attr]
+
+
+def test_a_question_of_a_closed_engine_fails(engine: Engine) -> None:
+    with loaded() as other, held(other) as begun:
+        future = other.submit_scoring("a", [5] * 3000)
+        begun.wait(20)
+        threading.Timer(0.05, other.close).start()
+        assert until(lambda: other.closed)
+    with pytest.raises(marith.EngineClosed):
+        future.result(20)

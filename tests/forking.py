@@ -1,0 +1,121 @@
+"""What a forked child of this process finds, told to the parent; and the same as a program."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+
+SECONDS = 30  # after which a child that waits is killed
+ASKED = ("Hello!", "2*M - polite", {"polite": "You are polite."}, Sampling(seed=3), Stop(6))
+Child = tuple[int, int]  # a process, and the pipe through which it tells
+
+
+def fork(work: Callable[[], Any]) -> Child:
+    """Begin to do some work in a child, which ends with it, or is killed."""
+    told, tell = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own, from 3.12 on: this process has threads
+        child = os.fork()
+    if child:
+        os.close(tell)
+        return child, told
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest's own waits for this thread
+        signal.alarm(SECONDS)
+        os.write(tell, pickle.dumps(work()))
+    except BaseException:
+        os.write(tell, pickle.dumps(traceback.format_exc()))
+    finally:
+        os._exit(0)
+
+
+def told_by(child: Child) -> Any:
+    """What the child's work returned, or its traceback. Raises EOFError for one that was killed."""
+    process, told = child
+    with os.fdopen(told, "rb") as pipe:
+        text = pipe.read()
+    os.waitpid(process, 0)
+    if not text:
+        raise EOFError("the child waited for ever")
+    return pickle.loads(text)
+
+
+def text_of(engine: Engine, timeout: float | None = None) -> str:
+    return engine.generate(*ASKED, timeout=timeout).text
+
+
+def shared_text(_: int = 0) -> str:
+    """What the process's engine says: of the parent in a forked child, else loaded anew."""
+    engine = Engine.shared("pocket")
+    texts = {text_of(engine), text_of(engine, 25.0)}
+    assert engine.score("Hello!", " you", timeout=25.0)
+    return texts.pop() if len(texts) == 1 else repr(texts)
+
+
+def _serve(worker: int) -> list[str]:
+    """A worker of a server that loaded the model before it forked, with threads of its own."""
+    answers: list[str] = []
+    threads = [threading.Thread(target=lambda: answers.append(shared_text())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def main() -> None:
+    """Everything that forks, in a process of its own: prints what does not say as the parent."""
+    anew = [multiprocessing.get_context(method).Pool(1) for method in ("spawn", "forkserver")]
+    later = [pool.map_async(shared_text, [0]) for pool in anew]
+    engine = Engine.shared("pocket")
+    want = shared_text()
+    tickets = [engine.submit(Request("Tell me a story.", stop=Stop(400))) for _ in range(4)]
+    workers = [fork(lambda i=i: _serve(i)) for i in range(3)]
+    wrong = [said for worker in workers if (said := told_by(worker)) != [want] * 3]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        said = pool.map_async(shared_text, range(4)).get(SECONDS)
+        wrong += [each for each in said if each != want]
+    wrong += [each for result in later for each in result.get(60) if each != want]
+    for pool in anew:
+        pool.terminate()
+    assert all(ticket.result(60).tokens for ticket in tickets)
+    assert not wrong, wrong
+    assert text_of(engine, 20.0) == want
+
+
+def rounds(engine: Engine, want: str, seconds: float) -> list[Any]:
+    """Children of a process whose other threads generate meanwhile: what they say wrong."""
+    end, wrong = time.monotonic() + seconds, []
+    asking = True
+
+    def ask() -> None:
+        while asking:
+            if (said := text_of(engine)) != want:
+                wrong.append(said)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < end:
+        children = [fork(lambda: text_of(engine, 20.0)) for _ in range(2)]
+        wrong += [said for child in children if (said := told_by(child)) != want]
+    asking = False
+    for thread in threads:
+        thread.join()
+    return wrong
+
+
+if __name__ == "__main__":
+    assert marith.__name__
+    main()

@@ -1,0 +1,67 @@
+"""A model whose passes are held up, and waits that are measured."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from marith import Engine
+from marith.testing import tiny_model, tiny_tokenizer
+
+
+def engine(**options: Any) -> Engine:
+    """An engine over a model of two layers that seldom ends a text by itself."""
+    model = tiny_model(seed=1, sharpness=1.0, context_length=4000)
+    return Engine.load(model, tokenizer=tiny_tokenizer(), **options)
+
+
+def model_of(engine: Engine) -> Any:
+    return engine._panel.base.checkpoint.model
+
+
+@contextmanager
+def held(engine: Engine) -> Iterator[threading.Event]:
+    """Whatever is asked, no pass ends in here; the event says that one has begun."""
+    begun, release = threading.Event(), threading.Event()
+
+    def hold(*_: Any) -> None:
+        begun.set()
+        release.wait(60)
+
+    hook = model_of(engine).register_forward_pre_hook(hold)
+    try:
+        yield begun
+    finally:
+        release.set()
+        hook.remove()
+
+
+def raising(engine: Engine, token: int, error: BaseException) -> Any:
+    """Passes over this token raise the error; a handle that ends this."""
+
+    def fail(_: Any, args: Any, given: Any) -> None:
+        if bool((given["input_ids"] == token).any()):
+            raise error
+
+    return model_of(engine).register_forward_pre_hook(fail, with_kwargs=True)
+
+
+def overshoot(wait: Callable[[], object], timeout: float, tries: int = 3) -> float:
+    """By how many seconds a wait went over its timeout, at best: machines have other work too."""
+    over = []
+    for _ in range(tries):
+        begun = time.monotonic()
+        wait()
+        over.append(time.monotonic() - begun - timeout)
+    return min(over)
+
+
+def until(true: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether something becomes true within so many seconds."""
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.001)
+    return true()

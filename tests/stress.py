@@ -1,0 +1,222 @@
+"""Everything at once on one engine: `python tests/stress.py --scorings 10000 --threads 32`.
+
+Scores that are cancelled, waited for in tasks, and called back by what asks, raises and exits;
+threads that generate, stream and leave; children that are forked meanwhile. Each text has to be the
+one that was made alone, and nothing may be held in the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from forking import fork, told_by
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+from marith.testing import tiny_model, tiny_tokenizer
+
+TERMS = {"x": "q w e", "y": "z z"}
+FORMULAS = ("M", "2*x - M", "M - 0.9*union(x, M)", "x - 0.6*y + M")
+FATES = ("wait", "wait", "cancel", "late", "task", "asks", "raises", "exits")
+AT_ONCE = 128  # scores in flight
+SECONDS = 120.0  # after which whoever still waits is wrong
+
+
+def _request(i: int) -> Request:
+    letters = " ".join(random.Random(i).choices("abcdefghij", k=1 + i % 23))
+    drawn = Sampling(seed=i, temperature=0.9)
+    return Request(letters, FORMULAS[i % 4], TERMS, drawn, Stop(4 + i % 20))
+
+
+def _scoring(i: int) -> tuple[str, str, str, dict[str, str]]:
+    draw = random.Random(i)
+    text = " ".join(draw.choices("abcdefghij", k=1 + i % 90))
+    return " ".join(draw.choices("klm", k=1 + i % 5)), text, FORMULAS[i % 4], TERMS
+
+
+@dataclass
+class Stress:
+    """One engine, what was made alone on it, and what has come out since."""
+
+    engine: Engine
+    texts: list[str] = field(default_factory=list)
+    scores: list[list[float]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    ended: bool = False
+
+    def alone(self, kinds: int) -> None:
+        """Make each text and each score alone."""
+        self.texts = [self.engine.submit(_request(i)).result(SECONDS).text for i in range(kinds)]
+        self.scores = [self.engine.score(*_scoring(i)) for i in range(kinds)]
+
+    def text(self, i: int, told: str) -> None:
+        """A text has come out."""
+        self.done["texts"] += 1
+        if told != self.texts[i]:
+            self.wrong.append(f"text {i}: {told!r}, not {self.texts[i]!r}")
+
+    def score(self, i: int, told: Sequence[float]) -> None:
+        """Scores have come out."""
+        self.done["scores"] += 1
+        off = [abs(a - b) for a, b in zip(told, self.scores[i], strict=True)]
+        if max(off) > 2e-3:
+            self.wrong.append(f"score {i} is off by {max(off)}")
+
+    def guarded(self, work: Callable[..., None]) -> Callable[..., None]:
+        """The work, whose own errors are told."""
+
+        def run(*given: Any) -> None:
+            try:
+                work(*given)
+            except Exception as error:
+                self.wrong.append(f"{work.__name__}: {type(error).__name__}: {error}")
+
+        return run
+
+    def generate(self, seed: int) -> None:
+        """One caller: whole texts, streams, and some that leave."""
+        draw = random.Random(seed)
+        while not self.ended:
+            i = draw.randrange(len(self.texts))
+            ticket = self.engine.submit(_request(i))
+            way = draw.choice(("whole", "whole", "stream", "leave", "forget"))
+            if way == "whole":
+                self.text(i, ticket.result(SECONDS).text)
+            elif way == "stream":
+                self.text(i, "".join(chunk.text for chunk in ticket))
+            elif way == "leave":
+                next(iter(ticket), None)
+                ticket.cancel()
+            del ticket
+
+    def ask(self, seed: int, count: int, limit: threading.Semaphore) -> None:
+        """Scores, each with a fate of its own."""
+        draw = random.Random(seed)
+        pending: list[tuple[int, Future[Any]]] = []
+        for _ in range(count):
+            i, fate = draw.randrange(len(self.scores)), draw.choice(FATES)
+            assert limit.acquire(timeout=SECONDS)
+            if fate == "late":
+                self._late(i, draw.random() * 0.02, limit)
+                continue
+            future = self.engine.submit_scoring(*_scoring(i), SECONDS)
+            future.add_done_callback(lambda _: limit.release())
+            self.done[fate] += 1
+            if fate == "cancel":
+                threading.Timer(draw.random() * 0.02, future.cancel).start()
+            elif fate == "task":
+                asyncio.run(self._task(i, future, draw.random() * 0.05))
+            elif fate == "asks":
+                future.add_done_callback(self.guarded(lambda _, i=i: self._again(i)))
+            elif fate in ("raises", "exits"):
+                future.add_done_callback(_raise if fate == "raises" else _exit)
+            if fate not in ("cancel", "task"):
+                pending.append((i, future))
+            while len(pending) > 16:
+                self._take(*pending.pop(0))
+        for each in pending:
+            self._take(*each)
+
+    def child(self) -> None:
+        """A forked child says what the parent says."""
+        i = random.randrange(len(self.texts))
+
+        def work() -> tuple[str, list[float]]:
+            text = self.engine.submit(_request(i)).result(20).text
+            return text, self.engine.submit_scoring(*_scoring(i), 20.0).result().logprobs
+
+        text, scores = told_by(fork(work))
+        self.text(i, text)
+        self.score(i, scores)
+        self.done["children"] += 1
+
+    def _late(self, i: int, timeout: float, limit: threading.Semaphore) -> None:
+        try:
+            self.score(i, self.engine.score(*_scoring(i), timeout or 1e-3))
+        except marith.DeadlineExceeded:
+            self.done["late"] += 1
+        limit.release()
+
+    async def _task(self, i: int, future: Future[Any], patience: float) -> None:
+        try:
+            told = await asyncio.wait_for(asyncio.wrap_future(future), patience)
+        except TimeoutError:
+            return
+        self.score(i, told.logprobs)
+
+    def _again(self, i: int) -> None:
+        self.score(i, self.engine.score(*_scoring(i), SECONDS))
+
+    def _take(self, i: int, future: Future[Any]) -> None:
+        self.score(i, future.result(SECONDS).logprobs)
+
+    def idle(self) -> None:
+        """In the end the engine serves, and nothing is held."""
+        end = time.monotonic() + 20
+        while not self.engine._scheduler.idle and time.monotonic() < end:
+            time.sleep(0.01)
+        held = self.engine._panel.base.runner.lanes.busy
+        if self.engine.closed or not self.engine._scheduler.idle or held:
+            self.wrong.append(f"closed {self.engine.closed}, {held} lanes held")
+        self.text(0, self.engine.submit(_request(0)).result(SECONDS).text)
+
+
+def _raise(_: object) -> None:
+    raise ValueError("a callback that raises")
+
+
+def _exit(_: object) -> None:
+    raise SystemExit(1)
+
+
+def run(scorings: int, threads: int, children: int, kinds: int = 32) -> Stress:
+    """All of it; what went wrong is in the result."""
+    model = tiny_model(seed=1, sharpness=2.0, context_length=256)
+    with Engine.load(model, tokenizer=tiny_tokenizer(), max_lanes=64) as engine:
+        stress = Stress(engine)
+        stress.alone(kinds)
+        limit, askers = threading.Semaphore(AT_ONCE), 4
+        callers = [
+            threading.Thread(target=stress.guarded(stress.generate), args=[i])
+            for i in range(threads)
+        ]
+        asking = [
+            threading.Thread(target=stress.guarded(stress.ask), args=[i, scorings // askers, limit])
+            for i in range(askers)
+        ]
+        for thread in [*callers, *asking]:
+            thread.start()
+        for _ in range(children):
+            stress.guarded(stress.child)()
+            if not any(thread.is_alive() for thread in asking):
+                break
+        for thread in asking:
+            thread.join()
+        stress.ended = True
+        for thread in callers:
+            thread.join()
+        stress.idle()
+    return stress
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scorings", type=int, default=10_000)
+    parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--children", type=int, default=200)
+    asked = parser.parse_args()
+    begun = time.monotonic()
+    out = run(asked.scorings, asked.threads, asked.children)
+    print(f"{time.monotonic() - begun:.0f} s", dict(out.done))
+    print("\n".join(out.wrong[:20]) or "nothing wrong")
+    raise SystemExit(bool(out.wrong))
