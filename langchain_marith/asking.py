@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any, Self
 
+from langchain_core.runnables.config import run_in_executor
 from pydantic import model_validator
 
 import marith
@@ -100,18 +101,26 @@ class Asked:
                 to_logprobs(said.get("logprobs"), said.get("top_logprobs")),
             )
 
-    def submit(self, prompts: Sequence[Prompt]) -> list[marith.Ticket]:
-        """One ticket for each prompt, all in flight together."""
+    def submit(self, prompts: Sequence[Prompt], begun: float) -> list[marith.Ticket]:
+        """One ticket for each prompt, all in flight together; the call was `begun` before."""
         tickets: list[marith.Ticket] = []
         try:
             with translated():
                 for prompt in prompts:
-                    ticket = self.options.submit(prompt, self.grammar, self.tools, self.logprobs)
+                    ticket = self.options.submit(
+                        prompt, self.grammar, self.tools, self.logprobs, begun
+                    )
                     tickets.append(ticket)
         except BaseException:
             _leave(tickets)
             raise
         return tickets
+
+    async def asubmit(self, prompts: Sequence[Prompt], begun: float) -> list[marith.Ticket]:
+        """The same in a thread, for weights may load; awaited until the deadline."""
+        submitted = run_in_executor(None, self.submit, prompts, begun)
+        with translated():
+            return await self.options.deadline(begun).bound(submitted)
 
 
 def collect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:

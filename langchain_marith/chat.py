@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, closing
 from typing import Any
@@ -22,7 +23,16 @@ from pydantic import ConfigDict
 
 import marith
 from langchain_marith.answers import Telling, to_message
-from langchain_marith.asking import PROVIDER, Asked, Asking, acollect, apieces, collect, pieces
+from langchain_marith.asking import (
+    PROVIDER,
+    Asked,
+    Asking,
+    Prompt,
+    acollect,
+    apieces,
+    collect,
+    pieces,
+)
 from langchain_marith.errors import translated
 from langchain_marith.messages import to_dicts
 from langchain_marith.structured import Method, Schema, parsed, structured
@@ -170,7 +180,7 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asked, ticket = await run_in_executor(None, self._ask, messages, stop, kwargs)
+        asked, ticket = await self._aask(messages, stop, kwargs)
         return _result(asked, await acollect([ticket]))
 
     def _stream(
@@ -197,7 +207,7 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        asked, ticket = await run_in_executor(None, self._ask, messages, stop, kwargs)
+        asked, ticket = await self._aask(messages, stop, kwargs)
         telling = Telling(asked, self.output_version, gathers=run_manager is not None)
         async with aclosing(apieces(ticket)) as told:
             async for piece, completion in told:
@@ -209,12 +219,27 @@ class ChatMarith(Asking, BaseChatModel):
     def _ask(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[Asked, marith.Ticket]:
-        """Put a conversation to the engine. No event loop waits for this: weights may load."""
+        """Put a conversation to the engine. The timeout counts from here."""
+        begun = time.monotonic()
+        asked, prompt = self._asked(messages, stop, options)
+        (ticket,) = asked.submit([prompt], begun)
+        return asked, ticket
+
+    async def _aask(
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
+    ) -> tuple[Asked, marith.Ticket]:
+        """The same off the event loop."""
+        begun = time.monotonic()
+        asked, prompt = await run_in_executor(None, self._asked, messages, stop, options)
+        (ticket,) = await asked.asubmit([prompt], begun)
+        return asked, ticket
+
+    def _asked(
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
+    ) -> tuple[Asked, Prompt]:
         asked = Asked.of(self, stop, options, calls_tools=True)
         with translated():
-            prompt = to_dicts(messages)
-        (ticket,) = asked.submit([prompt])
-        return asked, ticket
+            return asked, to_dicts(messages)
 
 
 def _result(asked: Asked, completions: list[marith.Completion]) -> ChatResult:

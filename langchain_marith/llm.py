@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, closing
 from typing import Any, Self
@@ -79,7 +80,7 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        asked, tickets = await run_in_executor(None, self._ask, prompts, stop, kwargs)
+        asked, tickets = await self._aask(prompts, stop, kwargs)
         return _result(asked, await acollect(tickets))
 
     def _stream(
@@ -104,7 +105,7 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        asked, (ticket,) = await run_in_executor(None, self._ask, [prompt], stop, kwargs)
+        asked, (ticket,) = await self._aask([prompt], stop, kwargs)
         async with aclosing(apieces(ticket)) as told:
             async for piece, completion in told:
                 chunk = _chunk(asked, piece, completion)
@@ -115,9 +116,18 @@ class MarithLLM(Asking, BaseLLM):
     def _ask(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[Asked, list[marith.Ticket]]:
-        """Put prompts to the engine. No event loop waits for this: weights may load."""
+        """Put prompts to the engine. The timeout counts from here."""
+        begun = time.monotonic()
         asked = Asked.of(self, stop, options, calls_tools=False)
-        return asked, asked.submit(prompts)
+        return asked, asked.submit(prompts, begun)
+
+    async def _aask(
+        self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
+    ) -> tuple[Asked, list[marith.Ticket]]:
+        """The same off the event loop."""
+        begun = time.monotonic()
+        asked = await run_in_executor(None, Asked.of, self, stop, options, calls_tools=False)
+        return asked, await asked.asubmit(prompts, begun)
 
     def _for_call(self, kwargs: dict[str, Any]) -> Self:
         """This model with a call's own options: fields are taken out of `kwargs`, others noted."""

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from reprlib import repr as shown
 from typing import Any
 
+from llama_index.core.tools.function_tool import sync_to_async
 from pydantic import ValidationError
 
 import marith
@@ -61,9 +62,17 @@ class Asked:
             return self
         return replace(self, options=self.options.model_copy(update={"faithful": 0.0}))
 
-    def submit(self, prompt: Sequence[dict[str, Any]]) -> marith.Ticket:
-        """Start on the engine. Blocks while weights load, or while the engine is busy."""
-        return self.options.submit(prompt, self.grammar, self.tools, self.logprobs)
+    def submit(self, prompt: Sequence[dict[str, Any]], begun: float) -> marith.Ticket:
+        """Start on the engine. Blocks while weights load, or while the engine is busy.
+
+        The timeout counts from when the call was `begun`.
+        """
+        return self.options.submit(prompt, self.grammar, self.tools, self.logprobs, begun)
+
+    async def asubmit(self, prompt: Sequence[dict[str, Any]], begun: float) -> marith.Ticket:
+        """The same in a thread, awaited until the deadline."""
+        submitted = sync_to_async(self.submit)(prompt, begun)
+        return await self.options.deadline(begun).bound(submitted)
 
 
 def _first(error: ValidationError) -> marith.MarithError:

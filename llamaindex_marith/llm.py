@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Generator, Sequence
 from reprlib import repr as shown
 from typing import Any
@@ -177,7 +178,7 @@ class Marith(marith.Options, Structuring):
     async def _aanswer(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> ChatResponse:
-        asked, ticket = await sync_to_async(self._ask)(messages, options, in_chat)
+        asked, ticket = await self._aask(messages, options, in_chat)
         return to_chat(asked, await ticket)
 
     def _answers(
@@ -199,7 +200,7 @@ class Marith(marith.Options, Structuring):
     async def _aanswers(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> AsyncGenerator[ChatResponse, None]:
-        asked, ticket = await sync_to_async(self._ask)(messages, options, in_chat)
+        asked, ticket = await self._aask(messages, options, in_chat)
 
         async def told() -> AsyncGenerator[ChatResponse, None]:
             telling = Telling(asked)
@@ -215,13 +216,28 @@ class Marith(marith.Options, Structuring):
     def _ask(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
     ) -> tuple[Asked, marith.Ticket]:
-        """Put a conversation to the engine. No event loop waits for this: weights may load."""
+        """Put a conversation to the engine. The timeout counts from here."""
+        begun = time.monotonic()
+        asked, prompt = self._call(messages, options, in_chat)
+        return asked, asked.submit(prompt, begun)
+
+    async def _aask(
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
+    ) -> tuple[Asked, marith.Ticket]:
+        """The same off the event loop."""
+        begun = time.monotonic()
+        asked, prompt = await sync_to_async(self._call)(messages, options, in_chat)
+        return asked, await asked.asubmit(prompt, begun)
+
+    def _call(
+        self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
+    ) -> tuple[Asked, list[dict[str, Any]]]:
+        """What is asked of the engine, and with which options."""
         asked = Asked.of(self, self.grammar, options, in_chat)
         if in_chat and self.messages_to_prompt not in (None, generic):
             messages = [_user(self.messages_to_prompt(messages))]
         prompt = to_dicts(messages)
-        asked = asked.about(prompt)
-        return asked, asked.submit(prompt)
+        return asked.about(prompt), prompt
 
     def _loaded_context(self) -> int:
         own = self.engine().context_length

@@ -95,6 +95,26 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
     await frees_its_lanes(model, model.engine()._scheduler.steps)
 
 
+async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = make().engine()._panel.base
+    read = base.read
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.4)
+        return read(*given)
+
+    monkeypatch.setattr(base, "read", slow)
+    model = make(timeout=0.1)
+    begun = time.monotonic()
+    with pytest.raises(marith.DeadlineExceeded):
+        await model.ainvoke("k l")
+    with pytest.raises(marith.DeadlineExceeded):
+        [chunk async for chunk in model.astream("k l")]
+    assert time.monotonic() - begun < 2 * 0.1 + 0.3  # the threads are at it still
+    with pytest.raises(marith.DeadlineExceeded):
+        model.invoke("k l")
+
+
 async def test_who_leaves_before_weights_are_there_leaves_nothing(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

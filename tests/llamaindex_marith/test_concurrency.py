@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from llama_index.core.tools import FunctionTool
 from looping import LONG, PAUSE, Loop, frees_its_lanes, running
 from pydantic import BaseModel, Field
 
+import marith
 from llamaindex_marith import Marith
 
 Make = Callable[..., Marith]
@@ -114,6 +116,26 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
     with pytest.raises(TimeoutError):
         await model.achat(QUESTION, **LONG)
     await frees_its_lanes(model, model.engine()._scheduler.steps)
+
+
+async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = make().engine()._panel.base
+    read = base.read
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.4)
+        return read(*given)
+
+    monkeypatch.setattr(base, "read", slow)
+    model = make(timeout=0.1)
+    begun = time.monotonic()
+    with pytest.raises(marith.DeadlineExceeded):
+        await model.achat(QUESTION)
+    with pytest.raises(marith.DeadlineExceeded):
+        await model.astream_chat(QUESTION)
+    assert time.monotonic() - begun < 2 * 0.1 + 0.3  # the threads are at it still
+    with pytest.raises(marith.DeadlineExceeded):
+        model.chat(QUESTION)
 
 
 async def test_one_of_many_may_fail_alone(make: Make) -> None:
