@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import marith
+from marith.engine.asking import request_of
 from marith.engine.request import RequestOptions
 
 NOWHERE = inspect.Parameter.empty
@@ -90,6 +91,21 @@ def test_what_else_a_request_holds_is_said_once() -> None:
     assert named == [*SAMPLED, *options]
     for ask in (getattr(marith.Engine, name) for name in ("generate", "stream")):
         assert ask.__annotations__["options"] == "Unpack[RequestOptions]"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("max_tokens", r"'max_tokens'; write stop=Stop\(max_tokens=…\)"),
+        ("temperature", r"'temperature'; write sampling=Sampling\(temperature=…\)"),
+        ("timout", "'timout'; is 'timeout' meant"),
+        ("n", "'n', but timeout, grammar, tools, logprobs"),
+    ],
+)
+def test_an_unknown_option_of_a_request_says_what_to_write(name: str, told: str) -> None:
+    for kind in (TypeError, marith.RequestError):
+        with pytest.raises(kind, match=told):
+            request_of("Hi", "M", None, marith.Sampling(), marith.Stop(), "auto", {name: 1})
 
 
 def test_loading_and_sampling_take_the_promised_options() -> None:

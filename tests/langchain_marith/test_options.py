@@ -33,6 +33,16 @@ def test_a_call_may_change_what_is_sampled(make: Make, tiny_dir: str) -> None:
     assert model.bind(seed=6).invoke("k l").text == make(seed=6).invoke("k l").text
 
 
+def test_a_call_that_is_not_trusted_brings_plain_text_alone(make: Make) -> None:
+    model = make(trusted=False)
+    assert model.invoke("k l", formula="0.5*M + t", terms={"t": "q r"}, max_tokens=2).text
+    with pytest.raises(marith.FormulaError, match="ngram is not for text from others"):
+        model.invoke("k l", formula='ngram("/etc/passwd")')
+    for given in ({"model": "/etc"}, {"formula": "M"}):
+        with pytest.raises(marith.RequestError, match="a frozen model takes no"):
+            make(frozen=True).invoke("k l", **given)
+
+
 async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> None:
     with pytest.raises(ValidationError, match="temprature"):
         make(temprature=0)

@@ -57,6 +57,16 @@ def test_a_template_of_ones_own_is_known_beside_those_of_llama_index(make: Make)
     assert strength(make(faithful=0.5), asked) == 0
 
 
+def test_a_call_that_is_not_trusted_brings_plain_text_alone(make: Make) -> None:
+    model = make(trusted=False)
+    assert model.complete("k l", formula="0.5*M + t", terms={"t": "q r"}, max_tokens=2).raw
+    with pytest.raises(marith.FormulaError, match="ngram is not for text from others"):
+        model.complete("k l", formula='ngram("/etc/passwd")')
+    for given in ({"model": "/etc"}, {"formula": "M"}):
+        with pytest.raises(marith.RequestError, match="a frozen model takes no"):
+            make(frozen=True).complete("k l", **given)
+
+
 def test_an_option_that_nearly_exists_is_named(make: Make) -> None:
     for wrong, meant in (("temprature", "temperature"), ("tool_requird", "tool_required")):
         with pytest.raises(ValueError, match=f"no option '{wrong}'; is '{meant}' meant"):

@@ -15,7 +15,7 @@ MOST_LETTERS = 16_000_000  # of a text that is rendered, and of any value meanwh
 MOST_BITS = 10_000  # of a number
 MOST_COLUMNS = 1_000  # that a text is padded to
 _LETTERS_A_STEP = 256
-# A width of four digits, or one given beside the text: `%5000d`, `%*d`, `{:>5000}`, `{:{}}`.
+# A width of four digits, or one beside the text: `%5000d`, `%*d`, `{:>5000}`, `{:{}}`.
 _WIDE = re.compile(r"%[-+ #0-9.]*(?:[0-9]{4}|\*)|\{[^{}]{0,99}:[^{}]{0,99}(?:[0-9]{4}|\{)")
 _PADDING = (
     "center", "ljust", "rjust", "zfill", "expandtabs", "indent", "batch", "slice", "tojson",
