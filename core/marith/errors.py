@@ -21,6 +21,10 @@ class FormulaError(MarithError, ValueError):
         super().__init__(problem + _quotation(text, start, end))
 
 
+class Untrusted(FormulaError):
+    """A formula that means something, and that others may not write."""
+
+
 class RequestError(MarithError, ValueError):
     """A request that cannot be served as it was put."""
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, Untrusted
 from marith.formula.bounds import MAX_LENGTH, TooLarge
 from marith.formula.node import Node, descend, rebuilt
 from marith.formula.nodes import Formula, Name, Scaled, Sum, added
-from marith.formula.parsing import CALLS, Untrusted, read
+from marith.formula.parsing import CALLS, read
 from marith.formula.printing import locate
 from marith.formula.terms import Classifier, Prompted
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, Untrusted
 from marith.formula import compounds, factors, measures
 from marith.formula.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, QUOTED, letters_of
 from marith.formula.factors import Comparison, Varying, is_number, number
@@ -55,10 +55,6 @@ _ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
 _RELATIONS: Mapping[type[ast.cmpop], str] = {
     ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
 }  # fmt: skip
-
-
-class Untrusted(FormulaError):
-    """A formula that is one, and that others may not write."""
 
 
 def define(name: str, build: Callable[..., Formula]) -> None:
