@@ -49,7 +49,7 @@ def calls_of(message: ChatMessage) -> list[dict[str, Any]]:
 
 def _dict(message: ChatMessage) -> dict[str, Any]:
     if not isinstance(message, ChatMessage):
-        raise marith.RequestError(f"a message is a ChatMessage, not {shown(message)}")
+        raise marith.RequestError(f"a message is a ChatMessage, not {message!r}")
     role, notes = _ROLES.get(message.role, message.role.value), message.additional_kwargs
     said: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
     if calls := calls_of(message):
