@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from marith.engine.call_options import check_names, read_speculation, read_stop
 from marith.engine.deadline import Deadline
 from marith.engine.plan import Plan
-from marith.engine.speculating import read_speculation
 from marith.engine.stages import Stages
-from marith.errors import FormulaError, RequestError, shown
+from marith.errors import FormulaError, RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import check, leaves
 from marith.formula.opening import made, opened
@@ -194,19 +194,13 @@ class Options(BaseModel):
         place of those that the former one brought; what was given beside it stays. Raises
         RequestError for an option that does not exist, and for a `file`, which is read before.
         """
-        for name in options:
-            if name not in self.option_names():
-                known = ", ".join(self.option_names())
-                raise RequestError(f"{type(self).__name__} takes no option {name!r}, but {known}")
-        if "file" in options:
-            problem = "a file is read when options are made, and not given for a call"
-            raise RequestError(f"{problem}: {options['file']!r}")
+        check_names(options, self.option_names(), type(self).__name__)
         base, given = self.values(), dict(options)
         if self.frozen or not self.trusted:
             given = of_call(given, self.terms, getattr(self.file, "formulas", ()), self.frozen)
         if self.file is not None and "model" in given:
             base = self._speaking(self.file, given.pop("model"), given)
-        strings = [*_listed(stop), *_listed(given.pop("stop", None))]
+        strings = [*read_stop(stop), *read_stop(given.pop("stop", None))]
         if strings:
             given["stop"] = list(dict.fromkeys([*base["stop"], *strings]))
         if base["file"] is not None:
@@ -302,10 +296,3 @@ def _opened(file: Any) -> Personas | None:
 def _kept(given: Iterable[str]) -> tuple[str, ...]:
     """The options among what is given that another formula of a file leaves as they are."""
     return tuple(sorted({*given} & ({*Options.option_names()} - {"model", *ELSEWHERE})))
-
-
-def _listed(stop: Any) -> list[str]:
-    listed = [stop] if isinstance(stop, str) else [] if stop is None else stop
-    if not isinstance(listed, (list, tuple)) or not all(isinstance(s, str) for s in listed):
-        raise RequestError(f"stop is a list of texts, not {shown(stop)}")
-    return [*listed]

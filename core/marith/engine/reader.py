@@ -70,17 +70,8 @@ class Reader:
         stages, bare = _staged(request, stages_of)
         deadline.check()
         scorers, loaded = _scorers(stages.voices, panel, loading)
-        readings: dict[Term, Reading] = {}
-        for term in stages.terms:
-            deadline.check()
-            readings[term] = scorers[term].read(term, prompt)
-        room = min(_room(scorers[term], readings[term]) for term in stages.terms)
-        deadline.check()
-        drafts = _read_drafts(stages, scorers, prompt)
-        rooms = dict.fromkeys(stages.drafts, 0)
-        rooms |= {draft: _room(scorers[draft], reading) for draft, reading in drafts.items()}
-        readings |= drafts
-        deadline.check()
+        readings = _readings(stages, scorers, prompt, deadline)
+        rooms = {term: _room(scorers[term], reading) for term, reading in readings.items()}
         visible = _visible(bare, readings, panel, prompt)
         opened = panel.vocabulary.opens_reasoning(visible)
         return cls(
@@ -88,8 +79,8 @@ class Reader:
             scorers,
             readings,
             len(visible),
-            room,
-            rooms,
+            min(rooms[term] for term in stages.terms),
+            {draft: rooms.get(draft, 0) for draft in stages.drafts},
             opened,
             loaded,
             panel.vocabulary.size,
@@ -149,17 +140,20 @@ def _planned(speculation: Speculation) -> Iterator[Formula]:
                 yield parse(text)
 
 
-def _read_drafts(
-    stages: Stages, scorers: Mapping[Term, Scorer], prompt: Prompt
+def _readings(
+    stages: Stages, scorers: Mapping[Term, Scorer], prompt: Prompt, deadline: Deadline
 ) -> dict[Term, Reading]:
-    """The readings of the drafts that can read the prompt; nothing hangs on those that cannot."""
-    readings = {}
-    for draft in stages.drafts:
+    """The prompt as each term reads it, but for drafts that cannot: nothing depends on these."""
+    readings: dict[Term, Reading] = {}
+    for term in (*stages.terms, *stages.drafts):
+        deadline.check()
         try:
-            readings[draft] = scorers[draft].read(draft, prompt)
+            readings[term] = scorers[term].read(term, prompt)
         except RequestError as error:
-            if not (isinstance(error, ContextOverflow) or draft == LOOKUP):
+            may_lack = isinstance(error, ContextOverflow) or term == LOOKUP
+            if term in stages.terms or not may_lack:
                 raise
+    deadline.check()
     return readings
 
 
