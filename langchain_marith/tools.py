@@ -45,7 +45,7 @@ def _definition(tool: Any) -> dict[str, Any]:
     try:
         told = convert_to_openai_tool(tool)
     except Exception as error:  # of any kind: LangChain takes what it is given for a tool
-        raise marith.RequestError(f"this is no tool: {error}: {shown(tool)}") from error
+        raise marith.RequestError(f"{shown(tool)} is no tool: {error}") from error
     if told.get("type") == "function" and "function" not in told:  # as the Responses API has it
         told = {"type": "function", "function": {k: v for k, v in told.items() if k != "type"}}
     if told.get("type") != "function":

@@ -104,6 +104,7 @@ class _Brief(Repr):
 
 LONG = 4096  # bits
 _BRIEF = _Brief()
+_BRIEF.maxlong = LONG
 _BRIEF.maxstring = _BRIEF.maxother = 200
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 8
 _BRIEF.maxlevel = 4

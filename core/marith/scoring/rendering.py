@@ -30,6 +30,7 @@ from marith.scoring.budget import (
     spend,
 )
 
+COPIES = 16  # of a message's text, which a template may trim, join and look at
 _BUFFERED = (nodes.Macro, nodes.CallBlock, nodes.AssignBlock, nodes.FilterBlock)
 _REASONING = ("reasoning_content", "thinking", "reasoning")  # one thing, by what templates call it
 
@@ -50,7 +51,8 @@ def render(
     Raises Refused for messages that the template does not take, RequestError for a template that
     does not end.
     """
-    budget = LEFT.set([MOST_STEPS, MOST_LETTERS])
+    given = sum(len(str(message.get("content", ""))) for message in messages)
+    budget = LEFT.set([MOST_STEPS, MOST_LETTERS + COPIES * given])
     try:
         template = _compiled(tokenizer.get_chat_template(None, tools=list(tools) or None))
         named = {**tokenizer.special_tokens_map, **_plain(dict(options or {}))}

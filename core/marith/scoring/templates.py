@@ -79,7 +79,7 @@ def to_tokens(
 
     Of a reading of more than `most` tokens perhaps a beginning, which has more too.
     """
-    _require_heard(prompt.messages, vocabulary)
+    _check_roles(prompt.messages, vocabulary)
     seen = see(term, prompt.messages)
     chat = _is_chat(term, vocabulary)
     if chat and not vocabulary.has_chat_template:
@@ -99,9 +99,10 @@ def to_tokens(
 
 
 def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:
-    """Raises RequestError for a chat in which nothing is said; a plain text may begin anywhere."""
-    said = any(message["content"] or "tool_calls" in message for message in prompt.messages)
-    if not said and _is_chat(term, vocabulary):
+    """Raises RequestError for a chat without any text; a plain text may begin anywhere."""
+    messages = see(term, prompt.messages)
+    empty = not any(message["content"] or "tool_calls" in message for message in messages)
+    if empty and _is_chat(term, vocabulary):
         raise RequestError(
             "the prompt is empty: write a message, or template='plain' for a text from its start"
         )
@@ -264,7 +265,7 @@ def _text_of(content: Any) -> str:
     raise RequestError(f"a message's content is a text, not {shown(content)}")
 
 
-def _require_heard(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
+def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
     """Raises RequestError for roles of which neither this project nor the template knows."""
     template = str(getattr(vocabulary.tokenizer, "chat_template", None) or "")
     for message in messages:

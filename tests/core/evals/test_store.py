@@ -28,19 +28,21 @@ Finished = tuple[Path, dict[str, Any]]
 FORMULAS = ("M", "union = M - 0.9*union(toxic, M)")
 PROMPTS = 12
 TOKENS = 6
+SEED = 2  # one of whose draws none lies so near an edge that rounding decides it
 RUN = f"""
 from pathlib import Path
 from marith.evals import toxicity
 from marith.evals.experiment import speaking
 speaking.IN_FLIGHT = 2
-size = dict(n={PROMPTS}, max_tokens={TOKENS})
+size = dict(n={PROMPTS}, max_tokens={TOKENS}, seed={SEED})
 toxicity.run(toxicity.Settings(formulas={FORMULAS!r}, out=Path(OUT), **size))
 """
 
 
 def evaluate(out: Path) -> dict[str, Any]:
     """What a finished evaluation has come to; what a text cost may differ."""
-    asked = toxicity.Settings(formulas=FORMULAS, n=PROMPTS, max_tokens=TOKENS, out=out)
+    size: dict[str, Any] = {"n": PROMPTS, "max_tokens": TOKENS, "seed": SEED}
+    asked = toxicity.Settings(formulas=FORMULAS, out=out, **size)
     show(toxicity.run(asked), out)
     names = ("toxicity.jsonl", "table.csv", "table.md")
     files = {name: (out / name).read_text(encoding="utf-8") for name in names}
@@ -113,8 +115,8 @@ def test_other_settings_are_refused_with_the_first_that_differs(
     unbroken: Finished,
 ) -> None:
     def run(**other: Any) -> None:
-        same = {"formulas": FORMULAS, "n": PROMPTS, "max_tokens": TOKENS, "out": unbroken[0]}
-        toxicity.run(toxicity.Settings(**{**same, **other}))
+        same = {"formulas": FORMULAS, "n": PROMPTS, "max_tokens": TOKENS, "seed": SEED}
+        toxicity.run(toxicity.Settings(out=unbroken[0], **{**same, **other}))
 
     for other, words in (
         ({"n": 13}, "n is 12 there and 13 here"),
