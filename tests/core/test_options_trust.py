@@ -109,6 +109,8 @@ def test_a_formula_of_a_file_has_no_trust_of_its_own(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ('[terms]\nx = {model = "/etc"}', "term 'x' of others is a text"),
+        ("[model]\ntrusted = true", "a file of others says trusted = false alone"),
+        ("[model]\nfrozen = false", "a file of others says frozen = true alone"),
         ('[terms]\nx = {ngram = "/etc/passwd"}', "term 'x' of others is a text"),
         ("[terms]\nx = 'prompted(hide=\"(a+)+$\")'", "prompted takes system and mode alone"),
         ("[formulas]\nf = 'M + classifier(\"/etc\")'", "formula 'f': classifier is not for text"),
@@ -125,4 +127,6 @@ def test_a_file_of_others_says_no_more_than_their_text(
     with pytest.raises(FormulaError, match=problem):
         load_file(path, trusted=False)
     path.write_text('[terms]\nx = "Be kind."\n[formulas]\nf = "M + 0.5*x"', encoding="utf-8")
-    assert str(load_file(path, trusted=False).formulas["f"]) == "M + 0.5*x"
+    file = load_file(path, trusted=False)
+    assert str(file.formulas["f"]) == "M + 0.5*x"
+    assert not Options(formula=file.formulas["f"], terms=file.terms, **file.options).trusted

@@ -18,6 +18,7 @@ from marith.formula.terms import Classifier, NGram, Prompted
 from marith.formula.trust import OF_A_CALL, restricted
 
 _TABLES = ("model", "terms", "formulas")
+LOWERED = {"trusted": False, "frozen": True}  # what a file may say: it never raises trust
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
 
 
@@ -40,7 +41,7 @@ def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
 
     A file that is not `trusted` holds texts alone, which say no more than others may, and sets
-    no more than how an answer is drawn.
+    no more than how an answer is drawn; `trusted` is False among its options.
 
     A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
@@ -53,6 +54,7 @@ def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     options, terms, formulas = (_table(path, data, name) for name in _TABLES)
     if not trusted:
         _check_trust(path, terms, formulas, options)
+        options = {**options, "trusted": False}
     with _told(f"{str(path)!r}"):
         known = {name: read_term(name, value) for name, value in terms.items()}
         bound = resolve(known)
@@ -104,6 +106,9 @@ def _check_trust(
         restricted(BARE, terms)
         for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
             raise FormulaError(f"the option {option!r} is the application's")
+        for option, low in LOWERED.items():
+            if options.get(option, low) is not low:
+                raise FormulaError(f"a file of others says {option} = {str(low).lower()} alone")
     for name, value in formulas.items():
         with _told(f"{str(path)!r}, formula {name!r}"):
             table = _formula_table(name, value)

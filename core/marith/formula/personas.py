@@ -10,7 +10,7 @@ from typing import Any
 
 from marith.errors import FormulaError
 from marith.formula.binding import resolve
-from marith.formula.files import load_file, read_term
+from marith.formula.files import LOWERED, load_file, read_term
 from marith.formula.nodes import Formula
 from marith.formula.parsing import read
 
@@ -94,8 +94,7 @@ class Personas:
         merged = {**said, **given}
         if self.spoken is None and isinstance(given.get("terms"), Mapping):
             merged["terms"] = {**self.terms, **given["terms"]}
-        lowered = {"trusted": False, "frozen": True}  # a file lowers trust, and never raises it
-        merged |= {key: low for key, low in lowered.items() if self.options.get(key) is low}
+        merged |= {key: low for key, low in LOWERED.items() if self.options.get(key) is low}
         formula, model = merged.get("formula"), merged["model"]
         if name and (model != said["model"] or str(formula) != said["formula"]):
             name = ""

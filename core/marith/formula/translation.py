@@ -26,7 +26,7 @@ _REFUSED = {
     op.ATOMIC_GROUP: "has an atomic group",
     op.POSSESSIVE_REPEAT: "has a possessive repeat",
     op.ASSERT: "looks ahead or behind elsewhere than at its ends",
-    op.ASSERT_NOT: "looks ahead or behind for no text elsewhere than at its ends",
+    op.ASSERT_NOT: "looks ahead or behind for the lack of a text, but of one letter at its ends",
     op.AT: r"has \b, \B or $ elsewhere than at its ends, or \b beside what may be no letter",
 }
 

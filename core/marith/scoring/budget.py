@@ -89,7 +89,7 @@ def _check_number(value: Any) -> None:
 
 def check_size(size: int) -> None:
     """Raises RequestError for a value, or a text, of so many letters."""
-    if size > MOST_LETTERS:
+    if size > max(MOST_LETTERS, LEFT.get()[1]):
         raise RequestError(f"the chat template makes more than {MOST_LETTERS} letters")
 
 

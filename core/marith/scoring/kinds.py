@@ -24,6 +24,7 @@ _ENDINGS = {
     "ForSequenceClassification": CLASSIFIER,
     "ForTokenClassification": "a classifier of tokens",
     "ForQuestionAnswering": "a model that marks answers in texts",
+    "ForMaskedLM": "a model that fills gaps in texts",
     "ForMultipleChoice": "a model that chooses between texts",
 }
 

@@ -116,7 +116,7 @@ def test_text_that_is_not_ascii_is_hidden(pattern: str, text: str, left: str) ->
         ("(?>a+)b", "has an atomic group"),
         ("a++b", "has a possessive repeat"),
         ("a(?=b).", "looks ahead or behind elsewhere than at its ends"),
-        ("(?!ab)c", "looks ahead or behind for no text elsewhere than at its ends"),
+        ("(?!ab)c", "looks ahead or behind for the lack of a text"),
         (r"a\b.", r"has \\b, \\B or \$ elsewhere"),
         (r"\b.a", r"or \\b beside what may be no letter"),
         (r"\Ba", r"has \\b, \\B"),

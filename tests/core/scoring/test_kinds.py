@@ -16,6 +16,7 @@ from transformers import (
     BartForSequenceClassification,
     BertConfig,
     BertForMaskedLM,
+    BertLMHeadModel,
     LlamaConfig,
     LlamaModel,
     T5Config,
@@ -53,6 +54,7 @@ BUILD = {
     ),
     "xlm": lambda: XLMWithLMHeadModel(XLMConfig(**COMMON, emb_dim=64, n_layers=2, n_heads=4)),
     "masked": lambda: BertForMaskedLM(BertConfig(**COMMON, **{**BERT, "is_decoder": False})),
+    "both ways": lambda: BertLMHeadModel(BertConfig(**COMMON, **{**BERT, "is_decoder": False})),
 }
 SAID = {
     "t5": r"is an encoder-decoder \(T5ForConditionalGeneration\); marith needs a causal language",
@@ -62,7 +64,8 @@ SAID = {
     "headless": r"\(LlamaModel\) (is a model without a head|lacks weights of LlamaForCausalLM)",
     "xlnet": "XLNetLMHeadModel is no causal language model: it reads what comes after",
     "xlm": "XLMWithLMHeadModel is no causal language model: it reads what comes after",
-    "masked": "no causal language model: it reads what comes after",
+    "masked": r"is a model that fills gaps in texts \(BertForMaskedLM\); a causal language model",
+    "both ways": "BertLMHeadModel is no causal language model: it reads what comes after",
 }
 
 
