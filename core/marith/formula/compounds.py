@@ -8,6 +8,7 @@ from typing import Any
 from marith.errors import FormulaError
 from marith.formula.factors import Comparison, Factor, Varying, factor, is_number, shown
 from marith.formula.nodes import MOST_TOKENS, Formula, as_members
+from marith.formula.scalars import plain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +118,7 @@ def posterior(*members: Formula) -> Formula:
 
 def agreed(*members: Formula, count: int = 5) -> Formula:
     """Nothing but the tokens that are likeliest to all members, at least so many of them."""
+    count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_TOKENS:
         raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {shown(count)}")
     return Agreed(as_members("agreed", members), count)

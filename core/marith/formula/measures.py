@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from marith.errors import FormulaError
 from marith.formula.factors import LARGEST_FACTOR, Varying, is_number, shown
 from marith.formula.nodes import Formula, Name, as_members
+from marith.formula.scalars import plain
 from marith.formula.terms import Classifier, Judgement, Likelihood, Position, Term
 
 POSITION = Position()
@@ -112,6 +113,7 @@ def strength(judge: Formula) -> Varying:
 
 def first(count: int) -> Varying:
     """1 for so many tokens from the beginning, then 0."""
+    count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
         raise FormulaError(f"first takes a whole number from 1, not {shown(count)}")
     return First(count)

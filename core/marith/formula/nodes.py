@@ -12,6 +12,7 @@ from unicodedata import normalize
 from marith.errors import FormulaError
 from marith.formula.factors import Factor, Varying, is_number, number, shown, times
 from marith.formula.node import Node, descend, parts
+from marith.formula.scalars import plain
 
 MOST_TOKENS = 10**9
 
@@ -69,6 +70,7 @@ class Formula(Node):
 
     def top_k(self, k: int) -> Formula:
         """This formula with all but its k likeliest tokens forbidden."""
+        k = plain(k)
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOKENS:
             raise FormulaError(
                 f"top_k takes a whole number from 1 to {MOST_TOKENS}, not {shown(k)}"

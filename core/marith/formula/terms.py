@@ -11,6 +11,7 @@ from marith.errors import FormulaError
 from marith.formula.factors import is_number, shown
 from marith.formula.nodes import MOST_TOKENS, Formula
 from marith.formula.patterns import compiled
+from marith.formula.scalars import plain
 
 Option: TypeAlias = "str | int | float | bool | None"
 
@@ -98,6 +99,7 @@ class Prompted(Term):
         if self.hide is not None:
             _check_text("hide", self.hide)
             compiled(self.hide)
+        _take_number(self, "exit_layer")
         if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
             raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")
         object.__setattr__(self, "options", _frozen_options(self.options))
@@ -129,6 +131,7 @@ class Classifier(Term):
         _check_label(self.model, self.label)
         if self.scale not in SCALES:
             raise FormulaError(f"scale is one of {', '.join(SCALES)}, not {self.scale!r}")
+        _take_number(self, "candidates")
         if not _is_whole(self.candidates, 1):
             raise FormulaError(f"candidates is a whole number from 1, not {shown(self.candidates)}")
         if self.guide is not None and not isinstance(self.guide, Formula):
@@ -175,6 +178,7 @@ class NGram(Term):
             raise FormulaError(
                 "an n-gram is fitted from either a path or texts, unless it is online"
             )
+        _take_number(self, "order")
         if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
             raise FormulaError(f"order is a whole number of at least 1, not {shown(self.order)}")
         if self.order > MAX_ORDER:
@@ -214,6 +218,11 @@ def check_template_options(names: Iterable[str]) -> None:
     """Raises FormulaError for an option of a chat template that is the engine's own."""
     for name in sorted(RESERVED.intersection(names)):
         raise FormulaError(f"the template option {name!r} is the engine's own")
+
+
+def _take_number(term: Term, name: str) -> None:
+    """Let a field be Python's own number where it is a scalar of numpy or torch."""
+    object.__setattr__(term, name, plain(getattr(term, name)))
 
 
 def _is_whole(value: object, least: int) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from marith import Prompted, jsd
-from marith.errors import FormulaError, RequestError
-from marith.formula.scalars import finite, plain, shown, whole
+from marith import Classifier, NGram, Prompted, agreed, first, jsd
+from marith.errors import FormulaError, RequestError, shown
+from marith.formula.parsing import read
+from marith.formula.scalars import finite, plain, whole
 
 WHOLE = [7, np.int8(7), np.uint64(7), np.array(7), torch.tensor(7), torch.tensor([7, 8])[0]]
 NUMBERS = [*WHOLE, 7.0, np.float16(7), np.float32(7), np.float64(7), torch.tensor(7.0)]
@@ -62,3 +63,17 @@ def test_scalars_are_factors(half: Any) -> None:
     ):
         assert formula == same
         assert str(formula) == str(same)
+
+
+@pytest.mark.parametrize("seven", WHOLE[1:], ids=repr)
+def test_whole_numbers_of_formulas_are_pythons_own(seven: Any) -> None:
+    bare = Prompted()
+    made = [
+        bare.top_k(seven), agreed(bare, bare, count=seven), first(seven) * bare, Prompted(exit_layer=seven),
+        Classifier("c", candidates=seven), NGram(texts=["a"], order=seven),
+    ]  # fmt: skip
+    assert made == [
+        bare.top_k(7), agreed(bare, bare, count=7), first(7) * bare, Prompted(exit_layer=7),
+        Classifier("c", candidates=7), NGram(texts=["a"], order=7),
+    ]  # fmt: skip
+    assert all(read(str(formula)) == formula for formula in made)
