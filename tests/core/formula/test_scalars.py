@@ -67,13 +67,16 @@ def test_scalars_are_factors(half: Any) -> None:
 
 @pytest.mark.parametrize("seven", WHOLE[1:], ids=repr)
 def test_whole_numbers_of_formulas_are_pythons_own(seven: Any) -> None:
-    bare = Prompted()
-    made = [
-        bare.top_k(seven), agreed(bare, bare, count=seven), first(seven) * bare, Prompted(exit_layer=seven),
-        Classifier("c", candidates=seven), NGram(texts=["a"], order=seven),
-    ]  # fmt: skip
-    assert made == [
-        bare.top_k(7), agreed(bare, bare, count=7), first(7) * bare, Prompted(exit_layer=7),
-        Classifier("c", candidates=7), NGram(texts=["a"], order=7),
-    ]  # fmt: skip
-    assert all(read(str(formula)) == formula for formula in made)
+    def made(count: Any) -> list[Any]:
+        bare = Prompted()
+        return [
+            bare.top_k(count),
+            agreed(bare, bare, count=count),
+            first(count) * bare,
+            Prompted(exit_layer=count),
+            Classifier("c", candidates=count),
+            NGram(texts=["a"], order=count),
+        ]
+
+    assert made(seven) == made(7)
+    assert all(read(str(formula)) == formula for formula in made(seven))
