@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from reprlib import repr as shown
 
 from langchain_core.exceptions import ContextOverflowError, LangChainException
 from pydantic import ValidationError
 
 import marith
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 try:
     from langchain_core.exceptions import (

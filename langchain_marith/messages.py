@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from reprlib import repr as shown
 from typing import Any
 
 from langchain_core.messages import (
@@ -17,6 +16,8 @@ from langchain_core.messages import (
 )
 
 import marith
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 _TEXTS = {"text", "text-plain", "input_text", "output_text"}
 _CALLS = {"tool_use", "tool_call"}

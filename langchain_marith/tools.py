@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from reprlib import repr as shown
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -13,6 +12,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 import marith
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 _REFERENCE = re.compile(r'"#/\$defs/([^"]+)"')
 _CHOICES = {

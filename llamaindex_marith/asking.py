@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.tools.function_tool import sync_to_async
@@ -14,6 +13,8 @@ from pydantic import ValidationError
 import marith
 from llamaindex_marith.lens import RETRIEVED
 from llamaindex_marith.tools import to_tools
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 _TOOLING = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
 _ANSWERING = ("grammar", "logprobs")

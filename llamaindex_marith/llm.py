@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
-from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.generic_utils import messages_to_prompt as generic
@@ -31,6 +30,8 @@ from llamaindex_marith.asking import Asked
 from llamaindex_marith.messages import to_dicts
 from llamaindex_marith.structured import Structuring
 from llamaindex_marith.tools import selections, to_definitions
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 
 class Marith(marith.Options, Structuring):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -18,6 +17,8 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 _ROLES = {
     MessageRole.CHATBOT: "assistant",

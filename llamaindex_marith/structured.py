@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass, field
-from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
@@ -24,6 +23,8 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import from_json
 
 import marith
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 # LlamaIndex's programs are told these; an answer that has to be an object needs no tool for it.
 _OF_PROGRAMS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from reprlib import repr as shown
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse
@@ -14,6 +13,8 @@ from pydantic_core import from_json
 
 import marith
 from llamaindex_marith.messages import calls_of
+
+shown = marith.errors.shown  # a value as marith's own errors quote it
 
 PARTIAL = "partial"  # notes that more of an answer is to come
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from threading import Lock
+from weakref import WeakSet
 
 LOADED_BYTES = 2**35
 
@@ -21,6 +23,11 @@ class Recent:
         self._held: OrderedDict[int, tuple[object, int]] = OrderedDict()
         self._weight = 0
         self._turn = Lock()
+        _recent.add(self)
+
+    def in_child(self) -> None:
+        """Take the place of a lock that a thread of the parent may hold, in a forked child."""
+        self._turn = Lock()
 
     def use(self, value: object, weight: int) -> None:
         """Hold on to a value, which was used just now; the longest unused go where that is much."""
@@ -36,3 +43,15 @@ class Recent:
                 _, last = self._held.popitem(last=False)
                 gone.append(last)
                 self._weight -= last[1]
+
+
+_recent: WeakSet[Recent] = WeakSet()
+
+
+def _in_child() -> None:
+    for one in [*_recent]:
+        one.in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which knows no fork
+    os.register_at_fork(after_in_child=_in_child)

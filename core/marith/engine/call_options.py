@@ -29,7 +29,7 @@ def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
                 return Plan.from_json(json.dumps(dict(value)))
             except TypeError:
                 pass
-    raise RequestError(f"speculation is 'auto', None, 'none' or a Plan, not {value!r}")
+    raise RequestError(f"speculation is 'auto', None, 'none' or a Plan, not {shown(value)}")
 
 
 def read_stop(stop: Any) -> list[str]:

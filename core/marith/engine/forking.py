@@ -57,6 +57,7 @@ class Turns:
 
 _followed: WeakSet[Forked] = WeakSet()
 _following = threading.Lock()
+_forks = threading.local()  # of each thread that forks: those that it has asked to stop
 
 
 def follow(one: Forked) -> None:
@@ -71,18 +72,23 @@ def _all() -> list[Forked]:
 
 
 def _before_fork() -> None:
-    for one in _all():
-        one.before_fork()
+    asked = _forks.asked = []
+    while new := [one for one in _all() if one not in asked]:  # some are made meanwhile
+        for one in new:
+            asked.append(one)
+            one.before_fork()
 
 
 def _after_fork() -> None:
-    for one in _all():
+    """Those that were asked go on: another one may have been made since."""
+    for one in _forks.__dict__.pop("asked", []):
         one.after_fork()
 
 
 def _in_child() -> None:
     global _following
     _following = threading.Lock()
+    _forks.__dict__.pop("asked", None)
     for one in _all():
         one.in_child()
 

@@ -14,7 +14,7 @@ from marith.engine.delivery import Answer
 from marith.engine.job import Cost, Job
 from marith.engine.positions import Block
 from marith.engine.reader import Reader
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 from marith.formula.scalars import whole
 from marith.formula.terms import Term
 from marith.scoring.vocabulary import Vocabulary
@@ -146,7 +146,7 @@ def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: i
         given = list(continuation)
     except TypeError:
         kind = "a text or a list of tokens"
-        raise RequestError(f"a continuation is {kind}, not {continuation!r}") from None
+        raise RequestError(f"a continuation is {kind}, not {shown(continuation)}") from None
     tokens = [whole("a token", token, 0, vocabulary.size - 1) for token in given]
     if len(tokens) > room:
         problem = f"the continuation has {len(tokens)} tokens or more"

@@ -246,7 +246,8 @@ class Scheduler:
                     jobs = []  # who sleeps keeps none alive
                     self._late.wait(waitable(self._alarm - time.monotonic()))
             for job in late:
-                job.fail(job.reader.deadline.exceeded())
+                with suppress(BaseException):  # whatever one job does, the others have deadlines
+                    job.fail(job.reader.deadline.exceeded())
             late = []
 
     def _jobs(self) -> list[Job]:

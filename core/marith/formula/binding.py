@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError, Untrusted
+from marith.errors import FormulaError, Untrusted, shown
 from marith.formula.bounds import MAX_LENGTH, TooLarge
 from marith.formula.node import Node, descend, rebuilt
 from marith.formula.nodes import Formula, Name, Scaled, Sum, added
@@ -45,7 +45,7 @@ def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     `M`, and those that these refer to.
     """
     if terms is not None and not isinstance(terms, Mapping):
-        raise FormulaError(f"terms map names to prompts or terms, not {terms!r}")
+        raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
     given = {BARE: Prompted(), **(terms or {})}
     for name in () if used_by else given:
         Name(name)  # refuses what is no plain word
@@ -111,7 +111,9 @@ def meaning(
     if isinstance(value, Formula):
         return value
     if not isinstance(value, str):
-        raise FormulaError(f"term {name!r} is a system prompt, a term or a formula, not {value!r}")
+        raise FormulaError(
+            f"term {name!r} is a system prompt, a term or a formula, not {shown(value)}"
+        )
     alone = value.strip() in known and value.strip() != name
     call = _CALL.match(value)
     called = call is not None and call[1] in CALLS
@@ -162,5 +164,5 @@ def _bound_term(name: str, formula: Formula, bound: Mapping[str, Formula]) -> Fo
 
 
 def _arrows(names: Sequence[str]) -> str:
-    shown = names if len(names) <= 12 else [*names[:6], "…", *names[-5:]]
-    return " → ".join(shown)
+    few = names if len(names) <= 12 else [*names[:6], "…", *names[-5:]]
+    return " → ".join(few)

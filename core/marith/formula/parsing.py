@@ -9,7 +9,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
-from marith.errors import FormulaError, Untrusted
+from marith.errors import FormulaError, Untrusted, shown
 from marith.formula import compounds, factors, measures
 from marith.formula.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, QUOTED, letters_of
 from marith.formula.factors import Comparison, Varying, is_number, number
@@ -71,7 +71,7 @@ def read(text: str, trusted: bool = True) -> Formula:
     anything else.
     """
     if not isinstance(text, str):
-        raise FormulaError(f"a formula is a text or a Formula, not {text!r}")
+        raise FormulaError(f"a formula is a text or a Formula, not {shown(text)}")
     if letters_of(text) > MAX_LENGTH:
         raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
     if "\n" in text.strip() and ('"""' in text or "'''" in text):

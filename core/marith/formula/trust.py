@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from marith.errors import FormulaError, RequestError
+from marith.errors import FormulaError, RequestError, shown
 from marith.formula.binding import BARE, Terms, bind, meaning, resolve
 from marith.formula.factors import Varying
 from marith.formula.node import descend
-from marith.formula.nodes import Formula
+from marith.formula.nodes import Formula, Name
 from marith.formula.parsing import read
 from marith.formula.terms import Prompted, Term
 
@@ -51,16 +51,17 @@ def restricted(
     prompts. A name that the application defined keeps its meaning. Raises FormulaError.
     """
     if terms is not None and not isinstance(terms, Mapping):
-        raise FormulaError(f"terms map names to prompts or terms, not {terms!r}")
+        raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
     own: dict[str, Formula] = {}
     texts: dict[str, str] = {}
     for name, term in (terms or {}).items():
+        Name(name)  # refuses what is no plain word
         if isinstance(term, Formula):
             own[name] = term
         elif isinstance(term, str):
             texts[name] = term
         else:
-            raise FormulaError(f"term {name!r} of others is a text, not {term!r}")
+            raise FormulaError(f"term {name!r} of others is a text, not {shown(term)}")
     if BARE in texts:
         raise FormulaError(f"the name {BARE!r} is the application's, and keeps its meaning")
     text = formula if isinstance(formula, str) else ""
@@ -103,7 +104,7 @@ def of_call(
         return dict(options)
     new = options.get("terms") or {}
     if not isinstance(new, Mapping):
-        raise FormulaError(f"terms map names to prompts or terms, not {new!r}")
+        raise FormulaError(f"terms map names to prompts or terms, not {shown(new)}")
     for name in sorted(terms.keys() & {name for name, term in new.items() if _is_text(term)}):
         raise FormulaError(f"the name {name!r} is the application's, and keeps its meaning")
     restricted(options.get("formula", BARE), {**_counted_once(terms), **new})

@@ -82,11 +82,13 @@ def tolerance(noise: float, values: Tensor, dtype: torch.dtype) -> float:
 
     Three times what the uncached model differs by from itself between two batch shapes (`noise`),
     and at least 0.02 of what its values spread over: between the quartiles, since a few tokens far
-    out would widen other measures. In float32 that is no more than 0.001; never more than 0.5.
+    out would widen other measures; and no less than the dtype's own step at a value of middling
+    size. In float32 that is no more than 0.001; never more than 0.5.
     """
     finite = values[values.isfinite()].float().flatten()
     low, high = finite.quantile(torch.tensor([0.25, 0.75], device=finite.device))
-    least = 0.02 * float(high - low)
+    step = torch.finfo(dtype).eps * float(finite.abs().median())
+    least = max(0.02 * float(high - low), step)
     if dtype == torch.float32:
         least = min(least, 1e-3)
     return min(max(3 * noise, least, 1e-5), 0.5)

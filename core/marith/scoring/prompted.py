@@ -75,7 +75,8 @@ class PromptedScorer:
 
     def has(self, term: Term) -> bool:
         """Whether the term's adapter, if it names one, is here already."""
-        return not isinstance(term, Prompted) or term.adapter in (None, *self._adapters)
+        name = term.adapter if isinstance(term, Prompted) else None
+        return name is None or name in self._adapters
 
     def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
         """The term's adapter, if it names one. Raises ModelError if that cannot be read."""

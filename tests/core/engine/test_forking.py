@@ -15,6 +15,7 @@ from holding import held
 
 import marith
 from marith import Engine, Request, Stop
+from marith.engine import forking
 from marith.engine.engine import loading
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
@@ -132,3 +133,29 @@ def test_pools_and_preloaded_workers_of_every_method() -> None:
     teams = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}  # as an application has them
     environment = {**os.environ, **teams, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, str(program)], check=True, timeout=120, env=environment)
+
+
+class Follower:
+    """Counts the forks for which it has been stopped and not been let go on."""
+
+    def __init__(self) -> None:
+        self.stops = 0
+
+    def before_fork(self) -> None:
+        self.stops += 1
+
+    def after_fork(self) -> None:
+        self.stops -= 1
+
+    def in_child(self) -> None:
+        self.stops = 0
+
+
+def test_who_is_made_during_a_fork_is_not_let_go_on_by_it() -> None:
+    one, other = Follower(), Follower()
+    forking.follow(one)
+    forking._before_fork()
+    forking.follow(other)
+    stops = one.stops
+    forking._after_fork()
+    assert (stops, one.stops, other.stops) == (1, 0, 0)

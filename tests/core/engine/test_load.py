@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 from house import FORMULAS, House, request, wait_until_idle
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig, BertLMHeadModel
 
 import marith
 from marith import Engine, Request, Sampling, Stop
@@ -257,7 +257,7 @@ def test_a_model_that_reads_what_comes_after_is_refused() -> None:
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     config = BertConfig(vocab_size=28, num_attention_heads=4, **sizes)
-    model = BertForMaskedLM(config)
+    model = BertLMHeadModel(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(8)

@@ -192,3 +192,16 @@ def test_objects_and_the_names_of_the_application_are_not_restricted(engine: Eng
     engine.next_logprobs("Hi", formula, {**OWN, "t": "Be kind."}, trusted=False)
     with pytest.raises(FormulaError, match="name 'M' is the application's"):
         engine.next_logprobs("Hi", "M", {"M": "Be rude."}, trusted=False)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [{1: "x"}, {"a b": "x"}, {"x": 10**5000}, 10**5000],
+    ids=["a number for a name", "two words for a name", "a number for a term", "a number"],
+)
+def test_terms_that_are_none_are_refused(engine: Engine, terms: Any) -> None:
+    with pytest.raises(FormulaError):
+        engine.generate("Hi", "M", terms, trusted=False)
+    for trusted in (True, False):
+        with pytest.raises(FormulaError):
+            marith.parse("M", terms, trusted=trusted)
