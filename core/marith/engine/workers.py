@@ -20,7 +20,7 @@ from marith.scoring.notices import collecting, warn
 
 T = TypeVar("T")
 
-SMALL = 2**18  # weights of a mean matrix, below which a second thread saves nothing
+SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
 
 
 def apart(compute: Callable[[], T]) -> T:
@@ -54,8 +54,8 @@ def threads_for(model: torch.nn.Module) -> int | None:
     """How many threads a pass takes: one for a small model, None for as many as torch has.
 
     A rule on the sizes of matrices, and no measurement: the number of threads may change the last
-    bits of a product. On four cores a matrix of 176 thousand weights gains nothing by a second
-    thread, one of 256 thousand a third; beside other processes the second thread costs much more.
+    bits of a product. On four cores a product with 176 thousand weights gains nothing by a second
+    thread, one with 256 thousand a third; beside other processes more threads cost many times it.
     """
     sizes = [weight.numel() for weight in model.parameters() if weight.ndim > 1]
     on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
