@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary, ref
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from marith import Engine, Request, Stop
 from marith.formula.terms import NGram, Prompted
 from marith.recent import Recent
+from marith.scoring import adapters as scoring_adapters
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 # What peft, which makes the adapters here, asks of a model that transformers deprecates.
@@ -149,6 +151,44 @@ def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) 
         assert one._panel.base._adapters[first] is held
         next(chunks)
         running.cancel()
+
+
+def test_the_adapter_of_a_likelihood_is_held_as_any_other(tmp_path: Path) -> None:
+    first, *others = adapters(tmp_path, 3)
+    formula = f"M + posterior(prompted(adapter={first!r}), M)"
+    with engine(loaded_bytes=1) as one:
+        running = one.submit(Request("a b", formula, stop=Stop(600)))
+        chunks = iter(running)
+        next(chunks)
+        for name in others:
+            one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
+        assert sum(len(chunk.tokens) for chunk in chunks) > 500
+
+
+def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name, other), readers = adapters(tmp_path, 2), []
+    read = scoring_adapters.read
+
+    def recorded(*args: Any) -> Any:
+        readers.append(threading.current_thread().name)
+        return read(*args)
+
+    monkeypatch.setattr(scoring_adapters, "read", recorded)
+    with engine(loaded_bytes=2**24) as one:
+        panel, found = one._panel, one._panel.scorer_of
+
+        def forgetting(term: Any) -> Any:  # as if another request needed the room just now
+            panel._recent._held.clear()
+            panel.base.runner.lanes.forget()
+            return found(term)
+
+        for each in (name, other):
+            one.generate("a b", f"prompted(adapter={each!r})", stop=Stop(2))
+        monkeypatch.setattr(panel, "scorer_of", forgetting)
+        one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
+    assert readers == ["marith-load"] * 2
 
 
 def test_what_is_within_the_bound_is_loaded_once(tmp_path: Path) -> None:

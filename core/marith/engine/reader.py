@@ -126,10 +126,13 @@ def _scorers(
         scorers = {term: panel.scorer_of(term) for term in terms}
         return scorers, tuple(scorer.loaded(term) for term, scorer in scorers.items())
 
-    if all(panel.has(term) for term in terms):
-        return found()
-    with loading:
-        return workers.apart(found)
+    try:
+        held = [panel.here(term) for term in terms]
+    except KeyError:
+        with loading:
+            return workers.apart(found)
+    scorers, loaded = found()
+    return scorers, (*held, *loaded)
 
 
 def _planned(speculation: Speculation) -> Iterator[Formula]:

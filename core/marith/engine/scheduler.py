@@ -167,6 +167,8 @@ class Scheduler:
 
     def _admit(self) -> bool:
         """Take in what fits, in order; sleep while there is nothing to do. False when closed."""
+        if self.idle:
+            workers.dismiss_team()
         with self._changed:
             self._stepping = False
             self._between.notify_all()

@@ -20,6 +20,7 @@ from marith.scoring.notices import collecting, warn
 
 T = TypeVar("T")
 
+_SOFT = 1  # omp_pause_soft: what the program sees of the runtime stays as it is
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
 
 
@@ -70,13 +71,34 @@ def take_threads(count: int | None) -> None:
         set_number(count)
 
 
+def dismiss_team() -> None:
+    """End the workers of the calling thread; its next product makes them anew.
+
+    A team that is idle counts as one that computes: beside it, the runtime lets the workers of
+    every other thread sleep between two products.
+    """
+    pause = _pause()
+    if pause is not None:
+        pause(_SOFT)
+
+
 @cache
-def _set_number() -> Callable[[int], None] | None:
+def _set_number() -> Callable[[int], int] | None:
     """The runtime's own `omp_set_num_threads`, which holds for the calling thread alone.
 
     None where the process has loaded no runtime that has it (OpenMP 5.0, section 3.2.1).
     """
+    return _of_the_runtime("omp_set_num_threads")
+
+
+@cache
+def _pause() -> Callable[[int], int] | None:
+    """The runtime's own `omp_pause_resource_all` (OpenMP 5.0, section 3.2.44)."""
+    return _of_the_runtime("omp_pause_resource_all")
+
+
+def _of_the_runtime(name: str) -> Callable[[int], int] | None:
     try:
-        return ctypes.CDLL(None).omp_set_num_threads
-    except (AttributeError, OSError, TypeError):
+        return getattr(ctypes.CDLL(None), name, None)
+    except (OSError, TypeError):
         return None

@@ -144,7 +144,7 @@ class NGramScorer:
             texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
             known = self.vocabulary
             counts = NGramCounts(term.order, known.size, texts, known.holes)
-            self._fitted[term] = counts
+            counts = self._fitted.setdefault(term, counts)  # another thread may have been first
         self._recent.use(counts, counts.nbytes)
         return counts
 
@@ -189,7 +189,7 @@ class NGramScorer:
 
     def _counts_of(self, span: Span) -> NGramCounts:
         assert isinstance(span.term, NGram)
-        return self._fitted[span.term]
+        return self.loaded(span.term)  # here, unless two threads made it and one was forgotten
 
     def _before(self, span: Span, end: int) -> tuple[list[int], GrowingText | None]:
         """The text up to a place in the continuation, and its own counts if the term is online."""

@@ -59,12 +59,15 @@ class Panel:
             Position: PositionScorer(self.device),
         }
 
-    def has(self, term: Term) -> bool:
-        """Whether the checkpoint and the adapter that the term names, if any, are here already."""
-        scorer = self._models.get(_seat(term))
-        if isinstance(scorer, PromptedScorer):
-            return scorer.has(term)
-        return scorer is not None or type(term) in self._others
+    def here(self, term: Term) -> tuple[object, ...]:
+        """The checkpoint and the adapter that the term names: what is held is not forgotten.
+
+        Raises KeyError where one of them is not loaded.
+        """
+        if type(term) in self._others:
+            return ()
+        scorer = self._models[_seat(term)]
+        return scorer, scorer.here(term) if isinstance(scorer, PromptedScorer) else None
 
     def scorer_of(self, term: Term) -> Scorer:
         """The scorer that answers for a term; loads its checkpoint if need be.

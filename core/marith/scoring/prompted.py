@@ -73,14 +73,14 @@ class PromptedScorer:
             )
         return tuple(tokens)
 
-    def has(self, term: Term) -> bool:
-        """Whether the term's adapter, if it names one, is here already."""
-        name = term.adapter if isinstance(term, Prompted) else None
-        return name is None or name in self._adapters
+    def here(self, term: Term) -> Adapter | None:
+        """The term's adapter, if it names one. Raises KeyError where that is not loaded."""
+        name = _adapter(term)
+        return None if name is None else self._adapters[name]
 
     def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
         """The term's adapter, if it names one. Raises ModelError if that cannot be read."""
-        name = term.adapter if isinstance(term, Prompted) else None
+        name = _adapter(term)
         if name is None:
             return None
         adapter = self._adapters.get(name)
@@ -118,7 +118,7 @@ class PromptedScorer:
         layer = _layer(term)
         exits = () if layer is None else (layer,)
         tokens = [*map(int, reading), *continuation]
-        return Asked(span.lane, tokens, count, self._adapter_of(term), exits)
+        return Asked(span.lane, tokens, count, self.here(term), exits)
 
     def _scored(self, span: Span, answers: Mapping[Hashable, Answer | None]) -> Scored | None:
         """What is at hand counts up to the prompt's end: the continuation is no prompt."""
@@ -139,14 +139,16 @@ class PromptedScorer:
         said = answer.logprobs if layer is None else answer.exits[layer]
         return Scored(said[-span.count :], passes, cached)
 
-    def _adapter_of(self, term: Term) -> Adapter | None:
-        name = term.adapter if isinstance(term, Prompted) else None
-        return None if name is None else self._adapters[name]
-
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
+
+
+def _adapter(term: Term) -> str | None:
+    if isinstance(term, Likelihood):
+        term = term.of
+    return term.adapter if isinstance(term, Prompted) else None
 
 
 def _layer(term: Term) -> int | None:

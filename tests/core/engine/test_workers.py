@@ -89,3 +89,36 @@ def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute() -> None:
     child, callers, passes = done.stdout.split()
     assert (child, callers) == ("7", "3")
     assert passes == ("3" if workers._set_number() is None else "1")
+
+
+# The workers of an idle engine are gone, those of its caller are the same.
+IDLE = """
+import os, time, torch
+from marith import Engine, Request, Stop
+from marith.testing import inflate, tiny_model, tiny_tokenizer
+tasks = lambda: set(os.listdir("/proc/self/task"))
+with Engine.load(inflate(tiny_model(), 1024, 2, 1024), tokenizer=tiny_tokenizer()) as engine:
+    torch.ones(1 << 20).exp()
+    before = tasks()
+    ticket = engine.submit(Request("a b", stop=Stop(8)))
+    during = before
+    for _ in ticket:
+        during = during | tasks()
+    end = time.monotonic() + 30
+    while len(tasks() - before) > 1 and time.monotonic() < end:  # the watch of deadlines stays
+        time.sleep(0.01)
+    print(len(during - before), len(tasks() - before), before <= tasks())
+"""
+
+
+@needs_runtime
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system lists no threads")
+def test_an_idle_engine_keeps_no_workers_and_its_caller_does() -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "3"}
+    command = [sys.executable, "-c", IDLE]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=100, check=True
+    )
+    during, after, callers = done.stdout.split()
+    assert int(during) - int(after) >= 2, "a wide model takes all threads"
+    assert (int(after) <= 1, callers) == (True, "True")

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from marith.engine.engine import Engine
+from marith.engine.workers import apart
 from marith.errors import ContextOverflow
 from marith.evals.bench import ours, rivals
 from marith.evals.bench.bandwidth import Floor, bytes_per_second
@@ -35,15 +36,15 @@ def run(settings: Settings) -> Report:
     Raises ModelError for a model that cannot be had, ContextOverflow for one with too little
     context.
     """
-    subject = Subject.of(settings)
+    subject = apart(lambda: Subject.of(settings))
     _check_room(subject, settings)
     taken: dict[str, Samples] = {}
-    speeds = [bytes_per_second()] if "floor" in settings.sections else []
+    speeds = [apart(bytes_per_second)] if "floor" in settings.sections else []
     with progress_bars() as progress:
         for section in (name for name in LINEUPS if name in settings.sections):
             taken[section] = _run_section(section, subject, settings, progress)
             if speeds:
-                speeds.append(bytes_per_second())
+                speeds.append(apart(bytes_per_second))
     floor = Floor.of(subject.model, max(speeds)) if speeds else None
     return Report(
         subject.name,

@@ -6,6 +6,9 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from marith.engine.workers import apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ def interleave(
 ) -> dict[str, list[Sample]]:
     """Every contestant once a round, each round begun by another; round 0 warms up.
 
-    `tell` hears who runs now. What one left behind is collected before the next begins.
+    `tell` hears who runs now. What one left behind is collected before the next begins, and each
+    runs on a thread that ends, so that none leaves threads of OpenMP beside another's.
     """
     samples: dict[str, list[Sample]] = {contestant.name: [] for contestant in contestants}
     for turn in range(rounds + 1):
@@ -74,7 +78,7 @@ def interleave(
             contestant = contestants[(turn + i) % len(contestants)]
             tell(contestant.name)
             gc.collect()
-            sample = contestant.run(turn)
+            sample = apart(partial(contestant.run, turn))
             if turn:
                 samples[contestant.name].append(sample)
     return samples
