@@ -44,6 +44,17 @@ TRICKS = (
     "{% for a in messages %}{% if loop.index > 1 %}{% break %}{% endif %}"
     "{{ a | tojson(indent=2) }}{% endfor %}{{ '%05d' % 42 }}{{ '{:>4}'.format(7) }}"
     "{{ 'a-b'.replace('-', '=') }}{{ 'in 2026: %s' % 3 }}{{ 2 ** 8 }}{{ none }}{{ 1.5 }}",
+    "{{ 1 < 2 <= loop_count | default(3) != 4 }}{{ messages[:1] == messages[0:1] }}{{ 7 - 2 * 3 }}"
+    "{{ 'role' in messages[0] and 'x' not in 'abc' }}{{ messages[1:][::-1] | length }}"
+    "{{ {1 + 1: 'two'}[2] }}{{ messages[0]['ro' ~ 'le'] }}"
+    "{{ 'user' in messages | map(attribute='role') }}{{ dict(a=1, b=[2]).items() | list }}"
+    "{{ [3, 1] | sort }}{{ [1, [2]] == [1, [2]] }}{{ messages[0].content in 'aS b' }}",
+    "{% for k, v in messages[0] | dictsort if v is string %}{{ k }}={{ v | trim | length }},"
+    "{% else %}none{% endfor %}{% for a in messages | selectattr('role', 'eq', 'user') | list %}"
+    "{{ loop.cycle('a', 'b') }}{{ loop.previtem is defined }}{{ loop.changed(a.role) }}{% endfor %}"
+    "{{ ', '.join(['a', 'b'] | reverse) }}{{ [1, 2, 3] | batch(2, 0) | list }}{{ 'é\"' | tojson }}"
+    "{{ messages | tojson(indent=1, separators=(',', ' : ')) }}{{ '<%s>' | format('&') | e }}"
+    "{% set x = joiner('|') %}{{ x() }}{{ x() }}{{ range(9)[2:] | sum }}{{ {}.get('a', 'no') }}",
 )  # fmt: skip
 
 
@@ -73,7 +84,7 @@ def test_whatever_jinja_can_do_is_done_alike(template: str, chat: Any) -> None:
     assert render(tokenizer, chat, opens=False) == theirs(tokenizer, chat)
 
 
-BOMBS = (
+BOMBS: tuple[str, ...] = (
     "{{ 'a' * 2000000000 }}",
     "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     "{% for a in messages[0].content %}{% for b in messages[0].content %}x{% endfor %}"
@@ -111,13 +122,72 @@ BOMBS = (
 )  # fmt: skip
 
 
+TWINS = (  # each holds itself twice, forty deep
+    "{% set ns = namespace(x=1, y=1, t=1, d=1) %}{% for i in range(40) %}"
+    "{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% set ns.t = (ns.t, ns.t) %}"
+    "{% set ns.d = {'a': ns.d, 'b': ns.d}.items() %}{% endfor %}"
+)
+LARGE = "{% set b = messages[0].content * 10 %}{% set c = b ~ '' %}"
+SHARED = (
+    "{{ ns.x == ns.y }}", "{{ ns.x < ns.y }}", "{{ 0 != ns.x != ns.y }}", "{{ ns.x in [ns.y] }}",
+    "{{ [ns.x].index(ns.y) }}", "{{ [ns.x].count(ns.y) }}", "{{ {ns.t: 1} }}", "{{ {}[ns.t] }}",
+    "{{ {}.get(ns.t) }}", "{{ ns.t in {} }}", "{{ (ns.t, 1) in {}.items() }}", "{{ 'a' ~ ns.x }}",
+    "{{ '%s' % ns.x }}", "{{ '%s' % ns.t }}", "{{ '{}'.format(ns.x) }}", "{{ ns.d }}",
+    "{{ '{0.x}'.format(ns) }}", "{{ '{0[x]}'.format(ns) }}", "{{ [ns] | join(attribute='x') }}",
+    "{{ [ns, ns] | max(attribute='x') }}", "{{ raise_exception(ns.x) }}", "{{ ns.x is eq ns.y }}",
+    "{{ ns.x is upper }}", "{{ ns.t is filter }}", "{{ [ns.t] | unique | list }}",
+    "{{ [ns.x, ns.y] | sort | length }}", "{{ dict([(ns.t, 1)]) }}", "{{ dict.fromkeys([ns.t]) }}",
+    "{{ namespace([(ns.t, 1)]) }}", "{{ [1] | sort(attribute=ns.t) }}", "{{ ns.d.mapping }}",
+)  # fmt: skip
+REPEATED = (  # done 99,999 times each
+    "{{ b == c }}", "{{ 'zz' in b }}", "{% set d = b[1:] %}", "{{ b | wordcount }}",
+    "{{ b | title | length }}", "{{ b.split() | length }}", "{{ b | list | length }}",
+    "{{ b | sort | length }}", "{{ b.rfind('b' ~ c) }}", "{{ b.strip('bc' ~ c) | length }}",
+    "{{ range(99999) | max }}", "{{ range(99999) | unique | list | length }}",
+    "{{ range(99999) | sort | length }}", "{{ range(99999) | sum }}", "{{ 1.5 in range(99999) }}",
+    "{{ '...'.join(range(99999) | map('string')) | length }}", "{{ messages[:] == [range(9)] }}",
+    "{{ loop.cycle(*range(9999)) }}", "{{ (b | e).upper }}", "{{ strftime_now('%c' * 9000) }}",
+    "{% for j in range(99999) if false %}{% endfor %}", "{{ [" + "1, " * 4000 + "] | length }}",
+    "{% if " + " and ".join(["not messages.x"] * 900) + " %}{% endif %}",
+    "{% set q = namespace(**dict.fromkeys('abcdefgh')) %}", "{{ c ~ b == b ~ c }}",
+)  # fmt: skip
+BOMBS += (
+    *(TWINS + each for each in SHARED),
+    *(LARGE + "{% for i in range(99999) %}" + each + "{% endfor %}" for each in REPEATED),
+    "{{ ('a' * 1000).translate({97: 'b' * 100000}) | length }}",
+    "{{ ('a'.encode() * 2000000000) | length }}",
+    "{{ (1).to_bytes(2000000000, 'big') | length }}",
+    "{{ 1.5 | round(-10000000) }}",
+    "{{ 15 | round(-10000000) }}",
+    "{{ ('a\n' * 9999) | indent(width=messages[0].content) }}",
+    "{{ [[messages]] | tojson(indent=messages[0].content) }}",
+    "{{ range(9999) | list | tojson(separators=(messages[0].content, 'a')) }}",
+    "{{ '%(a)2000000000d' % {'a': 1} }}",
+    "{{ '{0[" + "a" * 100 + "]:2000000000}'.format({'" + "a" * 100 + "': 1}) }}",
+    "{{ ('{0}' * 99999).format(1) }}",
+    "{{ '%2000000000d' is odd }}",
+    "{{ (range(99999) | batch(1) | list) | sum(start=[]) | length }}",
+    "{{ messages[0].content | wordwrap(1) }}",
+    "{{ ('(' * 20000) | urlize }}",
+    "{{ ([1] | slice(2000000000)) | list }}",
+    "{{ namespace(*([1] | slice(2000000000))) }}",
+    "{{ range(0, 99999 * (2**61 - 1), 2**61 - 1) | unique | list | length }}",
+    "{{ ('a' * 90000) | replace(new='b' * 90000, old='a') }}",
+    "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+    "{% for a in range(99999) recursive %}" + "x" * 50_000 + "{% endfor %}",
+    "{% for a in range(9) %}{% set a %}{% include 'a' %}{% endset %}{% endfor %}",
+    "{{ " + "a < " * 20_000 + "a }}",
+    " " * 100_001,
+)
+
+
 @pytest.mark.parametrize("template", BOMBS, ids=range(len(BOMBS)))
 def test_a_template_that_does_not_end_is_a_request_error(template: str) -> None:
     tokenizer = tiny_tokenizer(chat_template=template)
     started = time.thread_time()
     with pytest.raises((RequestError, Refused)):
         render(tokenizer, [{"role": "user", "content": "a" * 20_000}])
-    assert time.thread_time() - started < 3
+    assert time.thread_time() - started < 1.5
 
 
 def test_a_template_that_does_not_end_takes_no_memory_and_harms_nobody() -> None:
@@ -129,6 +199,16 @@ def test_a_template_that_does_not_end_takes_no_memory_and_harms_nobody() -> None
             engine.generate("a b")
         assert engine.generate("a", stop=Stop(2)).tokens
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10 < 500  # megabytes
+
+
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.template])
+@pytest.mark.parametrize("shape", [(2000, 500), (2, 500_000), (2000, 1)])
+def test_long_conversations_stay_within_the_bounds(name: str, shape: tuple[int, int]) -> None:
+    count, letters = shape
+    text = ("some words, " * letters)[:letters]
+    chat = [{"role": ("user", "assistant")[i % 2], "content": text} for i in range(count)]
+    tokenizer = speaker(name).tokenizer
+    assert render(tokenizer, chat, [TOOL] * 9).count(text) >= count
 
 
 def test_what_transformers_takes_beside_a_templates_own_options_is_reserved() -> None:
