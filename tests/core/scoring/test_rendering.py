@@ -175,6 +175,8 @@ BOMBS += (
     "{{ ('a' * 90000) | replace(new='b' * 90000, old='a') }}",
     "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
     "{% for a in range(99999) recursive %}" + "x" * 50_000 + "{% endfor %}",
+    "{% set ns = namespace(t=1) %}{% for i in range(30000) %}{% set ns.t = (ns.t,) %}{% endfor %}"
+    "{{ {ns.t: 1} }}",
     "{% for a in range(9) %}{% set a %}{% include 'a' %}{% endset %}{% endfor %}",
     "{{ " + "a < " * 20_000 + "a }}",
     " " * 100_001,
