@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -160,9 +161,15 @@ def test_a_result_may_be_waited_for_without_end(engine: Engine, timeout: float) 
 
 
 def interrupt(begun: threading.Event) -> None:
+    """Send SIGINT once the main thread waits: Python misses it just before."""
     begun.wait(20)
-    time.sleep(0.1)
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    main = threading.main_thread().ident or 0
+    waiting = 0
+    while waiting < 10:
+        frame = sys._current_frames()[main]
+        waiting = waiting + 1 if frame.f_code is threading.Condition.wait.__code__ else 0
+        time.sleep(0.02)
+    signal.pthread_kill(main, signal.SIGINT)
 
 
 def test_scoring_is_given_up_with_its_caller(engine: Engine) -> None:
