@@ -160,6 +160,14 @@ def test_a_result_may_be_waited_for_without_end(engine: Engine, timeout: float) 
         engine.submit(Request("a", stop=Stop(2))).result(float("nan"))
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, as it does not in a process that a shell put aside."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt(begun: threading.Event) -> None:
     """Send SIGINT once the main thread waits: Python misses it just before."""
     begun.wait(20)
@@ -172,6 +180,7 @@ def interrupt(begun: threading.Event) -> None:
     signal.pthread_kill(main, signal.SIGINT)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_scoring_is_given_up_with_its_caller(engine: Engine) -> None:
     for ask in (engine.score, engine.next_logprobs):
         with held(engine) as begun:

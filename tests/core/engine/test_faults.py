@@ -17,6 +17,7 @@ from marith.engine.scheduler import Scheduler
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 FATAL = 7  # the token "f"
+LONG = Sampling(seed=3)  # draws a text of many tokens
 PANIC = "a" * 60 + "b"  # what the regular expression of `panicking` gives up on
 
 
@@ -97,7 +98,7 @@ def test_a_fault_of_the_loop_itself_ends_what_runs_and_not_the_loop(
 ) -> None:
     with loaded() as engine:
         with held(engine) as begun:
-            ticket = engine.submit(Request("a", stop=Stop(3000)))
+            ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(3000)))
             begun.wait(20)
             monkeypatch.setattr(Scheduler, where, _odd)
         if where == "_release":
@@ -115,7 +116,7 @@ def test_an_engine_whose_thread_ends_says_why_and_is_loaded_anew(
 ) -> None:
     engine = Engine.shared(tiny_dir, max_lanes=5)
     with held(engine) as begun:
-        ticket = engine.submit(Request("a", stop=Stop(300)))
+        ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(300)))
         begun.wait(20)
         monkeypatch.setattr(Scheduler, "_admit", _odd)
     with pytest.raises(marith.EngineClosed, match="Odd: of the loop"):
