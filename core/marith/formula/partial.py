@@ -62,8 +62,15 @@ class _Partial:
         self.weights = Weights()
 
     def part(self, formula: Formula) -> Formula | None:
+        """What is said, if it has a weight; `check` has found that the whole formula has.
+
+        It found so before names were bound. Two names of one term have one factor once they are,
+        and the least value of p + 1 − p·q is 1, that of p + 1 − p² by its parts alone 0.
+        """
         said = self.said(formula)
-        return said if said is not None and self.weights.of(said).positive else None
+        if said is None or self.all_spoken(formula) or self.weights.of(said).positive:
+            return said
+        return None
 
     def said(self, formula: Formula) -> Formula | None:
         match formula:

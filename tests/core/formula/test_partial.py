@@ -12,7 +12,8 @@ from strategies import observed, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.evaluation import evaluate
-from marith.formula.checking import has_weight, leaves
+from marith.formula.binding import bind, parse, resolve
+from marith.formula.checking import check, has_weight, leaves
 from marith.formula.nodes import Formula, Supersede, intersection, supersede, union, unscaled, walk
 from marith.formula.partial import drafts, part, without_drafts
 from marith.formula.terms import Classifier, Prompted, Term, Uniform
@@ -159,3 +160,11 @@ def test_a_plain_formula_is_its_own() -> None:
     assert without_drafts(formula) is formula
     assert drafts(formula) == []
     assert not any(isinstance(node, Supersede) for node in walk(without_drafts(formula)))
+
+
+def test_two_names_of_one_term_leave_a_formula_its_weight() -> None:
+    formula = parse("(peak(p) + 1)*M + peak(q)*(a - (peak(p) + 1)*M)")
+    terms = resolve({"p": "Be kind.", "q": "Be kind.", "a": "Be brief."}, formula)
+    check(formula, terms)
+    bound = bind(formula, terms)
+    assert without_drafts(bound) == bound
