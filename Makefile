@@ -37,9 +37,11 @@ models: .venv/installed
 peers: .venv/peers
 	OMP_NUM_THREADS=1 $(BIN)/python docs/conformance.py
 
-# An hour: 100,000 formulas that are meant to cost much, and how long the slowest takes.
+# An hour: 100,000 formulas that are meant to cost much, and how long the slowest takes; and for
+# how long text from strangers holds other threads.
 evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
+	OMP_NUM_THREADS=1 $(BIN)/python tests/hostile.py
 
 # Some minutes, on a machine with nothing else to do: the table and the plot of docs/performance.md.
 bench: .venv/installed

@@ -1,9 +1,16 @@
-"""What strangers write: formulas and tables of terms that no server should follow."""
+"""What strangers write: formulas and tables of terms that no server should follow.
+
+`python tests/hostile.py` has all of it refused, and prints for how long another thread was held.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
+
+import marith
 
 LEAVES = (
     'ngram("/etc/passwd")', 'ngram("/dev/zero", order=8)', 'ngram(path="~/.ssh/id_rsa")',
@@ -80,3 +87,33 @@ def corpus() -> Iterator[tuple[Any, Any]]:
     for code in CODE:
         yield code, {}
     yield from SIZES
+
+
+def longest_hold(engine: marith.Engine) -> float:
+    """Seconds between two turns of a thread that sleeps for 1 ms, while all is refused."""
+    gaps, done = [0.0], threading.Event()
+
+    def tick() -> None:
+        last = time.perf_counter()
+        while not done.wait(0.001):
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    for formula, terms in corpus():
+        try:
+            engine.generate("Hello!", formula, terms, trusted=False)
+        except marith.MarithError:
+            continue
+        raise AssertionError(f"answered: {formula!r}, {terms!r}")
+    done.set()
+    ticking.join()
+    return max(gaps)
+
+
+if __name__ == "__main__":
+    with marith.Engine.load("pocket") as loaded:
+        holds = ", ".join(f"{1e3 * longest_hold(loaded):.1f}" for _ in range(3))
+    print(f"another thread was held for at most {holds} ms")
