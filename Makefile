@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format reference models evidence peers bench speed pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench speed pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -31,6 +31,10 @@ reference: .venv/installed
 # Three minutes: every architecture that was tried, compared with transformers.
 models: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/architectures.py
+
+# Two minutes: texts of all features, compared with those of the commit before.
+golden: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/golden.py --against HEAD
 
 # Ten minutes: the conformance suite on our LLM for LlamaIndex and on another's, as the tables of
 # docs/llamaindex_conformance.md.
