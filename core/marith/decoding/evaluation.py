@@ -40,7 +40,7 @@ LEAST_MASS = 1e-30  # of a mixture whose weights leave a token none
 
 
 def evaluate(formula: Formula, spoken: Mapping[Term, Tensor]) -> Tensor:
-    """The composed log-distribution, [positions, vocab] in float32.
+    """The composed log-distribution, [positions, vocab], as precise as what terms have spoken.
 
     `spoken` holds for each term its log-probabilities [positions, vocab], for each classifier its
     log-ratios, 0 outside its candidates, and for each observation its numbers [positions, 1].
@@ -193,7 +193,7 @@ class Evaluation:
         said = torch.stack([member > -math.inf for member in members]).any(dim=0)
         assert isinstance(masses, Tensor)
         masses = torch.where(said, masses.clamp(min=LEAST_MASS), 0.0)
-        return torch.log_softmax(masses.log(), dim=-1).float()
+        return torch.log_softmax(masses.log(), dim=-1).to(members[0].dtype)
 
     def _posterior(self, members: tuple[Formula, ...]) -> Meaning:
         """Log P(first | text), each member's log-likelihood divided by the text's length."""

@@ -84,7 +84,8 @@ class Factors:
             case First(count):
                 return (self._spoken[POSITION] < count).float()
             case Decay(half_life):
-                return torch.exp2(-self._spoken[POSITION].double() / half_life).float()
+                position = self._spoken[POSITION]
+                return torch.exp2(-position.double() / half_life).to(position.dtype)
         return self._compare(factor)
 
     def _compare(self, factor: Varying) -> Tensor:
