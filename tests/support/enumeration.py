@@ -1,0 +1,172 @@
+"""Every path of a draft window, with its exact probability instead of random numbers.
+
+What a verification leads to is a step function of its two random numbers, so the probability of
+each outcome is an area: both numbers are swept over their breakpoints, and the verifier itself
+says what happens between two of them. Equal states are met once, with the probabilities of all
+paths that lead there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import torch
+from support.term_tables import MOST, VOCAB, Row, composed
+from support.window_driver import Check, Driver
+from torch import Tensor
+
+from marith.decoding.speculation import NOTHING, verify
+
+Text = tuple[int, ...]
+Cell = tuple[float, float]
+Verifier = Callable[[Tensor, Sequence[Tensor | None], Tensor, Tensor], tuple[Tensor, Tensor]]
+NARROW = 1e-13  # breakpoints so close are one; an outcome is looked at so close to its ends
+
+
+@dataclass
+class Ends:
+    """The texts that a state may end in, each with its probability, and by how many paths."""
+
+    texts: dict[Text, float] = field(default_factory=lambda: defaultdict(float))
+    paths: int = 0
+
+    def add(self, share: float, ends: Ends) -> None:
+        self.paths += ends.paths
+        for text, chance in ends.texts.items():
+            self.texts[text] += share * chance
+
+
+def lawful(
+    law: Callable[[Text], Row], ends: frozenset[int], text: Text = (), chance: float = 1.0
+) -> Iterator[tuple[Text, float]]:
+    """Each whole text and its probability, one token after another."""
+    if len(text) == MOST or (text and text[-1] in ends):
+        yield text, chance
+        return
+    for token, share in enumerate(law(text).tolist()):
+        yield from lawful(law, ends, (*text, token), chance * share)
+
+
+class Enumeration:
+    """Follows every path of a window until its text is whole; `states` keeps what it has met.
+
+    A path is a sequence of outcomes of the positions that were verified.
+    """
+
+    def __init__(self, driver: Driver, sweep: Sweep) -> None:
+        self.driver = driver
+        self.states: dict[bytes, Ends] = {}
+        self.drafted = 0  # positions of states at which a drafted token was verified
+        self._sweep = sweep
+        self.ends = self._follow(driver.freeze(driver.begin()))
+
+    def error(self) -> float:
+        """The largest difference of a text's probability from the composed law's."""
+        setup, found = self.driver.setup, self.ends.texts
+        right = dict(lawful(lambda text: composed(setup.law, setup.sampling, text), setup.ends))
+        return max(abs(found.get(text, 0.0) - right.get(text, 0.0)) for text in {*right, *found})
+
+    def _follow(self, state: bytes) -> Ends:
+        if state in self.states:
+            return self.states[state]
+        driver, found = self.driver, Ends()
+        window = driver.thaw(state)
+        checks = driver.checks(window)
+        self.drafted += sum(check.token != NOTHING for check in checks)
+        asked = driver.freeze(window)
+        for tokens, share in self._sweep.outcomes(checks):
+            branch = driver.thaw(asked)
+            driver.accept(branch, checks, tokens)
+            text = driver.verified(branch)
+            if len(text) == MOST or driver.setup.ends.intersection(text):
+                found.add(share, Ends({text: 1.0}, 1))
+            else:
+                found.add(share, self._follow(driver.freeze(branch)))
+        self.states[state] = found
+        return found
+
+
+class Sweep:
+    """What a verifier does with positions, and how probable it is; each is looked at once."""
+
+    def __init__(self, verifier: Verifier = verify) -> None:
+        self._verifier = verifier
+        self._known: dict[Hashable, dict[int, dict[int, float]]] = {}
+
+    def outcomes(self, checks: Sequence[Check]) -> Iterator[tuple[list[int], float]]:
+        """The tokens that may follow together, and how probable they are.
+
+        After a token that was not drafted nothing of the draft stands; whatever is said of
+        positions after it should be ignored, and so it is another token than stood there.
+        """
+        standing, chance = [], 1.0
+        for at, check in enumerate(checks):
+            after = [(other.token + 1) % VOCAB for other in checks[at + 1 :]]
+            found = self._of(check)
+            for token, share in found.items():
+                if token != check.token:
+                    yield [*standing, token, *after], chance * share
+            standing.append(check.token)
+            chance *= found.get(check.token, 0.0)
+        if chance:
+            yield standing, chance
+
+    def _of(self, check: Check) -> dict[int, float]:
+        rows = [check.target] if check.draft is None else [check.target, check.draft]
+        key = tuple(row.numpy().tobytes() for row in rows)
+        if key not in self._known:
+            self._known[key] = areas(self._verifier, check.target, check.draft)
+        return self._known[key][check.token]
+
+
+def areas(verifier: Verifier, target: Tensor, draft: Tensor | None) -> dict[int, dict[int, float]]:
+    """For each token that may have been drafted, the probability of each that may then stand."""
+    drafted = range(NOTHING if draft is None else 0, VOCAB)
+    cells = list(product(*map(between, breakpoints(target, draft))))
+    points = torch.tensor([point for cell in cells for point in inside(*cell)], dtype=torch.float64)
+    chances = points.repeat(len(drafted), 1)
+    stood = torch.tensor(drafted).repeat_interleave(len(points))
+    drafts = [draft] * len(stood)
+    tokens, _ = verifier(target.expand(len(stood), -1), drafts, stood, chances)
+    found: dict[int, dict[int, float]] = {token: defaultdict(float) for token in drafted}
+    seen = tokens.view(len(drafted), len(cells), -1)
+    assert bool((seen == seen[..., :1]).all()), "two outcomes within a cell: see `breakpoints`"
+    for token, outcomes in zip(drafted, seen[..., 0].tolist(), strict=True):
+        for ((low, high), (left, right)), outcome in zip(cells, outcomes, strict=True):
+            found[token][outcome] += (high - low) * (right - left)
+    return found
+
+
+def breakpoints(target: Tensor, draft: Tensor | None) -> tuple[list[float], list[float]]:
+    """Where the outcome may change: of the number that accepts, and of the one that draws.
+
+    The draw may be from the target, the draft or what the target has and the draft lacks, whether
+    normalised or not: one too many does no harm.
+    """
+    target = target.exp()
+    if draft is None:
+        return [], target.cumsum(0).tolist()
+    draft = draft.exp()
+    accepted = (target / draft).nan_to_num(nan=0.0)
+    lacking = (target - draft).clamp(min=0.0)
+    sums = [masses.cumsum(0) for masses in (target, draft, lacking)]
+    scaled = [one / one[-1] for one in sums if one[-1] > 0]
+    return accepted.tolist(), torch.cat([*sums, *scaled]).tolist()
+
+
+def between(points: Sequence[float]) -> list[Cell]:
+    """The cells of [0, 1) between breakpoints."""
+    edges = [0.0]
+    for point in sorted(points):
+        if edges[-1] + 4 * NARROW < point < 1.0 - 4 * NARROW:
+            edges.append(point)
+    return list(zip(edges, [*edges[1:], 1.0], strict=True))
+
+
+def inside(keep: Cell, draw: Cell) -> list[tuple[float, float]]:
+    """Points of a cell of both numbers: its middle, and beside its corners."""
+    corners = product(*((low + NARROW, high - NARROW) for low, high in (keep, draw)))
+    return [(sum(keep) / 2, sum(draw) / 2), *corners]

@@ -1,0 +1,190 @@
+"""The draft window as the enumeration drives it; no other file of it knows today's classes.
+
+A window is begun, asked what is to be verified, and given the tokens that were drawn. In between
+it is bytes: equal bytes are equal states, and a state is read as often as it has branches.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from support.term_tables import MOST, NUMBER, TABLES, VOCAB, Law, proposed
+from torch import Tensor
+
+from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
+from marith.decoding.evaluation import evaluate, likeliest
+from marith.decoding.sampling import warp
+from marith.decoding.speculation import NOTHING, Verdict
+from marith.engine.positions import Block
+from marith.engine.stages import LOOKUP, Stages
+from marith.engine.tail import Tail
+from marith.formula.binding import bind, resolve
+from marith.formula.terms import Position, Term
+
+TERMS: dict[str, Formula] = {
+    **{name: Prompted(name) for name in "abcdeh"},
+    "C": Classifier("judge", candidates=2, guide=Prompted("a")),
+    "N": NGram(texts=("q",)),
+}
+KNOWN = resolve(TERMS)
+WALKED = {int, bool, float, list, dict, tuple, type(None), type}  # plain state is part of the bytes
+NAME_OF = {bind(parse(name), KNOWN): name for name in (*TERMS, "M")} | {LOOKUP: "N"}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A formula, its law, and all that may change its cost but not the distribution of texts.
+
+    `law` computes the composed scores from the rows of the tables. With "auto", `lengths` says how
+    many tokens are drafted after a text of which every token is verified, and whether models draft
+    them. `rooms` are tokens that a draft's context holds; `aside` is the formula after a text for
+    which `steered` is false.
+    """
+
+    formula: str
+    law: Law
+    plan: Plan | Literal["auto"] | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    ends: frozenset[int] = frozenset()
+    rooms: Mapping[str, int] = field(default_factory=dict)
+    lengths: Callable[[Sequence[int]], tuple[int, bool]] | None = None
+    aside: str | None = None
+    steered: Callable[[Sequence[int]], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """A position to verify: target and draft log-probabilities [VOCAB], and the token drafted."""
+
+    target: Tensor
+    draft: Tensor | None
+    token: int
+
+
+class Driver:
+    """`window` is the class of draft window that is driven."""
+
+    def __init__(self, setup: Setup, window: type[Tail] = Tail) -> None:
+        self.setup, self._window = setup, window
+        aside = None if setup.aside is None else bind(parse(setup.aside), KNOWN)
+        self.stages = Stages.of(parse(setup.formula), KNOWN, setup.plan, aside)
+        self._shared: list[Any] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def begin(self) -> Tail:
+        setup, named = self.setup, {NAME_OF[term]: term for term in self.stages.drafts}
+        rooms = {named[name]: room for name, room in setup.rooms.items()}
+        return self._window(self.stages, MOST, setup.ends, rooms, setup.steered)
+
+    def verified(self, window: Tail) -> tuple[int, ...]:
+        """The tokens that are final."""
+        return tuple(window.tokens[: window.final])
+
+    def checks(self, window: Tail) -> list[Check]:
+        """Propose and score until there is something to verify."""
+        blocks: list[Block] = []
+        while not blocks:
+            self._draft(window)
+            window.hear(self._answers(window))
+            blocks = window.blocks()
+        rows = torch.cat([evaluate(block.part, block.spoken) for block in blocks])
+        places, stands = window.places, window.stands()
+        return [
+            Check(
+                warp(row[None], self.setup.sampling, window.tokens[:place])[0],
+                None if stood is None else stood.guess,
+                NOTHING if stood is None else stood.token,
+            )
+            for row, place, stood in zip(rows, places, stands, strict=True)
+        ]
+
+    def accept(self, window: Tail, checks: Sequence[Check], tokens: Sequence[int]) -> None:
+        targets = torch.stack([check.target for check in checks])
+        window.settle(Verdict(list(tokens), [0.0] * len(tokens), targets))
+
+    def freeze(self, window: Tail) -> bytes:
+        """All that the window's future depends on."""
+        window.drafted = window.accepted = 0
+        window.checks.clear()
+        window.seen.clear()
+        into = io.BytesIO()
+        pickler = pickle.Pickler(into)
+        pickler.persistent_id = self._number  # type: ignore[method-assign]
+        pickler.dump(window)
+        return into.getvalue()
+
+    def thaw(self, state: bytes) -> Tail:
+        unpickler = pickle.Unpickler(io.BytesIO(state))
+        unpickler.persistent_load = self._shared.__getitem__  # type: ignore[method-assign]
+        window: Tail = unpickler.load()
+        return window
+
+    def _number(self, thing: Any) -> int | None:
+        """What never changes is shared by all states, and is a number in their bytes."""
+        if type(thing) in WALKED:
+            return None
+        if isinstance(thing, str):
+            key: Hashable = thing
+        elif isinstance(thing, Tensor):
+            key = thing.numpy().tobytes()
+        elif isinstance(thing, Formula | Stages | FunctionType):
+            key = id(thing)
+        else:
+            return None
+        if key not in self._numbers:
+            self._numbers[key] = len(self._shared)
+            self._shared.append(thing)
+        return self._numbers[key]
+
+    def _draft(self, window: Tail) -> None:
+        """As the controller and the proposers do."""
+        if not self.stages.adapts:
+            while most := window.room_to_guess():
+                tokens = proposed(window.tokens, most)
+                window.propose(tokens, ["proposer"] * len(tokens))
+        elif window.idle and window.tokens:
+            assert self.setup.lengths is not None
+            length, by_models = self.setup.lengths(window.tokens)
+            length = min(length, window.room)
+            by_models = by_models and bool(window.models)
+            if not by_models:
+                tokens = proposed(window.tokens, length)
+                window.propose(tokens, ["proposer"] * len(tokens))
+                length = len(window.tokens) - window.final
+            window.lag(length, by_models)
+
+    def _answers(self, window: Tail) -> dict[Term, Tensor]:
+        text, counts = window.asks()
+        answers: dict[Term, Tensor] = {}
+        for term in sorted(counts, key=lambda term: isinstance(term, Classifier)):
+            count = counts[term]
+            texts = [tuple(text[:at]) for at in range(len(text) + 1 - count, len(text) + 1)]
+            if isinstance(term, Position):
+                rows = torch.tensor([[len(one)] for one in texts], dtype=torch.float64)
+            else:
+                table = TABLES[NAME_OF[term]]
+                rows = torch.from_numpy(np.stack([table[NUMBER[one]] for one in texts]))
+            if isinstance(term, Classifier):
+                guide = self.stages.guide_of(term)
+                spoken = window.spoken(self.stages.leaves(guide), count, answers)
+                judged = likeliest(guide, spoken, term.candidates)
+                for row, tokens in zip(rows, judged, strict=True):
+                    row[[t for t in range(VOCAB) if t not in tokens]] = 0.0
+            answers[term] = rows
+        return answers
+
+
+class TokenOrdered(Tail):
+    """A broken window: `b` verifies a token 0 sooner than any other token."""
+
+    def asks(self) -> tuple[Sequence[int], dict[Term, int]]:
+        [b] = (term for term in self.stages.terms if NAME_OF[term] == "b")
+        self.itinerary.every[b] = 1 if self.tokens[-1:] == [0] else 3
+        return super().asks()
