@@ -86,7 +86,7 @@ def tiny_bert(labels: int = 3, **more: Any) -> Any:
 
 @cache
 def bert_scorer() -> ClassifierScorer:
-    return scorer_of(tiny_bert(), bert_tokenizer(), 40)
+    return scorer_of(tiny_bert().double(), bert_tokenizer(), 40)  # batches round alike
 
 
 def alone(scorer: ClassifierScorer, text: str, limit: int = 10**6) -> Tensor:
