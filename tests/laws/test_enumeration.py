@@ -11,19 +11,18 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 from support.enumeration import Enumeration, Sweep, Verifier
-from support.window_driver import Driver, Setup, TokenOrdered
+from support.window_driver import DraftWindow, Driver, Setup, TokenOrdered, verify
 from support.window_setups import SETUPS
 from torch import Tensor
-
-from marith.decoding.speculation import verify
-from marith.engine.tail import Tail
 
 BOUND = 1e-12
 SWEEP = Sweep()  # what the verifier does with two rows is the same in every set-up
 Rest = Callable[[Tensor, Tensor], Tensor]
 
 
-def hold(setup: Setup, sweep: Sweep = SWEEP, window: type[Tail] = Tail) -> Enumeration:
+def hold(
+    setup: Setup, sweep: Sweep = SWEEP, window: type[DraftWindow] = DraftWindow
+) -> Enumeration:
     """Assert that a window draws each text as the law says."""
     found = Enumeration(Driver(setup, window), sweep)
     error = found.error()

@@ -15,10 +15,8 @@ from itertools import product
 
 import torch
 from support.term_tables import MOST, VOCAB, Row, composed
-from support.window_driver import Check, Driver
+from support.window_driver import NOTHING, Check, Driver, verify
 from torch import Tensor
-
-from marith.decoding.speculation import NOTHING, verify
 
 Text = tuple[int, ...]
 Cell = tuple[float, float]
@@ -124,37 +122,40 @@ class Sweep:
 
 def areas(verifier: Verifier, target: Tensor, draft: Tensor | None) -> dict[int, dict[int, float]]:
     """For each token that may have been drafted, the probability of each that may then stand."""
-    drafted = range(NOTHING if draft is None else 0, VOCAB)
-    cells = list(product(*map(between, breakpoints(target, draft))))
-    points = torch.tensor([point for cell in cells for point in inside(*cell)], dtype=torch.float64)
-    chances = points.repeat(len(drafted), 1)
-    stood = torch.tensor(drafted).repeat_interleave(len(points))
-    drafts = [draft] * len(stood)
-    tokens, _ = verifier(target.expand(len(stood), -1), drafts, stood, chances)
-    found: dict[int, dict[int, float]] = {token: defaultdict(float) for token in drafted}
-    seen = tokens.view(len(drafted), len(cells), -1)
-    assert bool((seen == seen[..., :1]).all()), "two outcomes within a cell: see `breakpoints`"
-    for token, outcomes in zip(drafted, seen[..., 0].tolist(), strict=True):
-        for ((low, high), (left, right)), outcome in zip(cells, outcomes, strict=True):
-            found[token][outcome] += (high - low) * (right - left)
+    keep, draw = breakpoints(target, draft)
+    cells = [
+        (token, *cell)
+        for token, point in keep.items()
+        for cell in product(between([point]), between(draw))
+    ]
+    points = [inside(*cell) for _, *cell in cells]
+    chances = torch.tensor(points, dtype=torch.float64).flatten(0, 1)
+    stood = torch.tensor([token for token, *_ in cells]).repeat_interleave(len(points[0]))
+    tokens, _ = verifier(target.expand(len(stood), -1), [draft] * len(stood), stood, chances)
+    seen = tokens.view(len(cells), -1)
+    assert bool((seen == seen[:, :1]).all()), "two outcomes within a cell: see `breakpoints`"
+    found: dict[int, dict[int, float]] = {token: defaultdict(float) for token in keep}
+    for (token, (low, high), (left, right)), outcome in zip(
+        cells, seen[:, 0].tolist(), strict=True
+    ):
+        found[token][outcome] += (high - low) * (right - left)
     return found
 
 
-def breakpoints(target: Tensor, draft: Tensor | None) -> tuple[list[float], list[float]]:
-    """Where the outcome may change: of the number that accepts, and of the one that draws.
+def breakpoints(target: Tensor, draft: Tensor | None) -> tuple[dict[int, float], list[float]]:
+    """Where the outcome may change: of the number that accepts each token, of the one that draws.
 
-    The draw may be from the target, the draft or what the target has and the draft lacks, whether
-    normalised or not: one too many does no harm.
+    The draw may be from the target or from what the target has and the draft lacks, normalised or
+    not: one too many does no harm.
     """
     target = target.exp()
-    if draft is None:
-        return [], target.cumsum(0).tolist()
+    if draft is None:  # nothing is drafted there, or a token is proposed outright
+        return dict.fromkeys(range(NOTHING, VOCAB), 0.0), target.cumsum(0).tolist()
     draft = draft.exp()
     accepted = (target / draft).nan_to_num(nan=0.0)
     lacking = (target - draft).clamp(min=0.0)
-    sums = [masses.cumsum(0) for masses in (target, draft, lacking)]
-    scaled = [one / one[-1] for one in sums if one[-1] > 0]
-    return accepted.tolist(), torch.cat([*sums, *scaled]).tolist()
+    draws = [masses.cumsum(0) for masses in (target, lacking, lacking / lacking.sum())]
+    return dict(enumerate(accepted.tolist())), torch.cat(draws).nan_to_num(nan=0.0).tolist()
 
 
 def between(points: Sequence[float]) -> list[Cell]:

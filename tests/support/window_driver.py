@@ -1,4 +1,4 @@
-"""The draft window as the enumeration drives it; no other file of it knows today's classes.
+"""The draft window as the enumeration drives it: the one file that knows the product's classes.
 
 A window is begun, asked what is to be verified, and given the tokens that were drawn. In between
 it is bytes: equal bytes are equal states, and a state is read as often as it has branches.
@@ -21,12 +21,14 @@ from torch import Tensor
 from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
 from marith.decoding.evaluation import evaluate, likeliest
 from marith.decoding.sampling import warp
-from marith.decoding.speculation import NOTHING, Verdict
+from marith.decoding.speculation import NOTHING, Verdict, verify
 from marith.engine.positions import Block
 from marith.engine.stages import LOOKUP, Stages
-from marith.engine.tail import Tail
+from marith.engine.tail import Tail as DraftWindow
 from marith.formula.binding import bind, resolve
 from marith.formula.terms import Position, Term
+
+__all__ = ["NOTHING", "Check", "DraftWindow", "Driver", "Setup", "TokenOrdered", "verify"]
 
 TERMS: dict[str, Formula] = {
     **{name: Prompted(name) for name in "abcdeh"},
@@ -71,23 +73,23 @@ class Check:
 class Driver:
     """`window` is the class of draft window that is driven."""
 
-    def __init__(self, setup: Setup, window: type[Tail] = Tail) -> None:
+    def __init__(self, setup: Setup, window: type[DraftWindow] = DraftWindow) -> None:
         self.setup, self._window = setup, window
         aside = None if setup.aside is None else bind(parse(setup.aside), KNOWN)
         self.stages = Stages.of(parse(setup.formula), KNOWN, setup.plan, aside)
         self._shared: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
 
-    def begin(self) -> Tail:
+    def begin(self) -> DraftWindow:
         setup, named = self.setup, {NAME_OF[term]: term for term in self.stages.drafts}
         rooms = {named[name]: room for name, room in setup.rooms.items()}
         return self._window(self.stages, MOST, setup.ends, rooms, setup.steered)
 
-    def verified(self, window: Tail) -> tuple[int, ...]:
+    def verified(self, window: DraftWindow) -> tuple[int, ...]:
         """The tokens that are final."""
         return tuple(window.tokens[: window.final])
 
-    def checks(self, window: Tail) -> list[Check]:
+    def checks(self, window: DraftWindow) -> list[Check]:
         """Propose and score until there is something to verify."""
         blocks: list[Block] = []
         while not blocks:
@@ -105,11 +107,11 @@ class Driver:
             for row, place, stood in zip(rows, places, stands, strict=True)
         ]
 
-    def accept(self, window: Tail, checks: Sequence[Check], tokens: Sequence[int]) -> None:
+    def accept(self, window: DraftWindow, checks: Sequence[Check], tokens: Sequence[int]) -> None:
         targets = torch.stack([check.target for check in checks])
         window.settle(Verdict(list(tokens), [0.0] * len(tokens), targets))
 
-    def freeze(self, window: Tail) -> bytes:
+    def freeze(self, window: DraftWindow) -> bytes:
         """All that the window's future depends on."""
         window.drafted = window.accepted = 0
         window.checks.clear()
@@ -120,10 +122,10 @@ class Driver:
         pickler.dump(window)
         return into.getvalue()
 
-    def thaw(self, state: bytes) -> Tail:
+    def thaw(self, state: bytes) -> DraftWindow:
         unpickler = pickle.Unpickler(io.BytesIO(state))
         unpickler.persistent_load = self._shared.__getitem__  # type: ignore[method-assign]
-        window: Tail = unpickler.load()
+        window: DraftWindow = unpickler.load()
         return window
 
     def _number(self, thing: Any) -> int | None:
@@ -143,7 +145,7 @@ class Driver:
             self._shared.append(thing)
         return self._numbers[key]
 
-    def _draft(self, window: Tail) -> None:
+    def _draft(self, window: DraftWindow) -> None:
         """As the controller and the proposers do."""
         if not self.stages.adapts:
             while most := window.room_to_guess():
@@ -160,7 +162,7 @@ class Driver:
                 length = len(window.tokens) - window.final
             window.lag(length, by_models)
 
-    def _answers(self, window: Tail) -> dict[Term, Tensor]:
+    def _answers(self, window: DraftWindow) -> dict[Term, Tensor]:
         text, counts = window.asks()
         answers: dict[Term, Tensor] = {}
         for term in sorted(counts, key=lambda term: isinstance(term, Classifier)):
@@ -181,7 +183,7 @@ class Driver:
         return answers
 
 
-class TokenOrdered(Tail):
+class TokenOrdered(DraftWindow):
     """A broken window: `b` verifies a token 0 sooner than any other token."""
 
     def asks(self) -> tuple[Sequence[int], dict[Term, int]]:
