@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import Callable
@@ -14,6 +15,15 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
 settings.register_profile("marith", deadline=None)  # laws are timed by nobody: machines are shared
 settings.load_profile("marith")
+
+
+def pytest_sessionstart() -> None:
+    """The main thread starts without an event loop, as it does from Python 3.14 on.
+
+    `asyncio.get_event_loop()` would otherwise make one there, and who calls it (LlamaIndex's
+    `asyncio_run`) leaves it open for the next test with a loop of its own to lose.
+    """
+    asyncio.set_event_loop(None)
 
 
 def pytest_collection_finish() -> None:
