@@ -11,7 +11,7 @@ import pytest
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
-from looping import LONG, PAUSE, Loop, frees_its_lanes, running
+from looping import LONG, PAUSE, Loop, frees_its_lanes, left, running
 from pydantic import BaseModel, Field
 
 import marith
@@ -69,10 +69,9 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make, speaks: Make, way: s
     task = asyncio.create_task(ways[way]())
     scheduler = await running(model)
     task.cancel()
-    steps = scheduler.steps
     with pytest.raises(asyncio.CancelledError):
-        await task
-    await frees_its_lanes(model, steps)
+        await left(task, scheduler)
+    await frees_its_lanes(model, scheduler.steps)
 
 
 async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
@@ -87,9 +86,8 @@ async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     for abegin, question in ((model.astream_chat, QUESTION), (model.astream_complete, "k l")):
         astream: Any = await abegin(question, **LONG)
         await anext(astream)
-        steps = scheduler.steps
-        await astream.aclose()
-        await frees_its_lanes(model, steps + 1)
+        await left(astream.aclose(), scheduler)
+        await frees_its_lanes(model, scheduler.steps)
     for _ in model.stream_chat(QUESTION, **LONG):
         break  # forgotten rather than closed
     await frees_its_lanes(model, scheduler.steps)
@@ -105,9 +103,8 @@ async def test_a_structured_stream_that_is_left_frees_its_lanes(speaks: Make) ->
     await frees_its_lanes(model, scheduler.steps)
     astream: Any = await model.astream_structured_predict(Log, PromptTemplate("k l"))
     await anext(astream)
-    steps = scheduler.steps
-    await astream.aclose()
-    await frees_its_lanes(model, steps + 1)
+    await left(astream.aclose(), scheduler)
+    await frees_its_lanes(model, scheduler.steps)
 
 
 async def test_a_timeout_frees_its_lanes(make: Make) -> None:
