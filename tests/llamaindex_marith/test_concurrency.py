@@ -11,7 +11,7 @@ import pytest
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
-from looping import LONG, PAUSE, Loop, frees_its_lanes, left, running
+from looping import LONG, PAUSE, Loop, frees_its_lanes, running
 from pydantic import BaseModel, Field
 
 import marith
@@ -69,9 +69,10 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make, speaks: Make, way: s
     task = asyncio.create_task(ways[way]())
     scheduler = await running(model)
     task.cancel()
+    steps = scheduler.steps
     with pytest.raises(asyncio.CancelledError):
-        await left(task, scheduler)
-    await frees_its_lanes(model, scheduler.steps)
+        await task
+    await frees_its_lanes(model, steps)
 
 
 async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
@@ -86,8 +87,9 @@ async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     for abegin, question in ((model.astream_chat, QUESTION), (model.astream_complete, "k l")):
         astream: Any = await abegin(question, **LONG)
         await anext(astream)
-        await left(astream.aclose(), scheduler)
-        await frees_its_lanes(model, scheduler.steps)
+        steps = scheduler.steps
+        await astream.aclose()
+        await frees_its_lanes(model, steps)
     for _ in model.stream_chat(QUESTION, **LONG):
         break  # forgotten rather than closed
     await frees_its_lanes(model, scheduler.steps)
@@ -103,8 +105,9 @@ async def test_a_structured_stream_that_is_left_frees_its_lanes(speaks: Make) ->
     await frees_its_lanes(model, scheduler.steps)
     astream: Any = await model.astream_structured_predict(Log, PromptTemplate("k l"))
     await anext(astream)
-    await left(astream.aclose(), scheduler)
-    await frees_its_lanes(model, scheduler.steps)
+    steps = scheduler.steps
+    await astream.aclose()
+    await frees_its_lanes(model, steps)
 
 
 async def test_a_timeout_frees_its_lanes(make: Make) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from marith.engine import forking, workers
+from marith.engine import ending, forking, workers
 from marith.engine.deadline import waitable
 from marith.engine.job import Job, lane_of
 from marith.engine.limits import Limits
@@ -45,6 +45,7 @@ class Scheduler:
         self._begin()
         self._thread = self._started(self._run)
         forking.follow(self)
+        ending.close_at_exit(self)
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""

@@ -122,3 +122,25 @@ def test_an_idle_engine_keeps_no_workers_and_its_caller_does() -> None:
     during, after, callers = done.stdout.split()
     assert int(during) - int(after) >= 2, "a wide model takes all threads"
     assert (int(after) <= 1, callers) == (True, "True")
+
+
+# A load that its caller has given up is still at it when the interpreter ends.
+LEFT = """
+import threading, time
+import torch
+from marith import Engine
+from marith.engine import workers
+Engine
+begun = threading.Event()
+def compute():
+    begun.set()
+    end = time.monotonic() + 0.6
+    while time.monotonic() < end:
+        torch.zeros(64, 64) @ torch.zeros(64, 64)
+threading.Thread(target=workers.apart, args=(compute,), daemon=True).start()
+begun.wait()
+"""
+
+
+def test_no_thread_computes_when_the_interpreter_ends() -> None:
+    subprocess.run([sys.executable, "-c", LEFT], check=True, capture_output=True, timeout=100)

@@ -1,0 +1,44 @@
+"""The threads that compute end before the interpreter does.
+
+A thread that asks for the interpreter's lock after its end is unwound through torch's C++ code,
+and that aborts the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from typing import Protocol
+from weakref import WeakSet
+
+COMPUTING = ("marith-engine", "marith-load")  # the names of threads that hold tensors
+PATIENCE = 5.0  # seconds for each: a load that nobody waits for any more may take minutes
+
+
+class Closable(Protocol):
+    """Something with a thread that computes until it is closed."""
+
+    def close(self) -> None:
+        """End the thread, and return once it has ended."""
+        ...
+
+
+_running: WeakSet[Closable] = WeakSet()
+_changing = threading.Lock()
+
+
+def close_at_exit(one: Closable) -> None:
+    """See to it that `one` is closed when the interpreter ends."""
+    with _changing:
+        _running.add(one)
+
+
+@atexit.register
+def _end_all() -> None:
+    with _changing:
+        running = list(_running)
+    for one in running:
+        one.close()
+    for thread in threading.enumerate():  # one that was closed by itself may still be at its end
+        if thread.name in COMPUTING and thread is not threading.current_thread():
+            thread.join(PATIENCE)
