@@ -16,7 +16,7 @@ CORE = ROOT / "core" / "marith"
 ADAPTERS = ("langchain_marith", "llamaindex_marith")
 
 _MODELS = {"errors", "formula", "scoring"}
-_ENGINE = {"errors", "formula", "decoding", "scoring", "engine"}
+_ENGINE = {"errors", "formula", "decoding", "scoring", "speculation", "engine"}
 _ALL = {*_ENGINE, "recipes", "pocket", "marith"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -26,7 +26,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recipes": {"errors", "formula"},
     "decoding": {"errors", "formula", "plain_data", "recent"},
     "scoring": {"errors", "formula", "plain_data", "recent"},
-    "engine": {"errors", "plain_data", "recent", "formula", "decoding", "scoring"},
+    "speculation": {"errors", "formula", "decoding", "engine"},
+    "engine": {"errors", "plain_data", "recent", "formula", "decoding", "scoring", "speculation"},
     "pocket": {"errors"},
     "tables": {"errors"},
     "showing": {"errors"},

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, m
 from marith.engine.call_options import check_names, read_speculation, read_stop
 from marith.engine.deadline import Deadline
 from marith.engine.plan import Plan
-from marith.engine.stages import Stages
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import check, leaves
@@ -25,6 +24,7 @@ from marith.formula.trust import of_call
 from marith.recent import LOADED_BYTES
 from marith.recipes import faithful_to
 from marith.scoring.places import context_length_of
+from marith.speculation.execution_plan import ExecutionPlan
 
 if TYPE_CHECKING:
     from marith.decoding.grammar import Grammar
@@ -138,7 +138,7 @@ class Options(BaseModel):
         known = resolved(tuple(self.terms.items()))
         for formula in dict.fromkeys((parse(self.formula), self.faithfully)):
             check(formula, known)
-            Stages.of(formula, known, self.speculation)
+            ExecutionPlan.of(formula, known, self.speculation)
         return self
 
     @classmethod

@@ -12,8 +12,8 @@ from transformers import AutoTokenizer
 
 import marith
 from marith import Grammar, Sampling, Tools
-from marith.engine import pilot
 from marith.scoring.shelf import locate
+from marith.speculation import adaptive
 from marith.testing import scripted_model
 
 GREEDY = Sampling(temperature=0)
@@ -189,11 +189,11 @@ def test_drafts_that_run_on_into_the_next_call_leave_no_trace(
     want = ask(engine, "Both", tools=tools, speculation=None)
     assert [name for name, _ in calls(want)] == ["clock", "map"]
     monkeypatch.setattr(
-        pilot, "lengths", lambda offers, *_: [chances.randint(0, len(o.chances)) for o in offers]
+        adaptive, "lengths", lambda offers, *_: [chances.randint(0, len(o.chances)) for o in offers]
     )
     some = (0, 1, 2, 8, 15)
-    monkeypatch.setattr(pilot.Explorer, "length", lambda *_: chances.choice(some))
-    monkeypatch.setattr(pilot.Pilot, "_rests", lambda *_: False)
+    monkeypatch.setattr(adaptive.Explorer, "length", lambda *_: chances.choice(some))
+    monkeypatch.setattr(adaptive._Rest, "over", lambda *_: True)
     texts = [ask(engine, "Both", tools=tools, speculation="auto") for _ in range(20)]
     assert sum(out.stats.accepted for out in texts) > 100
     assert [out.tokens for out in texts] == [want.tokens] * 20

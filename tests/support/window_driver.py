@@ -21,12 +21,11 @@ from torch import Tensor
 from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
 from marith.decoding.evaluation import evaluate, likeliest
 from marith.decoding.sampling import warp
-from marith.decoding.speculation import NOTHING, Verdict, verify
-from marith.engine.positions import Block
-from marith.engine.stages import LOOKUP, Stages
-from marith.engine.tail import Tail as DraftWindow
 from marith.formula.binding import bind, resolve
 from marith.formula.terms import Position, Term
+from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
+from marith.speculation.verify import NOTHING, Verdict, verify
+from marith.speculation.window import DraftWindow
 
 __all__ = ["NOTHING", "Check", "DraftWindow", "Driver", "Setup", "TokenOrdered", "verify"]
 
@@ -76,14 +75,14 @@ class Driver:
     def __init__(self, setup: Setup, window: type[DraftWindow] = DraftWindow) -> None:
         self.setup, self._window = setup, window
         aside = None if setup.aside is None else bind(parse(setup.aside), KNOWN)
-        self.stages = Stages.of(parse(setup.formula), KNOWN, setup.plan, aside)
+        self.plan = ExecutionPlan.of(parse(setup.formula), KNOWN, setup.plan, aside)
         self._shared: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
 
     def begin(self) -> DraftWindow:
-        setup, named = self.setup, {NAME_OF[term]: term for term in self.stages.drafts}
+        setup, named = self.setup, {NAME_OF[term]: term for term in self.plan.drafts}
         rooms = {named[name]: room for name, room in setup.rooms.items()}
-        return self._window(self.stages, MOST, setup.ends, rooms, setup.steered)
+        return self._window(self.plan, MOST, setup.ends, rooms, setup.steered)
 
     def verified(self, window: DraftWindow) -> tuple[int, ...]:
         """The tokens that are final."""
@@ -91,30 +90,27 @@ class Driver:
 
     def checks(self, window: DraftWindow) -> list[Check]:
         """Propose and score until there is something to verify."""
-        blocks: list[Block] = []
-        while not blocks:
-            self._draft(window)
-            window.hear(self._answers(window))
-            blocks = window.blocks()
-        rows = torch.cat([evaluate(block.part, block.spoken) for block in blocks])
-        places, stands = window.places, window.stands()
+        self._draft(window)
+        window.receive(self._answers(window))
+        rows = torch.cat([evaluate(block.formula, block.logprobs) for block in window.blocks()])
+        places, standing = window.places, window.standing()
         return [
             Check(
                 warp(row[None], self.setup.sampling, window.tokens[:place])[0],
-                None if stood is None else stood.guess,
+                None if stood is None else stood.draft,
                 NOTHING if stood is None else stood.token,
             )
-            for row, place, stood in zip(rows, places, stands, strict=True)
+            for row, place, stood in zip(rows, places, standing, strict=True)
         ]
 
     def accept(self, window: DraftWindow, checks: Sequence[Check], tokens: Sequence[int]) -> None:
         targets = torch.stack([check.target for check in checks])
-        window.settle(Verdict(list(tokens), [0.0] * len(tokens), targets))
+        window.accept(Verdict(list(tokens), [0.0] * len(tokens), targets))
 
     def freeze(self, window: DraftWindow) -> bytes:
         """All that the window's future depends on."""
         window.drafted = window.accepted = 0
-        window.checks.clear()
+        window.verified.clear()
         window.seen.clear()
         into = io.BytesIO()
         pickler = pickle.Pickler(into)
@@ -136,7 +132,7 @@ class Driver:
             key: Hashable = thing
         elif isinstance(thing, Tensor):
             key = thing.numpy().tobytes()
-        elif isinstance(thing, Formula | Stages | FunctionType):
+        elif isinstance(thing, Formula | ExecutionPlan | FunctionType):
             key = id(thing)
         else:
             return None
@@ -147,8 +143,8 @@ class Driver:
 
     def _draft(self, window: DraftWindow) -> None:
         """As the controller and the proposers do."""
-        if not self.stages.adapts:
-            while most := window.room_to_guess():
+        if not self.plan.adapts:
+            while most := window.room_to_propose():
                 tokens = proposed(window.tokens, most)
                 window.propose(tokens, ["proposer"] * len(tokens))
         elif window.idle and window.tokens:
@@ -156,14 +152,13 @@ class Driver:
             length, by_models = self.setup.lengths(window.tokens)
             length = min(length, window.room)
             by_models = by_models and bool(window.models)
-            if not by_models:
-                tokens = proposed(window.tokens, length)
+            tokens = [] if by_models else proposed(window.tokens, length)
+            window.draft(length if by_models else len(tokens), by_models)
+            if tokens:
                 window.propose(tokens, ["proposer"] * len(tokens))
-                length = len(window.tokens) - window.final
-            window.lag(length, by_models)
 
     def _answers(self, window: DraftWindow) -> dict[Term, Tensor]:
-        text, counts = window.asks()
+        text, counts = window.wanted()
         answers: dict[Term, Tensor] = {}
         for term in sorted(counts, key=lambda term: isinstance(term, Classifier)):
             count = counts[term]
@@ -174,8 +169,8 @@ class Driver:
                 table = TABLES[NAME_OF[term]]
                 rows = torch.from_numpy(np.stack([table[NUMBER[one]] for one in texts]))
             if isinstance(term, Classifier):
-                guide = self.stages.guide_of(term)
-                spoken = window.spoken(self.stages.leaves(guide), count, answers)
+                guide = self.plan.guide_of(term)
+                spoken = window.logprobs(self.plan.leaves(guide), count, answers)
                 judged = likeliest(guide, spoken, term.candidates)
                 for row, tokens in zip(rows, judged, strict=True):
                     row[[t for t in range(VOCAB) if t not in tokens]] = 0.0
@@ -186,7 +181,11 @@ class Driver:
 class TokenOrdered(DraftWindow):
     """A broken window: `b` verifies a token 0 sooner than any other token."""
 
-    def asks(self) -> tuple[Sequence[int], dict[Term, int]]:
-        [b] = (term for term in self.stages.terms if NAME_OF[term] == "b")
-        self.itinerary.every[b] = 1 if self.tokens[-1:] == [0] else 3
-        return super().asks()
+    def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
+        [stage] = (
+            i for i, group in enumerate(self._order.groups) if "b" in map(NAME_OF.get, group)
+        )
+        sizes = list(self.plan.sizes)
+        sizes[stage] = 1 if self.tokens[-1:] == [0] else sizes[stage]
+        self._order.sizes = sizes
+        return super().wanted()

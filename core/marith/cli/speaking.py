@@ -12,11 +12,11 @@ import typer
 
 from marith.cli.shared import Formula, Model, Terms, app, clear_errors, lines, split_terms
 from marith.engine.plan import Plan
-from marith.engine.stages import Stages
 from marith.errors import RequestError
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
 from marith.formula.explaining import explain
+from marith.speculation.execution_plan import ExecutionPlan
 
 Speculation = Annotated[
     str, typer.Option(help="auto, none or a plan that `marith calibrate` wrote.")
@@ -127,7 +127,7 @@ def _check(formula: str, terms: dict[str, str], plan: Plan | Literal["auto"] | N
     """Refuse, before anything is loaded, what means nothing and a plan of another formula."""
     asked, known = parse(formula), resolve(terms)
     check(asked, known)
-    Stages.of(asked, known, plan)
+    ExecutionPlan.of(asked, known, plan)
 
 
 def _speculation(text: str) -> Plan | Literal["auto"] | None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
+from marith.decoding.constraints.repetition import penalised
 from marith.errors import FormulaError, RequestError, shown
 from marith.formula.scalars import finite, whole
 
@@ -61,11 +62,8 @@ def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ())
 
     `continuation` holds the tokens so far, which the repetition penalty counts as seen.
     """
-    if sampling.repetition_penalty != 1.0 and continuation:
-        seen = torch.tensor(sorted(set(continuation)), device=logprobs.device)
-        logprobs = logprobs.clone()
-        logprobs[:, seen] *= sampling.repetition_penalty
-        logprobs = torch.log_softmax(logprobs, dim=-1)
+    if sampling.repetition_penalty != 1.0:
+        logprobs = penalised(logprobs, continuation, sampling.repetition_penalty)
     if sampling.temperature == 0.0:
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
     if sampling.temperature != 1.0:

@@ -15,7 +15,7 @@ from marith.decoding.stopping import Stop
 from marith.engine import workers
 from marith.engine.answers import Answers
 from marith.engine.asking import Asking
-from marith.engine.calibration import calibrate, check_samples
+from marith.engine.calibrate import calibrate, check_samples
 from marith.engine.deadline import NEVER, Deadline
 from marith.engine.delivery import Answer
 from marith.engine.forking import Turns

@@ -6,15 +6,17 @@ import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from torch import Tensor
 
+from marith.decoding import cuts
+from marith.decoding.constraints import Constraint
+from marith.decoding.constraints.repetition import RepetitionPenalty
 from marith.decoding.matching import Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed
-from marith.decoding.speculation import NOTHING, Trial, Verdict
 from marith.engine.answers import Answers
 from marith.engine.completion import (
     Completion,
@@ -28,21 +30,20 @@ from marith.engine.completion import (
 from marith.engine.job import Cost, lane_of
 from marith.engine.likelihoods import Likelihoods
 from marith.engine.plan import Plan
-from marith.engine.positions import Block
 from marith.engine.reader import Reader
 from marith.engine.request import Request
 from marith.engine.rewinding import Rewinding
-from marith.engine.tail import Tail
 from marith.engine.telling import Telling
 from marith.engine.ticket import Ticket
 from marith.engine.watching import Watch
 from marith.errors import FormulaError, RequestError
 from marith.formula.nodes import Formula
 from marith.formula.terms import Term
-from marith.scoring.ngram import NGramScorer, Proposal
-from marith.scoring.scorer import Span
+from marith.scoring.scorer import Proposal, Proposer, Scorer, Span
+from marith.speculation.verify import NOTHING, Check, Verdict
+from marith.speculation.window import Block, DraftWindow
 
-GUESSED = "guessed"  # the source of what a plan has proposed outright
+PROPOSED = "proposed"  # the source of what a plan has proposed outright
 
 
 class Generation:
@@ -60,12 +61,11 @@ class Generation:
         steered = None
         if not request.steered:
             steered = partial(answers.outside_calls, reader.opened)
-        self.tail = Tail(reader.stages, most, vocabulary.eos_ids, reader.rooms, steered)
+        self.window = DraftWindow(reader.plan, most, vocabulary.eos_ids, reader.rooms, steered)
         self._draws = _draws(request)
-        self.key = hash(reader.stages.formula)
-        self.pause = self.rest = 0  # the pilot's: for how many rounds it does not look, in all, yet
         self._ticket = weakref.ref(ticket)
-        self._sampling = replace(request.sampling, seed=None)  # what is sampled alike is equal
+        penalty = request.sampling.repetition_penalty
+        self._sampling = replace(request.sampling, seed=None, repetition_penalty=1.0)
         self._lawless: set[int] = set()  # places where a grammar leaves the formula nothing
         self._matcher: Matcher | None = answers.matcher(request, reader.opened)
         self._likelihoods: Likelihoods | None = None
@@ -77,6 +77,11 @@ class Generation:
         if request.ban is not None:
             watch = Watch(request, vocabulary, most, reader.opened)
             self._rewinding = Rewinding(watch, vocabulary.eos_ids)
+        self._constraints: list[Constraint] = []
+        if self._matcher is not None or self._rewinding is not None:
+            self._constraints.append(self)
+        if penalty != 1.0:
+            self._constraints.append(RepetitionPenalty(penalty))
         self._passes = self._judged = 0
         self._calls: Counter[Term] = Counter()
         self._cached: dict[Term, int] = {}
@@ -87,69 +92,67 @@ class Generation:
         ticket = self._ticket()
         return ticket is None or ticket.ended
 
-    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        if not self.reader.stages.adapts:
-            self._guess()
-        return self.tail.asks()
-
     @property
     def may_draft(self) -> bool:
         """Whether a new round begins, whose length is to be chosen; the prompt is read first."""
-        return self.reader.stages.adapts and self.tail.idle and bool(self.tail.tokens)
+        return self.reader.plan.adapts and self.window.idle and bool(self.window.tokens)
 
-    def guesses(self, most: int) -> Iterator[list[Proposal]]:
-        """What each term that costs nothing takes for the next tokens."""
-        for term in self.tail.guessers:
+    def proposals(self, most: int) -> Iterator[Sequence[Proposal]]:
+        """What each proposer takes for the next tokens."""
+        for term in self.window.proposers:
             scorer = self.reader.scorers[term]
-            assert isinstance(scorer, NGramScorer)
+            assert isinstance(scorer, Proposer)
             reading = self.reader.readings[term]
-            span = Span(term, lane_of(self, term), reading, self.tail.tokens)
-            yield scorer.guess(span, most)
+            yield scorer.propose(Span(term, lane_of(self, term), reading, self.window.tokens), most)
 
-    def spoken(
-        self, terms: Iterable[Term], count: int, heard: Mapping[Term, Tensor]
+    def scorer_of(self, term: Term) -> Scorer:
+        """What evaluates a term."""
+        return self.reader.scorers[term]
+
+    def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+        if not self.reader.plan.adapts:
+            self._propose()
+        return self.window.wanted()
+
+    def logprobs(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
     ) -> dict[Term, Tensor]:
-        return self.tail.spoken(terms, count, heard)
+        return self.window.logprobs(terms, count, answers)
 
-    def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
+    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> Sequence[Block]:
         self._passes += cost.passes
         self._calls.update(answers.keys())
         self._judged += cost.judged
         self._cached = {**cost.cached, **self._cached}  # of each term the first answer counts
-        self.tail.hear(answers)
-
-    def blocks(self) -> list[Block]:
-        self._blocks = self.tail.blocks()
+        self.window.receive(answers)
+        self._blocks = self.window.blocks()
         return self._blocks
 
-    def compose(self, logprobs: Tensor) -> Trial:
-        places, stands = self.tail.places, self.tail.stands()
-        guesses = [None if one is None else one.guess for one in stands]
+    def check(self, logprobs: Tensor) -> Check:
+        window = self.window
+        places, standing = window.places, window.standing()
         if self._likelihoods is not None:
             self._likelihoods.note(self._wholes, self._blocks, places, logprobs)
-        return Trial(
-            logprobs,
-            self._sampling,
-            self.tail.tokens,
-            places,
-            [NOTHING if one is None else one.token for one in stands],
-            guesses,
-            self._draws,
-            self._allowed(places, logprobs),
-        )
+        for constraint in self._constraints:
+            logprobs = constraint.apply(logprobs, window.tokens, places)
+        tokens = [NOTHING if one is None else one.token for one in standing]
+        drafts = [None if one is None else one.draft for one in standing]
+        return Check(logprobs, self._sampling, places, tokens, drafts, self._draws)
 
     @property
     def _wholes(self) -> tuple[Formula | None, ...]:
         """What speaks of a place once every term has spoken."""
-        return self.reader.stages.whole, self.reader.stages.aside
+        return self.reader.plan.whole, self.reader.plan.aside
 
-    def _allowed(self, places: Sequence[int], logprobs: Tensor) -> Tensor | None:
-        """What may stand at these places, by grammar and ban; None for any token."""
+    def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
+        """The rows under the request's grammar and ban."""
         allowed = self._grammatical(places)
-        if self._rewinding is None:
-            return None if allowed is None else self._lawful(allowed, places, logprobs)
-        whole = [part in self._wholes for part in self.tail.parts]
-        return self._rewinding.allow(logprobs, allowed, places, whole)
+        if self._rewinding is not None:
+            whole = [formula in self._wholes for formula in self.window.formulas]
+            allowed = self._rewinding.allow(rows, allowed, places, whole)
+        elif allowed is not None:
+            allowed = self._lawful(allowed, places, rows)
+        return rows if allowed is None else cuts.keep(rows, allowed.to(rows.device))
 
     def _lawful(self, allowed: Tensor, places: Sequence[int], logprobs: Tensor) -> Tensor:
         """Where nothing is left, anything: such a token is an error once it stands for good."""
@@ -163,15 +166,15 @@ class Generation:
         """What a grammar lets stand at these places. Raises RequestError where that cannot be."""
         if self._matcher is None:
             return None
-        allowed = self._matcher.allowed(self.tail.tokens, places)
-        if self._matcher.reached < self.tail.final:  # a final token was let stand
+        allowed = self._matcher.allowed(self.window.tokens, places)
+        if self._matcher.reached < self.window.final:  # a final token was let stand
             raise RequestError(self._matcher.refusal)
         return allowed
 
-    def settle(self, verdict: Verdict) -> None:
+    def accept(self, verdict: Verdict) -> None:
         self._draws = self._draws.after_trial()
-        final = self.tail.final
-        for place, token in enumerate(self.tail.settle(verdict), final):
+        final = self.window.final
+        for place, token in enumerate(self.window.accept(verdict), final):
             if self.done:
                 break
             if place in self._lawless:
@@ -191,11 +194,11 @@ class Generation:
         if ticket := self._ticket():
             ticket.orphan(error)
 
-    def _guess(self) -> None:
-        """Propose what costs nothing, by the first who has something to propose."""
-        while most := self.tail.room_to_guess():
-            guessed: list[Proposal] = next(filter(None, self.guesses(most)), [])
-            self.tail.propose([guess.token for guess in guessed], [GUESSED] * len(guessed))
+    def _propose(self) -> None:
+        """Propose what costs nothing, by the first proposer that has something to propose."""
+        while most := self.window.room_to_propose():
+            proposed: Sequence[Proposal] = next(filter(None, self.proposals(most)), [])
+            self.window.propose([one.token for one in proposed], [PROPOSED] * len(proposed))
 
     def _take(self, place: int, token: int) -> bool:
         """One token more of the text; whether the text goes on from it."""
@@ -206,7 +209,7 @@ class Generation:
         back = self._rewinding.take(token, known)
         if back is not None:
             self._draws = self._draws.after_rewind()
-            self.tail.rewind(back)
+            self.window.rewind(back)
         for made in self._rewinding.release():
             self._tell(*made)
         return back is None
@@ -225,7 +228,7 @@ class Generation:
     def _completion(self, reason: FinishReason) -> Completion:
         told, reader = self._told, self.reader
         prompt, made = reader.prompt_tokens, len(told.tokens)
-        own = [count for term, count in self._cached.items() if term in reader.stages.terms]
+        own = [count for term, count in self._cached.items() if term in reader.plan.terms]
         cached = min([*own, prompt]) if own else 0
         return Completion(
             "".join(told.said),
@@ -242,7 +245,7 @@ class Generation:
     def _stats(self, made: int) -> Stats:
         stages = tuple(
             StageStats(str(part), one.evaluated, one.stood, one.overlap / one.evaluated)
-            for part, one in self.tail.checks.items()
+            for part, one in self.window.verified.items()
         )
         terms = {
             str(term): TermStats(len(reading), self._cached.get(term, 0), self._calls[term])
@@ -254,8 +257,8 @@ class Generation:
             passes=self._passes,
             calls=self._calls.total(),
             seconds=time.monotonic() - self._started,
-            drafted=self.tail.drafted,
-            accepted=self.tail.accepted,
+            drafted=self.window.drafted,
+            accepted=self.window.accepted,
             judgements=self._judged,
             cached=sum(self._cached.values()),
             stages=stages,

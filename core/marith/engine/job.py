@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from torch import Tensor
 
-from marith.decoding.speculation import Trial, Verdict
-from marith.engine.positions import Block
 from marith.engine.reader import Reader
 from marith.formula.terms import Prompted, Term
+from marith.speculation.verify import Check, Verdict
+from marith.speculation.window import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Cost:
 
 
 class Job(Protocol):
-    """Asks terms about positions, hears them, has what they said composed, and takes tokens."""
+    """Wants terms evaluated, receives them, checks what is composed of them, accepts tokens."""
 
     reader: Reader
 
@@ -42,30 +42,26 @@ class Job(Protocol):
         """Whether it needs no further step."""
         ...
 
-    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        """A continuation, and how many of its last positions each term should speak of."""
+    def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+        """A continuation, and at how many of its last positions each term is to be evaluated."""
         ...
 
-    def spoken(
-        self, terms: Iterable[Term], count: int, heard: Mapping[Term, Tensor]
+    def logprobs(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
     ) -> dict[Term, Tensor]:
-        """What terms have said of the last `count` positions, `heard` just now included."""
+        """Of the last `count` positions, [count, vocab] each; `answers` are not received yet."""
         ...
 
-    def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
-        """What the terms say of what was asked, [count, vocab] each."""
+    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> Sequence[Block]:
+        """Take in what was wanted, [count, vocab] each; what is to be composed of it."""
         ...
 
-    def blocks(self) -> Sequence[Block]:
-        """What is to be composed of it."""
+    def check(self, logprobs: Tensor) -> Check | None:
+        """What to verify of the composed log-probabilities [positions, vocab] of all blocks."""
         ...
 
-    def compose(self, logprobs: Tensor) -> Trial | None:
-        """The composed log-probabilities [positions, vocab] of all blocks; what to draw of them."""
-        ...
-
-    def settle(self, verdict: Verdict) -> None:
-        """The tokens that stand."""
+    def accept(self, verdict: Verdict) -> None:
+        """Take the tokens that stand."""
         ...
 
     def fail(self, error: BaseException) -> None:

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from marith.decoding.matching import Lexicon
 from marith.engine.completion import Alternative, TokenLogprob
-from marith.engine.positions import Block
 from marith.formula.nodes import Formula
 from marith.formula.terms import Term
+from marith.speculation.window import Block
 
 
 class Likelihoods:
@@ -34,9 +34,9 @@ class Likelihoods:
     ) -> None:
         """Take in composed log-probabilities [positions, vocab], where one of `wholes` spoke."""
         spoken = [
-            (block.part, {term: rows[i] for term, rows in block.spoken.items()})
+            (block.formula, {term: rows[i] for term, rows in block.logprobs.items()})
             for block in blocks
-            for i in range(len(next(iter(block.spoken.values()))))
+            for i in range(len(next(iter(block.logprobs.values()))))
         ]
         for place, row, (part, said) in zip(places, logprobs, spoken, strict=True):
             if part in wholes:

@@ -21,9 +21,9 @@ class Plan:
 
     `every` gives terms, by name or as formula text, their speculative factor s: such a term is
     computed for s positions at a time, s − 1 of which were drawn without it (paper, section 4);
-    others have 1, or `length` + 1 where the plan names drafts. Where those who have spoken have no
-    weight of their own, the next are asked at once. `drafted_by` are formulas that draft the whole
-    one, the cheapest first, `length` tokens at a time.
+    others have 1, or `length` + 1 where the plan names drafts. Terms that name no distribution with
+    those before them wait for the next, and a classifier waits for its guide. `drafted_by` are
+    formulas that draft the whole one, the cheapest first, `length` tokens at a time.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from marith.decoding.speculation import Verdict
 from marith.engine.delivery import Answer
 from marith.engine.job import Cost, Job
-from marith.engine.positions import Block
 from marith.engine.reader import Reader
 from marith.errors import RequestError, shown
 from marith.formula.scalars import whole
 from marith.formula.terms import Term
 from marith.scoring.vocabulary import Vocabulary
+from marith.speculation.verify import Verdict
+from marith.speculation.window import Block
 
 Result = TypeVar("Result")
 AT_ONCE = 64  # positions of a continuation that one step asks about at most
@@ -51,20 +51,16 @@ class Question(Generic[Result]):
     def done(self) -> bool:
         return self.answer.done()
 
-    def spoken(
-        self, terms: Iterable[Term], count: int, heard: Mapping[Term, Tensor]
+    def logprobs(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
     ) -> dict[Term, Tensor]:
-        return {term: heard[term][-count:] for term in terms}
+        return {term: answers[term][-count:] for term in terms}
 
-    def blocks(self) -> list[Block]:
-        """Nothing is composed, unless a question asks for the formula's own distribution."""
-        return []
+    def check(self, logprobs: Tensor) -> None:
+        """Nothing is drawn."""
 
-    def compose(self, logprobs: Tensor) -> None:
-        """Nothing is composed."""
-
-    def settle(self, verdict: Verdict) -> None:
-        """Nothing is drawn, and so nothing settled."""
+    def accept(self, verdict: Verdict) -> None:
+        """Nothing is drawn, and so nothing accepted."""
 
     def fail(self, error: BaseException) -> None:
         self.answer.fail(error)
@@ -76,27 +72,22 @@ class Question(Generic[Result]):
 class _Composed(Question[Result]):
     """A question that the whole formula answers."""
 
-    _said: Mapping[Term, Tensor]
+    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> list[Block]:
+        return [Block(self.reader.plan.formula, answers)]
 
-    def hear(self, answers: Mapping[Term, Tensor], cost: Cost) -> None:
-        self._said = answers
-
-    def blocks(self) -> list[Block]:
-        return [Block(self.reader.stages.formula, self._said)]
-
-    def _of_all(self, count: int) -> Mapping[Term, int]:
+    def _all_at(self, count: int) -> Mapping[Term, int]:
         """The last positions, of every term."""
-        return dict.fromkeys(self.reader.stages.terms, count)
+        return dict.fromkeys(self.reader.plan.terms, count)
 
 
 class Glance(_Composed[Tensor]):
     """The distribution after a given continuation: one question, one answer [vocab]."""
 
-    def compose(self, logprobs: Tensor) -> None:
+    def check(self, logprobs: Tensor) -> None:
         self.answer.give(logprobs[-1].clone())
 
-    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        return self._continuation, self._of_all(1)
+    def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+        return self._continuation, self._all_at(1)
 
 
 class Scoring(_Composed[Scores]):
@@ -112,7 +103,7 @@ class Scoring(_Composed[Scores]):
         if not continuation:
             self.answer.give(self._scores)
 
-    def compose(self, logprobs: Tensor) -> None:
+    def check(self, logprobs: Tensor) -> None:
         known = len(self._scores.logprobs)
         tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
         at = tokens[:, None].to(logprobs.device)
@@ -121,10 +112,10 @@ class Scoring(_Composed[Scores]):
         if len(self._scores.logprobs) == len(self._continuation):
             self.answer.give(self._scores)
 
-    def asks(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+    def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         known, length = len(self._scores.logprobs), len(self._continuation)
         end = min(length, known + self.at_once)
-        return self._continuation[: end - 1], self._of_all(end - known)
+        return self._continuation[: end - 1], self._all_at(end - known)
 
 
 def share(jobs: Iterable[Job]) -> None:
@@ -133,7 +124,7 @@ def share(jobs: Iterable[Job]) -> None:
     Of each position every term's log-probability of every token of the vocabulary is kept.
     """
     scorings = [job for job in jobs if isinstance(job, Scoring)]
-    each = sum(len(job.reader.stages.terms) * job.reader.width for job in scorings)
+    each = sum(len(job.reader.plan.terms) * job.reader.width for job in scorings)
     for job in scorings:
         job.at_once = max(1, min(AT_ONCE, NUMBERS // each))
 

@@ -12,26 +12,25 @@ from marith.engine import workers
 from marith.engine.deadline import NEVER, Deadline
 from marith.engine.plan import Plan
 from marith.engine.request import Request, Speculation
-from marith.engine.stages import LOOKUP, Stages
 from marith.errors import ContextOverflow, FormulaError, RequestError
 from marith.formula.binding import BARE, parse, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted, Term
 from marith.scoring.panel import Panel
-from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Prompt, Reading, Scorer
 from marith.scoring.templates import to_prompt, to_tokens
+from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 StagesOf: TypeAlias = (
     "Callable[[Formula, tuple[tuple[str, Formula], ...], Plan | Literal['auto'] | None, bool],"
-    " Stages]"
+    " ExecutionPlan]"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The stages of a request with the scorer and the reading of each term.
+    """The execution plan of a request with the scorer and the reading of each term.
 
     `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
     of each draft, which is asked for no more than that. `opened` says that the prompt, as the
@@ -39,7 +38,7 @@ class Reader:
     which stays while this holds it. `width` is the number of tokens there are.
     """
 
-    stages: Stages
+    plan: ExecutionPlan
     scorers: Mapping[Term, Scorer]
     readings: Mapping[Term, Reading]
     prompt_tokens: int
@@ -67,20 +66,20 @@ class Reader:
         """
         tools = request.tools.definitions if request.tools else ()
         prompt = to_prompt(request.prompt, tools, request.template_options)
-        stages, bare = _staged(request, stages_of)
+        plan, bare = _staged(request, stages_of)
         deadline.check()
-        scorers, loaded = _scorers(stages.voices, panel, loading)
-        readings = _readings(stages, scorers, prompt, deadline)
-        rooms = {term: _room(scorers[term], reading) for term, reading in readings.items()}
+        scorers, loaded = _scorers(plan.all_terms, panel, loading)
+        readings = _readings(plan, scorers, prompt, deadline)
+        rooms = {term: scorers[term].room(reading) for term, reading in readings.items()}
         visible = _visible(bare, readings, panel, prompt)
         opened = panel.vocabulary.opens_reasoning(visible)
         return cls(
-            stages,
+            plan,
             scorers,
             readings,
             len(visible),
-            min(rooms[term] for term in stages.terms),
-            {draft: rooms.get(draft, 0) for draft in stages.drafts},
+            min(rooms[term] for term in plan.terms),
+            {draft: rooms.get(draft, 0) for draft in plan.drafts},
             opened,
             loaded,
             panel.vocabulary.size,
@@ -88,7 +87,7 @@ class Reader:
         )
 
 
-def _staged(request: Request, stages_of: StagesOf) -> tuple[Stages, Formula]:
+def _staged(request: Request, stages_of: StagesOf) -> tuple[ExecutionPlan, Formula]:
     """The stages of a request, and the bare model; only the names that it uses are looked at."""
     asked = parse(request.formula)
     how = request.speculation, request.steered
@@ -107,11 +106,11 @@ def stages_of(
     known: tuple[tuple[str, Formula], ...],
     speculation: Plan | Literal["auto"] | None,
     steered: bool,
-) -> Stages:
+) -> ExecutionPlan:
     """A formula, checked and bound, its names as `known`. Raises FormulaError or RequestError."""
     names = dict(known)
     check(asked, names)
-    return Stages.of(asked, names, speculation, None if steered else names[BARE])
+    return ExecutionPlan.of(asked, names, speculation, None if steered else names[BARE])
 
 
 def _scorers(
@@ -144,27 +143,20 @@ def _planned(speculation: Speculation) -> Iterator[Formula]:
 
 
 def _readings(
-    stages: Stages, scorers: Mapping[Term, Scorer], prompt: Prompt, deadline: Deadline
+    plan: ExecutionPlan, scorers: Mapping[Term, Scorer], prompt: Prompt, deadline: Deadline
 ) -> dict[Term, Reading]:
     """The prompt as each term reads it, but for drafts that cannot: nothing depends on these."""
     readings: dict[Term, Reading] = {}
-    for term in (*stages.terms, *stages.drafts):
+    for term in plan.all_terms:
         deadline.check()
         try:
             readings[term] = scorers[term].read(term, prompt)
         except RequestError as error:
             may_lack = isinstance(error, ContextOverflow) or term == LOOKUP
-            if term in stages.terms or not may_lack:
+            if term in plan.terms or not may_lack:
                 raise
     deadline.check()
     return readings
-
-
-def _room(scorer: Scorer, reading: Reading) -> int:
-    """How many tokens more the context of a language model holds."""
-    if not isinstance(scorer, PromptedScorer):
-        return 1 << 30
-    return scorer.context_length - len(reading)
 
 
 def _visible(

@@ -13,9 +13,9 @@ from marith.engine import ending, forking, workers
 from marith.engine.deadline import waitable
 from marith.engine.job import Job, lane_of
 from marith.engine.limits import Limits
-from marith.engine.pilot import Pilot
-from marith.engine.step import Turn, take_step
+from marith.engine.step import Turn, step
 from marith.errors import Busy, EngineClosed, RequestError, fault
+from marith.speculation.adaptive import Controller
 
 FORKED = "the process was forked while the request ran; it goes on in the parent"
 CLOSED = "the engine is closed"
@@ -35,7 +35,7 @@ class Scheduler:
         self.device = device
         self._threads = threads
         self.steps = 0
-        self._pilot = Pilot()
+        self._controller = Controller()
         self._waiting: deque[Job] = deque()
         self._active: list[Turn] = []
         self._orphans: list[Job] = []  # of a forked child: the parent's jobs, whose lanes are held
@@ -49,7 +49,7 @@ class Scheduler:
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
-        lanes, most = job.reader.stages.lanes, self.limits.max_lanes
+        lanes, most = job.reader.plan.lanes, self.limits.max_lanes
         if lanes > most:
             raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
         with self._changed:
@@ -186,7 +186,7 @@ class Scheduler:
         """How many of those who wait have their lanes at once: the first ones, in order."""
         lanes = self.lanes
         for i, job in enumerate(self._waiting):
-            lanes += job.reader.stages.lanes
+            lanes += job.reader.plan.lanes
             if lanes > self.limits.max_lanes:
                 return i
         return len(self._waiting)
@@ -197,7 +197,7 @@ class Scheduler:
             return
         self.steps += 1
         try:
-            take_step(self._active, self._pilot)
+            step(self._active, self._controller)
         except BaseException:  # someone's fault: ask one by one whose, and harm no other
             for turn in self._active:
                 if not (turn.job.done or turn.job.abandoned):
@@ -205,7 +205,7 @@ class Scheduler:
 
     def _step_alone(self, turn: Turn) -> None:
         try:
-            take_step([turn], self._pilot)
+            step([turn], self._controller)
         except BaseException as error:
             turn.job.fail(fault(error))
 
@@ -258,4 +258,4 @@ class Scheduler:
 
 
 def _lanes(jobs: Iterable[Job]) -> int:
-    return sum(job.reader.stages.lanes for job in jobs)
+    return sum(job.reader.plan.lanes for job in jobs)

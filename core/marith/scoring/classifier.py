@@ -16,7 +16,7 @@ from marith.scoring.judging import Case, Judge, Text, WholeTexts, to_logprobs
 from marith.scoring.kinds import refusing
 from marith.scoring.notices import warn
 from marith.scoring.runner import CACHE_BYTES
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Prompt, Scored, Span, WithoutContext
 from marith.scoring.seams import Encoder
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_plain_text
@@ -26,7 +26,7 @@ from marith.scoring.vocabulary import Vocabulary
 Texts: TypeAlias = "tuple[str, ...]"
 
 
-class ClassifierScorer:
+class ClassifierScorer(WithoutContext):
     """Every classifier term of one checkpoint, judging texts of the formula's vocabulary.
 
     log C(x₁..x_k) − log C(x₁..x_{k−1}) for the candidates and 0 for all other tokens (paper,

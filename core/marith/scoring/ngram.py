@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -15,21 +14,12 @@ from torch import Tensor
 from marith.errors import ModelError, RequestError
 from marith.formula.terms import NGram, Prompted, Uniform
 from marith.recent import LOADED_BYTES, Recent
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Prompt, Proposal, Scored, Span, WithoutContext
 from marith.scoring.suffixes import Corpus, Counted, Followers, GrowingText
 from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
 DISCOUNT = 0.75
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A token that may follow, and how sure (in (0, 1)) a context of so many tokens is of it."""
-
-    token: int
-    confidence: float
-    context: int
 
 
 class NGramCounts:
@@ -79,7 +69,7 @@ class NGramCounts:
         probs[self._holes] = 0.0
         return torch.from_numpy(probs).log_()
 
-    def guess(self, before: Sequence[int], own: GrowingText | None = None) -> Proposal | None:
+    def likeliest(self, before: Sequence[int], own: GrowingText | None = None) -> Proposal | None:
         """What followed the longest known context most often; None where only the empty is known.
 
         The texts and `own` are asked apart: the longer context decides, or else the surer.
@@ -104,7 +94,7 @@ class NGramCounts:
         return self._corpus.contexts(before), own.contexts() if own is not None else []
 
 
-class NGramScorer:
+class NGramScorer(WithoutContext):
     """Every n-gram term over one vocabulary, fitted when it is first read, `recent` ones kept.
 
     A pure function of its spans: an online term keeps the text of each lane, indexed, and takes
@@ -152,7 +142,7 @@ class NGramScorer:
         """Log-probabilities [count, vocab] of each span."""
         return [Scored(self._rows(span).to(self.device)) for span in spans]
 
-    def guess(self, span: Span, most: int) -> list[Proposal]:
+    def propose(self, span: Span, most: int) -> list[Proposal]:
         """At most `most` tokens that may follow the span's text, each given those before it.
 
         Ends where no context is known, and after a token that ends a text. The span's lane is
@@ -160,17 +150,17 @@ class NGramScorer:
         """
         counts = self._counts_of(span)
         text, own = self._before(span, len(span.continuation))
-        guesses: list[Proposal] = []
+        proposals: list[Proposal] = []
         for _ in range(most):
-            if guesses:
-                _append(text, own, guesses[-1].token)
-            guess = counts.guess(text, own)
-            if guess is None:
+            if proposals:
+                _append(text, own, proposals[-1].token)
+            proposal = counts.likeliest(text, own)
+            if proposal is None:
                 break
-            guesses.append(guess)
-            if guess.token in self.vocabulary.eos_ids:
+            proposals.append(proposal)
+            if proposal.token in self.vocabulary.eos_ids:
                 break
-        return guesses
+        return proposals
 
     def release(self, lane: Hashable) -> None:
         """The lane's text is forgotten."""
@@ -205,7 +195,7 @@ class NGramScorer:
         return own.text, own
 
 
-class UniformScorer:
+class UniformScorer(WithoutContext):
     """Every token alike."""
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.formula.terms import Position
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Prompt, Scored, Span, WithoutContext
 
 
-class PositionScorer:
+class PositionScorer(WithoutContext):
     """The number of tokens before each place, which needs no model."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:

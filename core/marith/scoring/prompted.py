@@ -12,7 +12,7 @@ from marith.scoring import adapters
 from marith.scoring.adapters import Adapter
 from marith.scoring.histories import Histories
 from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Prompt, Reading, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import require_text, to_tokens
 from marith.scoring.twin import changes, nbytes, weights
@@ -72,6 +72,15 @@ class PromptedScorer:
                 f"the context of {self.checkpoint.name!r} holds {self.context_length}"
             )
         return tuple(tokens)
+
+    @property
+    def tokens_read(self) -> int:
+        """How many tokens the model has read in all passes."""
+        return self.runner.tokens_read
+
+    def room(self, reading: Reading) -> int:
+        """How many tokens the context holds after a prompt."""
+        return self.context_length - len(reading)
 
     def here(self, term: Term) -> Adapter | None:
         """The term's adapter, if it names one. Raises KeyError where that is not loaded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
 
@@ -59,6 +59,9 @@ class Scored:
     judged: int = 0
 
 
+UNBOUNDED = 1 << 30  # tokens that a term without a context of its own has room for
+
+
 class Scorer(Protocol):
     """Log-probabilities of terms of one kind.
 
@@ -71,6 +74,15 @@ class Scorer(Protocol):
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
         ...
 
+    @property
+    def tokens_read(self) -> int:
+        """How many tokens its language model has read in all passes; 0 for what has no model."""
+        ...
+
+    def room(self, reading: Reading) -> int:
+        """How many tokens its context still holds after a prompt."""
+        ...
+
     def loaded(self, term: Any) -> object:
         """What is loaded for the term alone: it stays for as long as the asker holds it."""
         ...
@@ -81,4 +93,32 @@ class Scorer(Protocol):
 
     def release(self, lane: Hashable) -> None:
         """Let a lane go: it is asked no more."""
+        ...
+
+
+class WithoutContext:
+    """Scorers that read no tokens by a language model of their own."""
+
+    tokens_read = 0
+
+    def room(self, reading: Reading) -> int:
+        """As much as anyone asks for."""
+        return UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A token that may follow, and how sure (in (0, 1)) a context of so many tokens is of it."""
+
+    token: int
+    confidence: float
+    context: int
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """A scorer that can also propose tokens outright, at next to no cost."""
+
+    def propose(self, span: Span, most: int) -> Sequence[Proposal]:
+        """At most `most` tokens that may follow the span's text, each given those before it."""
         ...

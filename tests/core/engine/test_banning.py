@@ -18,9 +18,9 @@ from strategies import weighty
 import marith
 from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop, Tools
 from marith.engine import rewinding
-from marith.engine.pace import PassTimes
-from marith.engine.pilot import Pilot
 from marith.engine.watching import Watch
+from marith.speculation.adaptive import Controller
+from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
 
 ODD = ("a", "b", " ", "ab", "b a", ". A", "c", "ca.b")  # tokens that words begin and end within
@@ -41,7 +41,7 @@ def drafting(words: tuple[str, ...]) -> tuple[Engine, Reference]:
     """An engine over tokens of these words that drafts all it can; the reference beside it."""
     model = tiny_model(vocab=len(words) + 2, seed=11, sharpness=2.0)
     engine = Engine.load(model, tokenizer=tiny_tokenizer(words))
-    engine._scheduler._pilot = Pilot(Flat)
+    engine._scheduler._controller = Controller(Flat)
     return engine, Reference({None: (model, engine._panel.vocabulary)})
 
 

@@ -19,9 +19,9 @@ from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
 from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
 from marith.engine import generation
-from marith.engine.pace import PassTimes
-from marith.engine.pilot import Pilot
 from marith.engine.rewinding import Rewinding
+from marith.speculation.adaptive import Controller
+from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
 
 DRAWS, LENGTH, END = 300, 3, 1
@@ -91,7 +91,7 @@ def loaded() -> Iterator[Small]:
 def small(loaded: Small, monkeypatch: pytest.MonkeyPatch) -> Small:
     """It drafts all it can; requests without a seed have numbers that are the same in each run."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count(10**6)))
-    monkeypatch.setattr(loaded.engine._scheduler, "_pilot", Pilot(Flat))
+    monkeypatch.setattr(loaded.engine._scheduler, "_controller", Controller(Flat))
     return loaded
 
 

@@ -9,9 +9,9 @@ import pytest
 from house import House
 
 from marith import Engine, Plan, Request, RequestError, Sampling, Stop
-from marith.engine.calibration import LAGS, best_factor, paper_factors
-from marith.engine.measuring import Price, Samples, Transcript
+from marith.engine.calibrate import Transcript
 from marith.formula.binding import resolve
+from marith.speculation.cost_model import LAGS, Price, Samples, best_factor, paper_factors
 from marith.testing import tiny_model, tiny_tokenizer
 
 PROMPTS = ["a b", "c d e", "f"]
@@ -29,7 +29,7 @@ def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
             house.engine._scheduler.add(transcript)
             said.append(transcript.answer.result())
             texts.append(tokens)
-    return Samples(reader.stages, said), texts
+    return Samples(reader.plan, said), texts
 
 
 def test_the_acceptance_is_one_minus_the_total_variation_averaged_over_all_tokens(
@@ -37,7 +37,7 @@ def test_the_acceptance_is_one_minus_the_total_variation_averaged_over_all_token
 ) -> None:
     measured, _ = samples(house, "M + 0.5*x")
     terms = resolve(house.terms)
-    got = measured.acceptance(terms["M"], measured.stages.whole)
+    got = measured.acceptance(terms["M"], measured.plan.whole)
     shared = []
     for i, prompt in enumerate(PROMPTS):
         tokens = house.engine.generate(
@@ -55,7 +55,7 @@ def test_the_papers_factor_is_the_convex_minimum_for_two_terms(house: House) -> 
     measured, _ = samples(house, "M + 0.5*x")
     terms = resolve(house.terms)
     prices = [Price.by_calls(terms["M"]), Price.by_calls(terms["x"])]
-    chance = measured.acceptance(terms["M"], measured.stages.whole)
+    chance = measured.acceptance(terms["M"], measured.plan.whole)
     assert paper_factors(measured, prices) == {terms["x"]: best_factor(chance, 1.0, 1.0)}
 
 

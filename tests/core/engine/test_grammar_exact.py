@@ -15,15 +15,16 @@ from languages import NESTED, REGULAR, Language
 from torch import Tensor
 
 from marith import Plan, Request, Sampling, Stop, parse
-from marith.decoding import speculation
 from marith.decoding.cuts import keep
 from marith.decoding.matching import Matcher
 from marith.decoding.sampling import warp
-from marith.decoding.speculation import Trial
 from marith.engine import generation
-from marith.engine.pace import PassTimes
-from marith.engine.pilot import Pilot
+from marith.engine.generation import Generation
 from marith.errors import FormulaError
+from marith.speculation import verify as verification
+from marith.speculation.adaptive import Controller
+from marith.speculation.latency import PassTimes
+from marith.speculation.verify import Check
 
 ENOUGH = 20_000  # draws of each case
 PROMPTS = ("a b", "c", "e f a d a b c a", "b b")
@@ -116,7 +117,7 @@ def test_what_adapts_draws_every_token_from_what_may_follow(
 ) -> None:
     """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    monkeypatch.setattr(small.engine._scheduler, "_pilot", Pilot(Flat))
+    monkeypatch.setattr(small.engine._scheduler, "_controller", Controller(Flat))
     sampling = Sampling(0.9, top_p=0.95)
     case = Case("x - 0.6*y + M", NESTED, "auto", sampling, 2100)
     requests = [replace(request, sampling=sampling) for request in case.requests(small)]
@@ -143,20 +144,28 @@ def first_alone(self: Matcher, text: Sequence[int], places: Sequence[int]) -> Te
     return rows
 
 
-def too_late(trials: Sequence[Trial]) -> list[Tensor]:
+def too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mask after the nucleus has been cut, which then holds less than its share."""
-    truths = []
-    for trial in trials:
-        assert trial.allowed is not None
-        rows = warp(trial.logprobs, trial.sampling).masked_fill(~trial.allowed, -torch.inf)
-        left = (rows > -torch.inf).any(dim=-1, keepdim=True)
-        truths.append(torch.where(left, torch.log_softmax(rows, -1), lawful(trial)))
-    return truths
+    masks: dict[int, Tensor] = {}
 
+    def later(self: Generation, rows: Tensor, _: Sequence[int], places: Sequence[int]) -> Tensor:
+        allowed = self._grammatical(places)
+        assert allowed is not None
+        masks[id(rows)] = allowed
+        return rows
 
-def lawful(trial: Trial) -> Tensor:
-    assert trial.allowed is not None
-    return keep(trial.logprobs, trial.allowed)
+    def warped(checks: Sequence[Check]) -> list[Tensor]:
+        targets = []
+        for check in checks:
+            allowed = masks.pop(id(check.logprobs))
+            rows = warp(check.logprobs, check.sampling).masked_fill(~allowed, -torch.inf)
+            left = (rows > -torch.inf).any(dim=-1, keepdim=True)
+            lawful = keep(check.logprobs, allowed)
+            targets.append(torch.where(left, torch.log_softmax(rows, -1), lawful))
+        return targets
+
+    monkeypatch.setattr(Generation, "apply", later)
+    monkeypatch.setattr(verification, "_warped", warped)
 
 
 right = Matcher.allowed
@@ -167,7 +176,7 @@ def test_a_broken_mask_fails_the_same_test(
     small: Small, broken: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if broken is too_late:
-        monkeypatch.setattr(speculation, "_warped", too_late)
+        too_late(monkeypatch)
     else:
         monkeypatch.setattr(Matcher, "allowed", broken)
     case = CASES["an online n-gram, a nested grammar"]

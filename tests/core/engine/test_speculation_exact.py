@@ -13,10 +13,10 @@ from drafting import END, Small, answers, build, draws, refused, truths_of
 from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
-from marith.decoding import speculation
 from marith.decoding.sampling import warp
-from marith.decoding.speculation import verify
 from marith.engine.completion import StageStats
+from marith.speculation import verify as verification
+from marith.speculation.verify import verify
 
 ENOUGH = 20_000  # draws of each case
 PROMPTS = ("a b", "c", "e f a d a b c a", "b b")
@@ -71,7 +71,7 @@ CASES = {
     "factors 1 3 5 2, and texts that end early": Case(
         "x - 0.8*y + 1.5*M + 0.9*ends",
         Plan.factors({"x": 1, "y": 3, "M": 5, "ends": 2}),
-        Sampling(1.5),
+        Sampling(1.0),
         texts=3050,
         tokens=16,
     ),
@@ -145,7 +145,7 @@ def test_a_broken_verifier_fails_the_same_test(
     small: Small, part: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = {forgetful: "residual", trusting: "verify"}[part]
-    monkeypatch.setattr(speculation, broken, part)
+    monkeypatch.setattr(verification, broken, part)
     requests = CASES[BROKEN].requests(small, texts=250)
     drawn = draws(small, requests, answers(small, requests))
     assert min(drawn.of_marginals(), drawn.of_pairs()) < 1e-6

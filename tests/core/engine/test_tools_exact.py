@@ -19,8 +19,8 @@ from torch import Tensor
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
 from marith.engine import generation
-from marith.engine.pace import PassTimes
-from marith.engine.pilot import Pilot
+from marith.speculation.adaptive import Controller
+from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model
 
 OPENING = '<tool_call>\n{"name": "'
@@ -137,7 +137,7 @@ def test_arguments_are_drawn_as_the_bare_model_says(
 ) -> None:
     """Under "auto" the persona drafts, inside the call too, where it has no say in the end."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    monkeypatch.setattr(marked.engine._scheduler, "_pilot", Pilot(Flat))
+    monkeypatch.setattr(marked.engine._scheduler, "_controller", Controller(Flat))
     forced = marked.engine._panel.vocabulary.encode(FORCED, literal=False)
     request = asked(
         0,

@@ -45,7 +45,7 @@ def table() -> dict[str, Any]:
     sizes = ("--prompts", "1", "--rounds", "1", "--tokens", "6")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("marith.evals.speed.table.CALIBRATION", 1)
-        patch.setattr("marith.engine.rehearsal.TOKENS", 20)
+        patch.setattr("marith.speculation.simulate.TOKENS", 20)
         patch.setattr(material, "DOCUMENTS", 400)
         code, out, _ = speed("--only", "table", *sizes, "--json", "-")
     assert code == 0
@@ -102,7 +102,7 @@ def test_what_is_shown_is_what_is_written(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(material, "VOICES", {"formal": material.VOICES["formal"]})
     monkeypatch.setattr("marith.evals.speed.running.material.VOICES", material.VOICES)
     monkeypatch.setattr("marith.evals.speed.curve.VOICES", material.VOICES)
-    monkeypatch.setattr("marith.engine.rehearsal.TOKENS", 20)
+    monkeypatch.setattr("marith.speculation.simulate.TOKENS", 20)
     monkeypatch.setattr(material, "DOCUMENTS", 20)
     path, plot = tmp_path / "speed.json", tmp_path / "speed.png"
     sizes = ("--prompts", "1", "--rounds", "1", "--tokens", "4")

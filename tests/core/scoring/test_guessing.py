@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.formula.terms import NGram
-from marith.scoring.ngram import DISCOUNT, NGramScorer, Proposal
-from marith.scoring.scorer import Span
+from marith.scoring.ngram import DISCOUNT, NGramScorer
+from marith.scoring.scorer import Proposal, Span
 from marith.scoring.templates import to_prompt
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import LETTERS, tiny_tokenizer
@@ -34,7 +34,7 @@ def scorer(*terms: NGram) -> NGramScorer:
 
 def guessed(term: NGram, continuation: list[int], most: int = 8) -> list[int]:
     asked = Span(term, 0, (), continuation)
-    return [guess.token for guess in scorer(term).guess(asked, most)]
+    return [guess.token for guess in scorer(term).propose(asked, most)]
 
 
 def followers(order: int, texts: list[list[int]], before: list[int]) -> tuple[int, list[int]]:
@@ -77,7 +77,7 @@ def test_a_guess_is_what_followed_the_longest_known_context_most_often(
         choices.append(candidates(own_seen, newest=True))
     if known and known >= own_length:
         choices.append(candidates(seen, newest=False))
-    guesses = asked.guess(Span(term, 0, tuple(reading) if online else (), text), 1)
+    guesses = asked.propose(Span(term, 0, tuple(reading) if online else (), text), 1)
     if not choices:
         assert guesses == []
     else:
@@ -93,12 +93,12 @@ def test_many_guesses_are_what_one_guess_at_a_time_gives(
     order: int, given_: list[str], text: list[int], online: bool
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
-    together = scorer(term).guess(Span(term, 0, (), text), 6)
+    together = scorer(term).propose(Span(term, 0, (), text), 6)
     one_by_one: list[Proposal] = []
     asked = scorer(term)
     while len(one_by_one) < 6:
         so_far = [*text, *(guess.token for guess in one_by_one)]
-        guess = asked.guess(Span(term, 0, (), so_far), 1)
+        guess = asked.propose(Span(term, 0, (), so_far), 1)
         one_by_one += guess
         if not guess or guess[0].token == END:
             break
@@ -114,7 +114,7 @@ def test_no_guess_changes_a_score(
     guessing, silent = scorer(term), scorer(term)
     for continuation in (text, other, text[:2], text):
         span = Span(term, 0, tuple(reading), continuation, len(continuation) + 1)
-        assert len(guessing.guess(span, most)) <= most
+        assert len(guessing.propose(span, most)) <= most
         [got], [want] = guessing.score([span]), silent.score([span])
         assert torch.equal(got.logprobs, want.logprobs)
 
@@ -137,7 +137,7 @@ def test_a_quoted_span_of_the_prompt_is_copied() -> None:
     passage = "t h e q u i c k f o x"
     reading = asked.read(term, to_prompt(f"c i t e : {passage} . q u o t e"))
     spoken, rest = asked.vocabulary.encode("t h e"), asked.vocabulary.encode("q u i c k f o x")
-    guesses = asked.guess(Span(term, 0, reading, spoken), len(rest))
+    guesses = asked.propose(Span(term, 0, reading, spoken), len(rest))
     assert [guess.token for guess in guesses] == rest
 
 

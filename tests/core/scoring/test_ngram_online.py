@@ -55,7 +55,7 @@ def test_what_is_counted_online_is_what_fitting_anew_would_count(
         )
         lanes[lane] = reading, text
         if data.draw(st.booleans()):
-            scorer.guess(Span(term, lane, reading, text), data.draw(st.integers(0, 4)))
+            scorer.propose(Span(term, lane, reading, text), data.draw(st.integers(0, 4)))
         count = data.draw(st.integers(1, len(text) + 1))
         [answer] = scorer.score([Span(term, lane, reading, text, count)])
         for row, end in zip(

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from marith.engine.engine import Engine
 from marith.engine.plan import Plan
-from marith.engine.stages import Stages
 from marith.evals.speed.asking import Terms
 from marith.formula.binding import parse, resolve
 from marith.formula.nodes import Formula
+from marith.speculation.execution_plan import ExecutionPlan
 
 
 def measured(
@@ -46,6 +46,6 @@ def factors(plan: Plan, formula: Formula, terms: Terms) -> list[tuple[str, int]]
     """The speculative factor of each term, drafts first, by its name if it has one."""
     known = resolve(terms)
     names = {term: name for name, term in known.items()}
-    stages = Stages.of(parse(formula), known, plan)
-    voices = (*stages.drafts, *stages.terms)
-    return [(names.get(term, str(term)), stages.every.get(term, 1)) for term in voices]
+    bound = ExecutionPlan.of(parse(formula), known, plan)
+    every = (*bound.drafts, *bound.terms)
+    return [(names.get(term, str(term)), bound.factors.get(term, 1)) for term in every]

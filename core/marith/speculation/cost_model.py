@@ -1,110 +1,126 @@
-"""How many positions of a term to compute at a time: the paper's appendix E.3."""
+"""How many positions of a term to evaluate at a time: the paper's appendix E.3."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from marith.engine.job import Job
-from marith.engine.measuring import Price, Samples, Stopwatch, Transcript
+import torch
+from torch import Tensor
+
+from marith.decoding.evaluation import evaluate
 from marith.engine.plan import MOST, Plan
-from marith.engine.reader import Reader
-from marith.engine.rehearsal import Rehearsal
-from marith.engine.stages import Stages, watched
-from marith.errors import RequestError
 from marith.formula.nodes import Formula
-from marith.formula.terms import NGram, Observation, Term
+from marith.formula.terms import NGram, Observation, Position, Term, Uniform
+from marith.speculation.execution_plan import ExecutionPlan, with_observed
+from marith.speculation.simulate import Simulation
+from marith.speculation.verify import overlap
 
 LAGS = (2, 3, 4, 5, 6, 8)  # of the whole formula, where there is a draft
 
 
-def calibrate(
-    texts: Sequence[tuple[Reader, Sequence[int]]],
-    run: Callable[[Job], None],
-    costs: Literal["time", "calls"],
-) -> Plan:
-    """The plan that costs least for a formula, from texts that were sampled from it.
+@dataclass(frozen=True)
+class Price:
+    """What one evaluation of some terms costs: `once`, and `each` position more."""
 
-    Each text with a reader of its prompt, opened with the formula's own drafts; `run` hands a job
-    to whoever runs it.
-    """
-    asked = [(reader, tokens) for reader, tokens in texts if tokens]
-    if not asked:
-        return Plan()
-    transcripts = [Transcript(reader, tokens) for reader, tokens in asked]
-    for transcript in transcripts:
-        run(transcript)
-    samples = Samples(asked[0][0].stages, [one.answer.wait() for one in transcripts])
-    if costs == "calls":
-        return choose(samples, [Price.by_calls(term) for term in samples.stages.voices])
-    at = max(range(len(asked)), key=lambda i: len(asked[i][1]))
-    prices = []
-    for group in _groups(asked[at][0]):
-        stopwatch = Stopwatch(*asked[at], group, samples.said[at])
-        run(stopwatch)
-        prices.append(Price.by_time(group, stopwatch.answer.wait()))
-    return choose(samples, prices)
+    terms: frozenset[Term]
+    once: float
+    each: float = 0.0
+
+    @classmethod
+    def by_calls(cls, term: Term) -> Price:
+        """One a call, however many positions, as the paper counts; what only counts costs none."""
+        return cls(frozenset((term,)), float(not isinstance(term, (NGram, Uniform, Position))))
+
+    @classmethod
+    def by_time(cls, terms: Iterable[Term], seconds: Mapping[int, float]) -> Price:
+        """A line through what a few widths took."""
+        few, many = min(seconds), max(seconds)
+        each = max(0.0, (seconds[many] - seconds[few]) / max(1, many - few))
+        return cls(frozenset(terms), max(0.0, seconds[few] - few * each), each)
 
 
-def check_samples(prompts: Any, costs: Any) -> None:
-    """Raises RequestError for what nothing can be measured by."""
-    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not prompts:
-        raise RequestError(f"prompts are a list of at least one prompt, not {prompts!r}")
-    if costs not in ("time", "calls"):
-        raise RequestError(f"costs are 'time' or 'calls', not {costs!r}")
+@dataclass
+class Samples:
+    """What all terms and drafts of `plan` said along sampled texts."""
+
+    plan: ExecutionPlan
+    said: Sequence[Mapping[Term, Tensor]]
+    _known: dict[tuple[Formula | None, Formula], float] = field(default_factory=dict)
+
+    def acceptance(self, before: Formula | None, after: Formula) -> float:
+        """How likely a token drawn by `before` stands when checked by `after`: 1 − ½Σ|P₁ − P₂|.
+
+        The mean over all positions (paper, lemma 3). Without `before`: a token that n-grams take
+        for the likeliest.
+        """
+        key = before, after
+        if key not in self._known:
+            shared = [self._shared(before, after, one) for one in self.said]
+            self._known[key] = min(1.0, float(torch.cat(shared).mean()))  # more is rounding
+        return self._known[key]
+
+    def _shared(
+        self, before: Formula | None, after: Formula, said: Mapping[Term, Tensor]
+    ) -> Tensor:
+        truth = evaluate(after, said).double().exp()
+        if before is not None:
+            return overlap(truth, evaluate(before, said).double().exp())
+        guesser = next(t for t in self.plan.drafts if isinstance(t, NGram))
+        return truth.gather(1, said[guesser].argmax(dim=-1, keepdim=True))[:, 0]
 
 
 def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
     """The plan that costs least, of the paper's own, none, and every lag under a draft.
 
     The paper's factors come from one convex minimisation a term, with the drafts or without them;
-    which of these plans costs least is found by rehearsing algorithm 2 with the measured
+    which of these plans costs least is found by simulating algorithm 2 with the measured
     acceptances.
     """
-    stages = samples.stages
-    own = [price for price in prices if not price.terms & set(stages.drafts)]
+    plan = samples.plan
+    own = [price for price in prices if not price.terms & set(plan.drafts)]
     candidates = [{}, paper_factors(samples, prices), by_terms := paper_factors(samples, own)]
-    if stages.drafts:
-        later = stages.drafts[1:]  # each checks what the one before it proposed
+    if plan.drafts:
+        later = plan.drafts[1:]  # each checks what the one before it proposed
         for lag in LAGS:
-            whole = dict.fromkeys(stages.terms, lag)
-            lagging = {term: max(lag, by_terms.get(term, 1)) for term in stages.terms}
+            whole = dict.fromkeys(plan.terms, lag)
+            lagging = {term: max(lag, by_terms.get(term, 1)) for term in plan.terms}
             halved = dict.fromkeys(later, max(1, lag // 2))
             candidates += [whole, {**whole, **halved}, lagging]
-    candidates = [watched(factors, stages.terms) for factors in candidates]
-    rehearsal = Rehearsal(stages, samples.acceptance, _cost_of(prices))
-    best = min(candidates, key=rehearsal.cost_per_token)
+    candidates = [with_observed(factors, plan.terms) for factors in candidates]
+    simulation = Simulation(plan, samples.acceptance, _cost_of(prices))
+    best = min(candidates, key=simulation.cost_per_token)
     named = ((term, s) for term, s in best.items() if not isinstance(term, Observation))
     return Plan(every=tuple((str(term), s) for term, s in named if s > 1))
 
 
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
     """For each price its own s by (C + s·C₁) / (1 + a + … + a^{s−1}), C₁ what speaks first."""
-    stages = samples.stages
-    ordered = sorted(prices, key=lambda price: not price.terms & set(stages.drafts))
+    plan = samples.plan
+    ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))
     first: set[Term] = set()
     first_cost = 0.0
     every: dict[Term, int] = {}
     for price in ordered:
-        before = stages.part(first)
+        before = plan.part(first)
         if before is None:
             first |= price.terms
             first_cost += price.once + price.each
             continue
-        after = stages.part(first | price.terms)
+        after = plan.part(first | price.terms)
         if after is None or after == before:
             continue
-        acceptance = samples.acceptance(_drawn_by(stages, before), after)
-        drafted = first <= set(stages.drafts)
+        acceptance = samples.acceptance(_drawn_by(plan, before), after)
+        drafted = first <= set(plan.drafts)
         s = best_factor(acceptance, price.once, first_cost + price.each, MOST, drafted)
-        every |= dict.fromkeys(price.terms & set(stages.terms), s)
+        every |= dict.fromkeys(price.terms & set(plan.terms), s)
     return every
 
 
-def _drawn_by(stages: Stages, before: Formula) -> Formula | None:
+def _drawn_by(plan: ExecutionPlan, before: Formula) -> Formula | None:
     """What tokens are drawn from; None for an n-gram that drafts, whose likeliest is proposed."""
-    return None if isinstance(before, NGram) and before in stages.drafts else before
+    return None if isinstance(before, NGram) and before in plan.drafts else before
 
 
 def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
@@ -113,14 +129,6 @@ def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
         return sum(price.once + price.each * max(own) for price, own in asked if own)
 
     return cost
-
-
-def _groups(reader: Reader) -> list[list[Term]]:
-    """The terms and drafts that are computed in one call: those of one scorer."""
-    together: dict[int, list[Term]] = {}
-    for term in reader.stages.voices:
-        together.setdefault(id(reader.scorers[term]), []).append(term)
-    return list(together.values())
 
 
 def expected_tokens(acceptance: float, drafted: float) -> float:

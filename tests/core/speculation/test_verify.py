@@ -15,11 +15,11 @@ from scipy.stats import chisquare
 from strategies import logprobs
 from torch import Tensor
 
-from marith.decoding import speculation
 from marith.decoding.random_numbers import Draws, uniform
 from marith.decoding.sampling import Sampling, drawn, warp
-from marith.decoding.speculation import NOTHING, Trial, Verdict, residual, settle, verify
 from marith.errors import FormulaError
+from marith.speculation import verify as verification
+from marith.speculation.verify import NOTHING, Check, Verdict, residual, verify, verify_all
 
 ROWS, VOCAB = 6, 9
 DRAWS = 100_000
@@ -143,86 +143,86 @@ def test_nan_is_refused() -> None:
         verify(torch.full((1, 3), math.nan), [None], torch.tensor([NOTHING]), torch.zeros(1, 2))
 
 
-def trial(source: torch.Generator, sampling: Sampling, count: int) -> Trial:
+def check(source: torch.Generator, sampling: Sampling, count: int) -> Check:
     """Positions of every kind: drawn from a guess, proposed outright, and not yet drawn."""
     raw = torch.log_softmax(3 * torch.randn(2 * count, VOCAB, generator=source), dim=-1)
     text = torch.randint(VOCAB, (count + 2,), generator=source).tolist()
     guesses = [None if at % 3 else warp(raw[count + at][None], sampling)[0] for at in range(count)]
     tokens = [NOTHING if at % 3 == 1 else text[at + 2] for at in range(count)]
     draws = Draws(count, by_place=sampling.top_k is None, use=1)
-    return Trial(raw[:count], sampling, text, range(2, count + 2), tokens, guesses, draws)
+    return Check(raw[:count], sampling, range(2, count + 2), tokens, guesses, draws)
 
 
 def alike(one: Verdict, other: Verdict) -> None:
     assert one.tokens == other.tokens
     assert one.overlaps == pytest.approx(other.overlaps, abs=1e-6)
-    torch.testing.assert_close(one.truths, other.truths)
+    torch.testing.assert_close(one.targets, other.targets)
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**31))
 def test_many_at_once_are_many_one_by_one(seed: int) -> None:
     source = torch.Generator().manual_seed(seed)
-    kinds = [Sampling(0.7, top_p=0.9, seed=1), Sampling(0.0), Sampling(1.5, repetition_penalty=1.3)]
+    kinds = [Sampling(0.7, top_p=0.9, seed=1), Sampling(0.0), Sampling(1.5, min_p=0.1)]
     kinds += [replace(kinds[0], seed=2), Sampling(top_k=3)]
-    trials = [trial(source, kind, count) for kind in kinds for count in (1, 4)]
-    for one, verdict in zip(trials, settle(trials), strict=True):
-        alike(settle([one])[0], verdict)
+    checks = [check(source, kind, count) for kind in kinds for count in (1, 4)]
+    for one, verdict in zip(checks, verify_all(checks), strict=True):
+        alike(verify_all([one])[0], verdict)
         for at, place in enumerate(one.places):
             row = slice(at, at + 1)
             alone = replace(
                 one, logprobs=one.logprobs[row], places=[place], tokens=one.tokens[row],
-                guesses=one.guesses[row],
+                drafts=one.drafts[row],
             )  # fmt: skip
-            [told] = settle([alone])
-            alike(told, Verdict(verdict.tokens[row], verdict.overlaps[row], verdict.truths[row]))
+            [again] = verify_all([alone])
+            alike(again, Verdict(verdict.tokens[row], verdict.overlaps[row], verdict.targets[row]))
 
 
-def test_the_numbers_of_all_trials_are_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_numbers_of_all_checks_are_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     source, calls = torch.Generator().manual_seed(1), []
 
     def counted(*columns: Sequence[int]) -> np.ndarray:
         calls.append(len(columns[0]))
         return uniform(*columns)
 
-    monkeypatch.setattr(speculation, "uniform", counted)
-    settle([trial(source, Sampling(top_k=3), count) for count in (1, 4, 2)])
+    monkeypatch.setattr(verification, "uniform", counted)
+    verify_all([check(source, Sampling(top_k=3), count) for count in (1, 4, 2)])
     assert calls == [7]
 
 
 def test_at_temperature_zero_only_the_likeliest_stands() -> None:
     source = torch.Generator().manual_seed(3)
-    one = trial(source, Sampling(0.0), 8)
-    [verdict] = settle([one])
+    one = check(source, Sampling(0.0), 8)
+    [verdict] = verify_all([one])
     assert verdict.tokens == one.logprobs.argmax(dim=-1).tolist()
-    assert (verdict.truths.exp().sum(dim=-1) == 1).all()
+    assert (verdict.targets.exp().sum(dim=-1) == 1).all()
 
 
 def forgiving(
-    truths: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
+    targets: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
 ) -> tuple[Tensor, Tensor]:
     """A verifier with an epsilon in its ratio."""
-    p, q = truths.exp(), torch.stack([g for g in guesses if g is not None]).exp()
+    p, q = targets.exp(), torch.stack([g for g in guesses if g is not None]).exp()
     at, rest = stood[:, None], residual(p, q)
     kept = chances[:, 0] < (p.gather(1, at) / (q.gather(1, at) + 0.02))[:, 0]
     return torch.where(kept, stood, drawn(rest, chances[:, 1])), p[:, 0]
 
 
 def unowing(
-    truths: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
+    targets: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
 ) -> tuple[Tensor, Tensor]:
     """A verifier that draws what was refused from the truth, not from what it still owes."""
-    p, q = truths.exp(), torch.stack([g for g in guesses if g is not None]).exp()
+    p, q = targets.exp(), torch.stack([g for g in guesses if g is not None]).exp()
     at = stood[:, None]
     kept = chances[:, 0] * q.gather(1, at)[:, 0] < p.gather(1, at)[:, 0]
     return torch.where(kept, stood, drawn(p, chances[:, 1])), p[:, 0]
 
 
 def trusting(
-    truths: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
+    targets: Tensor, guesses: Sequence[Tensor | None], stood: Tensor, chances: Tensor
 ) -> tuple[Tensor, Tensor]:
     """A verifier that leaves the residual out: what is refused stands."""
-    return stood, truths.exp()[:, 0]
+    return stood, targets.exp()[:, 0]
 
 
 def chi_square(verifier: Verifier) -> float:

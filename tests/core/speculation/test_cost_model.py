@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from marith.engine.calibration import best_factor, cost_per_token, expected_tokens
+from marith.speculation.cost_model import best_factor, cost_per_token, expected_tokens
 
 chances = st.floats(0, 1)
 costs = st.floats(0.001, 100)

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from marith import Classifier, FormulaError, NGram, Plan, Prompted, RequestError
-from marith.decoding.speculation import Verdict
-from marith.engine.stages import Stages
-from marith.engine.tail import Tail
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves
 from marith.formula.partial import drafts
 from marith.formula.terms import Term
+from marith.speculation.execution_plan import ExecutionPlan
+from marith.speculation.verify import Verdict
+from marith.speculation.window import DraftWindow
 
 END = 1
 CASES = 400
@@ -46,7 +46,7 @@ FORMULAS = (
 CHAINS = (("N",), ("N", "d"), ("O", "e"), ("d",), ("d", "e"))
 
 
-def stages_of(draw: random.Random) -> Stages | None:
+def plan_of(draw: random.Random) -> ExecutionPlan | None:
     """A formula, and a plan that may fit it."""
     known = resolve(NAMES)
     formula = parse(draw.choice(FORMULAS))
@@ -54,9 +54,9 @@ def stages_of(draw: random.Random) -> Stages | None:
     terms = [str(term) for term in (*leaves(bound), *drafts(bound))]
     every = {term: draw.randint(1, 5) for term in terms if draw.random() < 0.8}
     chain = draw.choice(CHAINS) if draw.random() < 0.4 else ()
-    plan = Plan(tuple(every.items()), chain, draw.randint(1, 8) if chain else None)
+    asked = Plan(tuple(every.items()), chain, draw.randint(1, 8) if chain else None)
     try:
-        return Stages.of(formula, known, plan)
+        return ExecutionPlan.of(formula, known, asked)
     except (RequestError, FormulaError):
         return None
 
@@ -77,22 +77,22 @@ class Chance:
         return END if self.draw.random() < 0.3 else self.draw.randrange(2, 50)
 
 
-def guess(tail: Tail, place: int, chance: Chance, met: list[str]) -> None:
-    while room := tail.room_to_guess():
+def guess(window: DraftWindow, place: int, chance: Chance, met: list[str]) -> None:
+    while room := window.room_to_propose():
         tokens = []
-        for at in range(len(tail.tokens), len(tail.tokens) + chance.draw.randint(0, room)):
+        for at in range(len(window.tokens), len(window.tokens) + chance.draw.randint(0, room)):
             if at == place:
                 chance.see()
                 met.append("proposed")
             tokens.append(chance.token())
-        tail.propose(tokens, [None] * len(tokens))
+        window.propose(tokens, [None] * len(tokens))
 
 
-def settle(tail: Tail, place: int, chance: Chance, met: list[str]) -> bool:
+def settle(window: DraftWindow, place: int, chance: Chance, met: list[str]) -> bool:
     """Keep or replace what stands by chance; whether the place itself was discarded."""
     tokens: list[int] = []
     over = discarded = False
-    for at, part, stood in zip(tail.places, tail.parts, tail.stands(), strict=True):
+    for at, part, stood in zip(window.places, window.formulas, window.standing(), strict=True):
         if over:
             tokens.append(0 if stood is None else stood.token)
             continue
@@ -106,23 +106,23 @@ def settle(tail: Tail, place: int, chance: Chance, met: list[str]) -> bool:
         while stood is not None and new == stood.token:
             new = chance.token()
         tokens.append(stood.token if stood is not None and keep else new)
-    tail.settle(Verdict(tokens, [0.0] * len(tokens), torch.zeros(len(tokens), 1)))
+    window.accept(Verdict(tokens, [0.0] * len(tokens), torch.zeros(len(tokens), 1)))
     return discarded
 
 
 def itinerary(
-    stages: Stages, most: int, rooms: Mapping[Term, int], place: int, chance: Chance
+    plan: ExecutionPlan, most: int, rooms: Mapping[Term, int], place: int, chance: Chance
 ) -> tuple[list[str], bool] | None:
     """What checked the place, and whether it became final; None where the text never got there."""
-    tail = Tail(stages, most, {END}, rooms)
+    window = DraftWindow(plan, most, {END}, rooms)
     met: list[str] = []
-    while tail.final <= place:
-        if tail.final >= most or (tail.final and tail.tokens[tail.final - 1] == END):
+    while window.final <= place:
+        if window.final >= most or (window.final and window.tokens[window.final - 1] == END):
             return None
-        guess(tail, place, chance, met)
-        _, counts = tail.asks()
-        tail.hear({term: torch.zeros(count, 1) for term, count in counts.items()})
-        if tail.blocks() and settle(tail, place, chance, met):
+        guess(window, place, chance, met)
+        _, counts = window.wanted()
+        window.receive({term: torch.zeros(count, 1) for term, count in counts.items()})
+        if settle(window, place, chance, met):
             return met, False
     return (met, True) if chance.seen else None
 
@@ -132,14 +132,14 @@ def test_who_checks_a_position_hangs_on_no_token_that_stands_there(seed: int) ->
     draw = random.Random(seed)
     compared = 0
     for _ in range(CASES):
-        stages = stages_of(draw)
+        plan = plan_of(draw)
         most, place, before = draw.randint(4, 12), draw.randint(0, 4), draw.random()
-        if stages is None:
+        if plan is None:
             continue
-        rooms = {draft: draw.randint(1, 8) for draft in stages.drafts if draw.random() < 0.5}
-        met = [itinerary(stages, most, rooms, place, Chance(before, after)) for after in range(10)]
+        rooms = {draft: draw.randint(1, 8) for draft in plan.drafts if draw.random() < 0.5}
+        met = [itinerary(plan, most, rooms, place, Chance(before, after)) for after in range(10)]
         whole = {tuple(parts) for parts, final in filter(None, met) if final}
-        assert len(whole) <= 1, (stages, most, place)
+        assert len(whole) <= 1, (plan, most, place)
         for parts, _ in filter(None, met):
             assert all(longest[: len(parts)] == tuple(parts) for longest in whole)
         compared += bool(whole)

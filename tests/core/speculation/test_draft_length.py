@@ -12,17 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marith.engine.pace import (
-    EVERY,
-    MARGIN,
-    Acceptance,
-    Explorer,
-    Offer,
-    PassTimes,
-    confidence_bucket,
-    lengths,
-    model_length,
-)
+from marith.speculation.acceptance import Acceptance, confidence_bucket
+from marith.speculation.draft_length import EVERY, MARGIN, Explorer, Offer, lengths, model_length
+from marith.speculation.latency import PassTimes
 
 Cost = Callable[[int], float]
 chances = st.floats(0, 1)

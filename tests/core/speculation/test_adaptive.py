@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from marith import Engine, Sampling, Stop
-from marith.engine.pace import PassTimes
-from marith.engine.pilot import Pilot
+from marith.speculation.adaptive import Controller
+from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
 
 # at temperature 0 it says the same again and again
@@ -51,7 +51,7 @@ class Steep(Fixed):
 
 
 def fly(engine: Engine, times: type[PassTimes]) -> None:
-    engine._scheduler._pilot = Pilot(times)
+    engine._scheduler._controller = Controller(times)
 
 
 def test_a_text_that_repeats_itself_is_copied_and_takes_few_passes(engine: Engine) -> None:

@@ -1,0 +1,1 @@
+"""How many tokens at a time, and which of them stand? No models and no threads."""

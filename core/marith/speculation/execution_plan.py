@@ -1,0 +1,226 @@
+"""A formula and a plan, bound: which terms are evaluated when, and what verifies what.
+
+Terms of one speculative factor are a stage. A stage completes a partial formula: the distribution
+that the formula names while only the terms of this stage and those before it have been evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Literal, TypeAlias
+
+from marith.engine.plan import Plan
+from marith.errors import FormulaError, RequestError
+from marith.formula.binding import bind, parse
+from marith.formula.checking import check, leaves, without_classifiers
+from marith.formula.nodes import Formula, supersede
+from marith.formula.partial import drafts, part, without_drafts
+from marith.formula.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
+
+LOOKUP = NGram(order=5, online=True)  # the draft that costs nothing and needs nothing
+Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # of terms of one factor, the smallest first
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is composed once the terms of a group and of those before it have been evaluated.
+
+    `index` is the group's, `terms` are those of the formula that no stage before this one has.
+    """
+
+    index: int
+    formula: Formula
+    terms: frozenset[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionPlan:
+    """Every term that is evaluated, in stages.
+
+    `terms` make up the formula; `drafts` are evaluated only until what supersedes them is.
+    `factors` say for how many positions at a time a term is evaluated, 1 where it is not named.
+    With `adapts`, the lengths of drafts are chosen while the text is generated. `aside` takes the
+    formula's place where a text asks for it. The drafts among `proposers` propose tokens outright.
+    `groups` are the terms in the order of their factors, `sizes`.
+    """
+
+    formula: Formula
+    terms: tuple[Term, ...]
+    drafts: tuple[Term, ...] = ()
+    factors: Mapping[Term, int] = field(default_factory=dict)
+    adapts: bool = False
+    aside: Formula | None = None
+    whole: Formula = field(init=False)  # without drafts
+    lanes: int = field(init=False)  # that language models hold
+    proposers: tuple[NGram, ...] = field(init=False)
+    groups: Groups = field(init=False)
+    sizes: tuple[int, ...] = field(init=False)
+    _stages: dict[tuple[Groups, frozenset[Term]], tuple[Stage, ...]] = field(
+        default_factory=dict, init=False, compare=False
+    )
+    _leaves: dict[Formula, tuple[Term, ...]] = field(
+        default_factory=dict, init=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        alone = (t for t in self.drafts if isinstance(t, NGram) and part(self.formula, (t,)) == t)
+        object.__setattr__(self, "whole", without_drafts(self.formula))
+        object.__setattr__(self, "lanes", _lanes(self.all_terms))
+        object.__setattr__(self, "proposers", tuple(alone))
+        factors = self._factors()
+        sizes = tuple(sorted(set(factors.values())))
+        groups = tuple(frozenset(t for t, s in factors.items() if s == size) for size in sizes)
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "sizes", sizes)
+
+    @classmethod
+    def of(
+        cls,
+        formula: Formula,
+        known: Mapping[str, Formula],
+        speculation: Plan | Literal["auto"] | None = None,
+        aside: Formula | None = None,
+    ) -> ExecutionPlan:
+        """Bind a checked formula, its names as `known`; no plan has a place for one `aside`.
+
+        Raises RequestError or FormulaError for a plan that does not fit the formula.
+        """
+        bound = bind(formula, known)
+        beside = [] if aside is None else leaves(aside)
+        terms = tuple(dict.fromkeys([*leaves(bound), *beside]))
+        if speculation is None:
+            return cls(without_drafts(bound), terms, aside=aside)
+        if speculation == "auto":
+            bound = supersede(LOOKUP, bound)
+            after = dict.fromkeys(terms, 2)  # verify what models draft; how much, the window learns
+            return cls(bound, terms, tuple(drafts(bound)), after, adapts=True, aside=aside)
+        return _planned(bound, terms, known, speculation)
+
+    @property
+    def classifiers(self) -> tuple[Classifier, ...]:
+        """The classifiers, evaluated once their guides have been."""
+        return tuple(term for term in self.terms if isinstance(term, Classifier))
+
+    @property
+    def all_terms(self) -> tuple[Term, ...]:
+        """Every term that may be evaluated, drafts included."""
+        return (*self.terms, *self.drafts)
+
+    @property
+    def at_once(self) -> Groups:
+        """All terms as one stage, which verifies what is proposed."""
+        return (frozenset(self.terms),)
+
+    def stages(self, groups: Groups, without: frozenset[Term] = frozenset()) -> tuple[Stage, ...]:
+        """The stages of some groups of terms; `without` are drafts that cannot be evaluated.
+
+        A group that names no distribution with those before it, as b in `M - 2*b + 3*c`, or no
+        other than they do, joins the next.
+        """
+        key = groups, without
+        if key not in self._stages:
+            self._stages[key] = tuple(self._staged(groups, without))
+        return self._stages[key]
+
+    def _staged(self, groups: Groups, without: frozenset[Term]) -> Iterator[Stage]:
+        evaluated: frozenset[Term] = frozenset()
+        joining: frozenset[Term] = frozenset()
+        before: Formula | None = None
+        for index, group in enumerate(groups):
+            joining |= group - without
+            evaluated |= joining
+            formula = self.part(evaluated)
+            if formula is not None and formula != before:
+                yield Stage(index, formula, joining.intersection(self.leaves(formula)))
+                joining, before = frozenset(), formula
+
+    def part(self, evaluated: Collection[Term]) -> Formula | None:
+        """What is named once these terms have been evaluated; see `formula.partial`."""
+        return part(self.formula, frozenset(evaluated))
+
+    def leaves(self, formula: Formula) -> tuple[Term, ...]:
+        """The terms of a partial formula; all terms of the whole one, and of what stands aside."""
+        if formula in (self.whole, self.aside):
+            return self.terms
+        if formula not in self._leaves:
+            self._leaves[formula] = tuple(leaves(formula))
+        return self._leaves[formula]
+
+    def guide_of(self, classifier: Classifier) -> Formula:
+        """The formula whose likeliest tokens a classifier judges."""
+        guide = classifier.guide or without_classifiers(self.whole)
+        assert guide is not None, "check() refuses a classifier without a guide"
+        return guide
+
+    def _factors(self) -> dict[Term, int]:
+        """The factor of each term, with those that follow from others.
+
+        A classifier comes no sooner than its guide, a draft no later than the last term. What
+        proposes outright is evaluated as a distribution only together with the first of the others.
+        """
+        factors = {term: self.factors.get(term, 1) for term in self.terms}
+        for classifier in self.classifiers:
+            guides = [factors.get(term, 1) for term in leaves(self.guide_of(classifier))]
+            factors[classifier] = max(factors[classifier], *guides)
+        last = max(factors.values())
+        models = [draft for draft in self.drafts if draft not in self.proposers]
+        factors |= {draft: min(self.factors.get(draft, 1), last) for draft in models}
+        return factors | dict.fromkeys(self.proposers, min(factors.values()))
+
+
+def _lanes(terms: Iterable[Term]) -> int:
+    """An early exit is read in its model's own lane."""
+    prompted = {replace(t, exit_layer=None) for t in terms if isinstance(t, Prompted)}
+    return len(prompted) + sum(isinstance(term, Likelihood) for term in terms)
+
+
+def _planned(
+    bound: Formula, terms: tuple[Term, ...], known: Mapping[str, Formula], plan: Plan
+) -> ExecutionPlan:
+    drafting = [_named(text, known) for text in plan.drafted_by]
+    bound = reduce(lambda rest, draft: supersede(draft, rest), reversed(drafting), bound)
+    check(bound, known)
+    aids = tuple(drafts(bound))
+    lag = 1 if plan.length is None else plan.length + 1
+    factors = dict.fromkeys(terms, lag)
+    for i, draft in enumerate(drafting):  # a later one verifies twice in a draft's length
+        factors |= dict.fromkeys(leaves(draft), max(1, lag // 2) if i else 1)
+    named: dict[Term, int] = {}
+    for text, s in plan.every:
+        for term in leaves(_named(text, known)):
+            if term not in (*terms, *aids):
+                raise RequestError(f"the plan names {text!r}, which is no term of the formula")
+            if named.setdefault(term, s) != s:
+                raise RequestError(f"the plan gives {term} two factors: {named[term]} and {s}")
+    factors = with_observed(factors | named, terms)
+    proposing = any(isinstance(aid, NGram) for aid in aids)
+    if not proposing and min(factors.get(term, 1) for term in (*terms, *aids)) > 1:
+        raise RequestError("no term speaks at every token: one needs the speculative factor 1")
+    return ExecutionPlan(bound, terms, aids, factors)
+
+
+def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Term, int]:
+    """The factors of a plan, and those of what no plan can name.
+
+    A likelihood lags as far as its model does. Whatever else factors observe is evaluated as often
+    as any term, since the first stage may need it.
+    """
+    own = {term: factors.get(term, 1) for term in terms if not isinstance(term, Observation)}
+    least = min(own.values(), default=1)
+    found = dict(factors)
+    for term in terms:
+        if isinstance(term, Likelihood):
+            found[term] = own.get(term.of, least)
+        elif isinstance(term, Observation):
+            found[term] = least
+    return found
+
+
+def _named(text: str, known: Mapping[str, Formula]) -> Formula:
+    """A name of the request, or formula text."""
+    try:
+        return bind(parse(text), known)
+    except FormulaError as error:
+        raise RequestError(f"the plan names {text!r}: {error.problem}") from None

@@ -1,0 +1,67 @@
+"""Algorithm 2 played through without models: what a plan will cost a token."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import torch
+
+from marith.formula.nodes import Formula
+from marith.formula.terms import Term
+from marith.speculation.execution_plan import ExecutionPlan
+from marith.speculation.verify import Verdict
+from marith.speculation.window import DraftWindow
+
+TOKENS = 300
+Acceptance: TypeAlias = "Callable[[Formula | None, Formula], float]"
+
+
+class Simulation:
+    """The state machine that makes texts, its tokens kept or refused by chance.
+
+    `acceptance(before, after)` is how likely a token drawn by one part of the formula (None:
+    proposed outright) stands when another checks it; `cost` is of one step, by how many positions
+    each term is asked for. The same random numbers for every plan.
+    """
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        acceptance: Acceptance,
+        cost: Callable[[Mapping[Term, int]], float],
+    ) -> None:
+        self.plan = plan
+        self.acceptance = acceptance
+        self.cost = cost
+        self._parts: list[Formula] = []
+
+    def cost_per_token(self, factors: Mapping[Term, int]) -> float:
+        """The mean cost of a token where terms have these factors."""
+        window = DraftWindow(replace(self.plan, factors=factors), TOKENS, (), {})
+        draw = random.Random(0)  # noqa: S311 (a simulation, not a secret)
+        spent = 0.0
+        while window.final < TOKENS:
+            while room := window.room_to_propose():
+                window.propose([0] * room, [None] * room)
+            _, counts = window.wanted()
+            spent += self.cost(counts)
+            window.receive({term: torch.zeros(count, 1) for term, count in counts.items()})
+            window.accept(self._verdict(window, draw))
+        return spent / TOKENS
+
+    def _verdict(self, window: DraftWindow, draw: random.Random) -> Verdict:
+        """A token is kept or replaced by another; its distribution is the number of a part."""
+        tokens, targets = [], []
+        for pending, part in zip(window.standing(), window.formulas, strict=True):
+            if part not in self._parts:
+                self._parts.append(part)
+            targets.append([float(self._parts.index(part))])
+            before = None
+            if pending is not None and pending.draft is not None:
+                before = self._parts[int(pending.draft)]
+            stands = pending is None or draw.random() < self.acceptance(before, part)
+            tokens.append(0 if pending is None else pending.token if stands else 1 - pending.token)
+        return Verdict(tokens, [0.0] * len(tokens), torch.tensor(targets))
