@@ -16,32 +16,34 @@ CORE = ROOT / "core" / "marith"
 ADAPTERS = ("langchain_marith", "llamaindex_marith")
 
 _MODELS = {"errors", "formula", "scoring"}
-_ENGINE = {"errors", "formula", "decoding", "scoring", "speculation", "engine"}
+_ENGINE = {"errors", "formula", "request", "decoding", "scoring", "speculation", "engine"}
 _ALL = {*_ENGINE, "recipes", "pocket", "marith"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "recent": set(),
-    "plain_data": {"errors"},
     "formula": {"errors"},
     "recipes": {"errors", "formula"},
-    "decoding": {"errors", "formula", "plain_data", "recent"},
-    "scoring": {"errors", "formula", "plain_data", "recent"},
-    "speculation": {"errors", "formula", "decoding", "engine"},
-    "engine": {"errors", "plain_data", "recent", "formula", "decoding", "scoring", "speculation"},
+    "request": {"errors", "formula"},
+    "decoding": {"errors", "formula", "request", "recent"},
+    "scoring": {"errors", "formula", "request", "recent"},
+    "speculation": {"errors", "formula", "request", "decoding"},
+    "engine": {"errors", "recent", "formula", "request", "decoding", "scoring", "speculation"},
     "pocket": {"errors"},
     "tables": {"errors"},
     "showing": {"errors"},
     "training": {"errors", "formula", "scoring", "showing", "tables"},
     "testing": _ENGINE,
-    "options": {*_ENGINE, "recent", "recipes"},
+    "options": {*_ENGINE, "recipes"},
     "evals": {*_ALL, "showing", "tables", "testing"},
     "server": _ALL,
     "demo": {*_ALL, "evals", "options"},
     "cli": {*_ALL, "demo", "evals", "server", "showing", "training"},
-    "marith": {"errors", "formula", "recipes", "decoding", "engine", "options"},
+    "marith": {"errors", "formula", "recipes", "request", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},
 }
-NO_TORCH = {"errors", "plain_data", "recent", "formula", "recipes", "showing", "tables", "marith"}
+NO_TORCH = {
+    "errors", "recent", "formula", "recipes", "request", "showing", "tables", "marith",
+}  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine", "recent"},
     "asyncio": {"engine"},

@@ -12,7 +12,7 @@ import pytest
 
 import marith
 from marith.engine.asking import request_of
-from marith.engine.request import RequestOptions
+from marith.request.request import RequestOptions
 
 NOWHERE = inspect.Parameter.empty
 

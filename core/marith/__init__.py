@@ -40,11 +40,11 @@ from marith.formula.nodes import Formula, intersection, supersede, union, unscal
 from marith.formula.terms import Classifier, NGram, Prompted, Uniform
 
 if TYPE_CHECKING:
-    from marith.decoding.banning import Ban
-    from marith.decoding.grammar import Grammar
-    from marith.decoding.sampling import Sampling
-    from marith.decoding.stopping import Stop
-    from marith.engine.completion import (
+    from marith.engine.engine import Engine
+    from marith.engine.ticket import Ticket
+    from marith.options import Options
+    from marith.request.ban import Ban
+    from marith.request.completion import (
         Alternative,
         CallChunk,
         Chunk,
@@ -55,26 +55,26 @@ if TYPE_CHECKING:
         ToolCall,
         Usage,
     )
-    from marith.engine.engine import Engine
-    from marith.engine.plan import Plan
-    from marith.engine.request import Request
-    from marith.engine.ticket import Ticket
-    from marith.engine.tools import Tools
-    from marith.options import Options
+    from marith.request.grammar import Grammar
+    from marith.request.plan import Plan
+    from marith.request.request import Request
+    from marith.request.sampling import Sampling
+    from marith.request.stop import Stop
+    from marith.request.tools import Tools
 
 __version__ = "0.1.0"
 
 _LATER = {
-    "Ban": "marith.decoding.banning",
-    "Grammar": "marith.decoding.grammar",
-    "Sampling": "marith.decoding.sampling",
-    "Stop": "marith.decoding.stopping",
+    "Ban": "marith.request.ban",
+    "Grammar": "marith.request.grammar",
+    "Sampling": "marith.request.sampling",
+    "Stop": "marith.request.stop",
     "Engine": "marith.engine.engine",
     "Options": "marith.options",
-    "Plan": "marith.engine.plan",
-    "Request": "marith.engine.request",
+    "Plan": "marith.request.plan",
+    "Request": "marith.request.request",
     "Ticket": "marith.engine.ticket",
-    "Tools": "marith.engine.tools",
+    "Tools": "marith.request.tools",
     **dict.fromkeys(
         (
             "Alternative",
@@ -87,7 +87,7 @@ _LATER = {
             "ToolCall",
             "Usage",
         ),
-        "marith.engine.completion",
+        "marith.request.completion",
     ),
 }
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from marith.engine.call_options import check_names, read_speculation, read_stop
 from marith.engine.deadline import Deadline
-from marith.engine.plan import Plan
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import check, leaves
@@ -21,19 +19,21 @@ from marith.formula.opening import made, opened
 from marith.formula.personas import ELSEWHERE, Personas, as_text, resolved, terms_as_text
 from marith.formula.terms import Prompted
 from marith.formula.trust import of_call
-from marith.recent import LOADED_BYTES
 from marith.recipes import faithful_to
+from marith.request.checks import check_names
+from marith.request.limits import LOADED_BYTES
+from marith.request.plan import Plan, read_speculation
+from marith.request.stop import read_stop
 from marith.scoring.places import context_length_of
 from marith.speculation.execution_plan import ExecutionPlan
 
 if TYPE_CHECKING:
-    from marith.decoding.grammar import Grammar
     from marith.engine.engine import Engine
-    from marith.engine.request import Request
     from marith.engine.ticket import Ticket
-    from marith.engine.tools import Tools
     from marith.formula.nodes import Formula
-    from marith.scoring.scorer import Message
+    from marith.request.grammar import Grammar
+    from marith.request.request import Message, Request
+    from marith.request.tools import Tools
 
 _PLACED = (
     "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
@@ -257,10 +257,10 @@ class Options(BaseModel):
         logprobs: int | None = None,
     ) -> Request:
         """What the engine is asked for a prompt."""
-        from marith.decoding.banning import Ban
-        from marith.decoding.sampling import Sampling  # torch again
-        from marith.decoding.stopping import Stop
-        from marith.engine.request import Request
+        from marith.request.ban import Ban
+        from marith.request.request import Request
+        from marith.request.sampling import Sampling  # torch again
+        from marith.request.stop import Stop
 
         sampling = Sampling(
             self.temperature, self.top_k, self.top_p, self.seed, self.min_p, self.repetition_penalty

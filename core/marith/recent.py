@@ -7,8 +7,6 @@ from collections import OrderedDict
 from threading import Lock
 from weakref import WeakSet
 
-LOADED_BYTES = 2**35
-
 
 class Recent:
     """Holds on to what was used last while it weighs at most `most` together.

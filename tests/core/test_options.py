@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from strategies import NAMES, formulas
 
 from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
-from marith.engine.tools import Tools
 from marith.formula.binding import resolve
+from marith.request.tools import Tools
 
 PLAN = Plan((("formal", 4),), ("ngram(order=4, online=True)",), 6)
 TWO = {"formula": "M + formal", "terms": {"formal": "Write formally."}}

@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 import marith
 from marith import Plan, Request, Sampling, Stop
-from marith.engine.request import Speculation
 from marith.errors import ModelError
+from marith.request.request import Speculation
 from marith.scoring.shelf import locate
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import (

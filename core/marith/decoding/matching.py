@@ -10,10 +10,9 @@ import torch
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from torch import Tensor
 
-from marith.decoding.bounds import LIMITS
-from marith.decoding.grammar import one_line
 from marith.errors import RequestError
 from marith.recent import Recent
+from marith.request.grammar import LIMITS, one_line
 
 KEPT = 500_000  # letters of grammars that stay compiled, each letter some 20 to 300 bytes
 LEAST = 1_000  # letters that a short one counts for

@@ -1,39 +1,8 @@
-"""Where a text ends: its length, and strings that stop it and are never emitted."""
+"""Where a text ends: stop strings are found, and never emitted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-from ahocorasick import STORE_LENGTH, Automaton
-
-from marith.errors import RequestError, shown
-from marith.formula.scalars import whole
-
-LETTERS = 2_000_000  # of all stop strings: 60 MB, and a second to take them in
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text."""
-
-    max_tokens: int = 256
-    strings: tuple[str, ...] = ()
-    search: Automaton | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "max_tokens", whole("max_tokens", self.max_tokens, 1))
-        if not isinstance(self.strings, (str, Sequence)):
-            raise RequestError(f"strings is a list of texts, not {shown(self.strings)}")
-        strings = (self.strings,) if isinstance(self.strings, str) else tuple(self.strings)
-        for string in strings:
-            if not isinstance(string, str) or not string:
-                raise RequestError(f"a stop string has at least one letter: {shown(string)}")
-        letters = sum(map(len, strings))
-        if letters > LETTERS:
-            raise RequestError(f"the stop strings have {letters:,} letters; at most {LETTERS:,}")
-        object.__setattr__(self, "strings", strings)
-        object.__setattr__(self, "search", _search(strings))
+from marith.request.stop import Stop
 
 
 class TextGate:
@@ -73,17 +42,6 @@ class TextGate:
     def _release(self, count: int) -> str:
         out, self._held = self._held[:count], self._held[count:]
         return out
-
-
-def _search(strings: tuple[str, ...]) -> Automaton | None:
-    """What finds any of the strings, and knows which texts begin one; None without strings."""
-    if not strings:
-        return None
-    search = Automaton(STORE_LENGTH)
-    for string in strings:
-        search.add_word(string)
-    search.make_automaton()
-    return search
 
 
 def beginning(mark: str, text: str) -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 from uuid import uuid4
 
 from marith.decoding.stopping import beginning
-from marith.engine.completion import CallChunk, ToolCall
+from marith.request.completion import CallChunk, ToolCall
 from marith.scoring.markup import CallMarkup, Markup, quoted
 
 State = Literal["start", "reasoning", "said", "name", "arguments", "after", "over"]

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from marith.decoding.grammar import Grammar
 from marith.decoding.matching import Lexicon, Matcher
-from marith.engine.request import Request
-from marith.engine.tools import Tools
 from marith.errors import RequestError
+from marith.request.grammar import Grammar
+from marith.request.request import Request
+from marith.request.tools import Tools
 from marith.scoring.markup import CallMarkup, Markup, quoted
 from marith.scoring.vocabulary import Vocabulary
 

@@ -10,16 +10,15 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Unpack
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
-from marith.engine.completion import Chunk, Completion
 from marith.engine.deadline import Deadline
-from marith.engine.request import Request, RequestOptions, Speculation
 from marith.engine.ticket import Ticket
 from marith.errors import UnknownOption
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
-from marith.scoring.scorer import Message
+from marith.request.completion import Chunk, Completion
+from marith.request.request import Message, Request, RequestOptions, Speculation
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
 
 _FIELDS = {
     "sampling": [field.name for field in fields(Sampling)],

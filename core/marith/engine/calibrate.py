@@ -10,11 +10,11 @@ from typing import Any, Literal
 from torch import Tensor
 
 from marith.engine.job import Cost, Job
-from marith.engine.plan import Plan
 from marith.engine.questions import Question
 from marith.engine.reader import Reader
 from marith.errors import RequestError
 from marith.formula.terms import Term
+from marith.request.plan import Plan
 from marith.speculation.cost_model import Price, Samples, choose
 
 WIDTHS = (1, 4, 8)

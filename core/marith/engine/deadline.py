@@ -11,7 +11,8 @@ from threading import TIMEOUT_MAX
 from typing import Any, Self, TypeVar
 
 from marith.errors import DeadlineExceeded, RequestError, shown
-from marith.formula.scalars import finite, plain
+from marith.formula.scalars import plain
+from marith.request.checks import check_timeout
 
 Result = TypeVar("Result")
 
@@ -63,15 +64,6 @@ class Deadline:
 
 
 NEVER = Deadline(None, 0.0)
-
-
-def check_timeout(timeout: Any) -> float | None:
-    """The seconds that a caller waits, None for no end. Raises RequestError for anything else."""
-    number = finite(timeout)
-    if timeout is not None and not (number and number > 0):
-        problem = "timeout is a finite number of seconds above 0"
-        raise RequestError(f"{problem}, not {shown(timeout)}")
-    return number
 
 
 def waitable(timeout: Any) -> float | None:

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
 from marith.engine import workers
 from marith.engine.answers import Answers
 from marith.engine.asking import Asking
@@ -20,22 +18,23 @@ from marith.engine.deadline import NEVER, Deadline
 from marith.engine.delivery import Answer
 from marith.engine.forking import Turns
 from marith.engine.generation import Generation
-from marith.engine.limits import Limits
-from marith.engine.plan import Plan
 from marith.engine.questions import Glance, Scores, Scoring, tokens_of
 from marith.engine.reader import Reader, stages_of
-from marith.engine.request import Request
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Ticket
-from marith.engine.tools import Tools
 from marith.errors import ModelError, faults_named
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted
+from marith.request.limits import Limits
+from marith.request.plan import Plan
+from marith.request.request import Message, Request
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
+from marith.request.tools import Tools
 from marith.scoring import shelf
 from marith.scoring.panel import Panel
 from marith.scoring.places import locate
-from marith.scoring.scorer import Message
 from marith.scoring.shelf import Checkpoint, Placement
 from marith.scoring.templates import to_prompt
 

@@ -18,7 +18,17 @@ from marith.decoding.constraints.repetition import RepetitionPenalty
 from marith.decoding.matching import Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.engine.answers import Answers
-from marith.engine.completion import (
+from marith.engine.job import Cost, lane_of
+from marith.engine.likelihoods import Likelihoods
+from marith.engine.reader import Reader
+from marith.engine.rewinding import Rewinding
+from marith.engine.telling import Telling
+from marith.engine.ticket import Ticket
+from marith.engine.watching import Watch
+from marith.errors import FormulaError, RequestError
+from marith.formula.nodes import Formula
+from marith.formula.terms import Term
+from marith.request.completion import (
     Completion,
     FinishReason,
     StageStats,
@@ -27,18 +37,8 @@ from marith.engine.completion import (
     TokenLogprob,
     Usage,
 )
-from marith.engine.job import Cost, lane_of
-from marith.engine.likelihoods import Likelihoods
-from marith.engine.plan import Plan
-from marith.engine.reader import Reader
-from marith.engine.request import Request
-from marith.engine.rewinding import Rewinding
-from marith.engine.telling import Telling
-from marith.engine.ticket import Ticket
-from marith.engine.watching import Watch
-from marith.errors import FormulaError, RequestError
-from marith.formula.nodes import Formula
-from marith.formula.terms import Term
+from marith.request.plan import Plan
+from marith.request.request import Request
 from marith.scoring.scorer import Proposal, Proposer, Scorer, Span
 from marith.speculation.verify import NOTHING, Check, Verdict
 from marith.speculation.window import Block, DraftWindow

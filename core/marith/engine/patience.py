@@ -6,9 +6,9 @@ import time
 
 from marith.engine.deadline import Deadline
 from marith.engine.engine import Engine
-from marith.engine.request import Request
 from marith.engine.ticket import Ticket
 from marith.errors import Busy
+from marith.request.request import Request
 
 FIRST_PAUSE = 0.1  # seconds; each pause is twice the last
 

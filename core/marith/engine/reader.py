@@ -10,13 +10,13 @@ from typing import Literal, TypeAlias
 
 from marith.engine import workers
 from marith.engine.deadline import NEVER, Deadline
-from marith.engine.plan import Plan
-from marith.engine.request import Request, Speculation
 from marith.errors import ContextOverflow, FormulaError, RequestError
 from marith.formula.binding import BARE, parse, resolve
 from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted, Term
+from marith.request.plan import Plan
+from marith.request.request import Request, Speculation
 from marith.scoring.panel import Panel
 from marith.scoring.scorer import Prompt, Reading, Scorer
 from marith.scoring.templates import to_prompt, to_tokens

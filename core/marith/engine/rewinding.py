@@ -9,9 +9,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from marith.engine.completion import TokenLogprob
 from marith.engine.watching import Watch
 from marith.errors import RequestError
+from marith.request.completion import TokenLogprob
 
 MOST = 1000  # rewinds of one text
 Made: TypeAlias = tuple[int, TokenLogprob | None]  # a final token, and its log-probability

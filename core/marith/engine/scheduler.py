@@ -12,9 +12,9 @@ from contextlib import suppress
 from marith.engine import ending, forking, workers
 from marith.engine.deadline import waitable
 from marith.engine.job import Job, lane_of
-from marith.engine.limits import Limits
 from marith.engine.step import Turn, step
 from marith.errors import Busy, EngineClosed, RequestError, fault
+from marith.request.limits import Limits
 from marith.speculation.adaptive import Controller
 
 FORKED = "the process was forked while the request ran; it goes on in the parent"

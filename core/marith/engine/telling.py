@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from marith.decoding.stopping import TextGate
 from marith.engine.answer_reader import AnswerReader, Piece
-from marith.engine.completion import CallChunk, Chunk, FinishReason, TokenLogprob
-from marith.engine.request import Request
+from marith.request.completion import CallChunk, Chunk, FinishReason, TokenLogprob
+from marith.request.request import Request
 from marith.scoring.vocabulary import TextStream, Vocabulary
 
 

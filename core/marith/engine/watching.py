@@ -8,8 +8,8 @@ from copy import copy
 
 from marith.decoding.banning import Finder
 from marith.engine.answer_reader import Piece
-from marith.engine.request import Request
 from marith.engine.telling import begin, talks
+from marith.request.request import Request
 from marith.scoring.vocabulary import Vocabulary
 
 HALF = "\ufffd"  # stands for a character that is not complete

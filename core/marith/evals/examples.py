@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.console import Console
 
-from marith.decoding.stopping import Stop
 from marith.evals.experiment.lineup import read_lineup
 from marith.evals.experiment.plan import Experiment
 from marith.evals.experiment.results import Results
@@ -20,6 +19,7 @@ from marith.evals.experiment.store import write
 from marith.evals.experiment.texts import Line, Prompt, Text
 from marith.pocket.grammar import chats
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
+from marith.request.stop import Stop
 
 MARKDOWN, LINES = "examples.md", "examples.jsonl"
 MAX_TOKENS = 128

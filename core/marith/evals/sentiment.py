@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from transformers import AutoTokenizer
 
-from marith.decoding.stopping import Stop
 from marith.errors import ModelError, RequestError
 from marith.evals import steering
 from marith.evals.experiment.plan import Experiment
@@ -21,6 +20,7 @@ from marith.evals.perspective import NAME as PERSPECTIVE
 from marith.evals.steering import Aim, Evaluation
 from marith.formula.terms import Prompted
 from marith.pocket.grammar import reviews
+from marith.request.stop import Stop
 from marith.scoring.places import EMBEDDED, locate
 
 TONES = ("negative", "positive")

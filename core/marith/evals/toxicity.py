@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from marith.decoding.stopping import Stop
 from marith.errors import RequestError
 from marith.evals import steering
 from marith.evals.experiment.plan import Experiment
@@ -17,6 +16,7 @@ from marith.evals.paper import table
 from marith.evals.steering import Aim, Evaluation
 from marith.formula.terms import Prompted
 from marith.pocket.grammar import conversations
+from marith.request.stop import Stop
 
 MESSAGE = "{message}"
 CONVERSATION = f"Person 1: {MESSAGE}\nPerson 2:"

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from marith.errors import ModelError, RequestError
 from marith.formula.terms import Classifier, Judgement, Term
+from marith.request.limits import CACHE_BYTES
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.judging import Case, Judge, Text, WholeTexts, to_logprobs
 from marith.scoring.kinds import refusing
 from marith.scoring.notices import warn
-from marith.scoring.runner import CACHE_BYTES
 from marith.scoring.scorer import Prompt, Scored, Span, WithoutContext
 from marith.scoring.seams import Encoder
 from marith.scoring.shelf import Checkpoint

@@ -16,13 +16,13 @@ from marith.formula.terms import (
     Term,
     Uniform,
 )
-from marith.recent import LOADED_BYTES, Recent
+from marith.recent import Recent
+from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import shelf
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.ngram import NGramScorer, UniformScorer
 from marith.scoring.position import PositionScorer
 from marith.scoring.prompted import PromptedScorer
-from marith.scoring.runner import CACHE_BYTES
 from marith.scoring.scorer import Scorer
 from marith.scoring.shelf import Checkpoint, Placement
 

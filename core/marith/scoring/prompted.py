@@ -7,11 +7,12 @@ from weakref import WeakValueDictionary
 
 from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.terms import Likelihood, Prompted, Term
-from marith.recent import LOADED_BYTES, Recent
+from marith.recent import Recent
+from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import adapters
 from marith.scoring.adapters import Adapter
 from marith.scoring.histories import Histories
-from marith.scoring.runner import CACHE_BYTES, Answer, Asked, ModelRunner
+from marith.scoring.runner import Answer, Asked, ModelRunner
 from marith.scoring.scorer import Prompt, Reading, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import require_text, to_tokens

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.request.limits import CACHE_BYTES
 from marith.scoring.adapters import Adapted
 from marith.scoring.asked import Answer, Asked, to_logprobs
 from marith.scoring.capture import Captured
@@ -25,7 +26,6 @@ from marith.scoring.probe import SHORT, compare, distance, why_inexact
 
 __all__ = ["Answer", "Asked", "ModelRunner"]
 
-CACHE_BYTES = 2**30
 STATES = {"output_hidden_states": True}
 
 

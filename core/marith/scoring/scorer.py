@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from torch import Tensor
 
 from marith.formula.terms import Term
+from marith.request.request import Message
 
-Message: TypeAlias = "Mapping[str, Any]"
 Reading: TypeAlias = "tuple[int, ...] | str"
 
 

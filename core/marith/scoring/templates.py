@@ -13,11 +13,12 @@ from typing import Any
 from marith.errors import RequestError, shown
 from marith.formula.patterns import compiled
 from marith.formula.terms import Prompted
-from marith.plain_data import require_json, require_shallow
+from marith.request.checks import require_json, require_shallow
+from marith.request.request import Message
 from marith.scoring.markup import HERMES, Markup, numbered, spelt_out, tools_told
 from marith.scoring.quotes import Quotes
 from marith.scoring.rendering import Refused, render
-from marith.scoring.scorer import Message, Prompt
+from marith.scoring.scorer import Prompt
 from marith.scoring.vocabulary import Vocabulary
 
 ROLES = ("user", "assistant", "system", "developer", "tool", "function")

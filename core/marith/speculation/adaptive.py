@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from marith.engine.plan import MOST
 from marith.formula.terms import Classifier, Term
+from marith.request.plan import MOST
 from marith.speculation.acceptance import Acceptance, confidence_bucket
 from marith.speculation.cost_model import expected_tokens
 from marith.speculation.draft_length import Explorer, Offer, lengths, model_length

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from marith.decoding.evaluation import evaluate
-from marith.engine.plan import MOST, Plan
 from marith.formula.nodes import Formula
 from marith.formula.terms import NGram, Observation, Position, Term, Uniform
+from marith.request.plan import MOST, Plan
 from marith.speculation.execution_plan import ExecutionPlan, with_observed
 from marith.speculation.simulate import Simulation
 from marith.speculation.verify import overlap

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal, TypeAlias
 
-from marith.engine.plan import Plan
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import bind, parse
 from marith.formula.checking import check, leaves, without_classifiers
 from marith.formula.nodes import Formula, supersede
 from marith.formula.partial import drafts, part, without_drafts
 from marith.formula.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
+from marith.request.plan import Plan
 
 LOOKUP = NGram(order=5, online=True)  # the draft that costs nothing and needs nothing
 Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # of terms of one factor, the smallest first

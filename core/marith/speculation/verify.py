@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
-from marith.decoding.sampling import Sampling, drawn, warp
+from marith.decoding.sampling import drawn, warp
+from marith.request.sampling import Sampling
 
 NOTHING = -1  # where a token is yet to be drawn
 

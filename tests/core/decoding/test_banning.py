@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from reference import first_banned
 
-from marith.decoding.banning import Ban, Finder
+from marith.decoding.banning import Finder
 from marith.errors import RequestError
+from marith.request.ban import Ban
 
 LETTERS = "abAB _.1"
 texts = st.text(LETTERS, max_size=12)

@@ -18,9 +18,9 @@ from torch import equal
 from transformers import AutoTokenizer
 
 from marith.decoding import matching
-from marith.decoding.grammar import Grammar
 from marith.decoding.matching import LEAST, Lexicon, Matcher
 from marith.errors import RequestError
+from marith.request.grammar import Grammar
 from marith.scoring.shelf import locate
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import tiny_tokenizer

@@ -15,8 +15,9 @@ from strategies import logprobs
 from torch import Tensor
 
 from marith.decoding.random_numbers import DRAW, uniform
-from marith.decoding.sampling import Sampling, drawn, warp
+from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
+from marith.request.sampling import Sampling
 
 rows = logprobs(2, 7, holes=True)
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from marith.decoding.stopping import Stop, TextGate
+from marith.decoding.stopping import TextGate
 from marith.errors import RequestError
+from marith.request.stop import Stop
 
 settings.register_profile("marith", deadline=None)
 settings.load_profile("marith")

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from marith.decoding.grammar import Grammar
 from marith.decoding.matching import Matcher
 from marith.engine.answers import Answers, Spelling, without
-from marith.engine.request import Request
 from marith.engine.telling import Telling
-from marith.engine.tools import Tools
+from marith.request.grammar import Grammar
+from marith.request.request import Request
+from marith.request.tools import Tools
 from marith.scoring.vocabulary import Vocabulary
 
 END = 1

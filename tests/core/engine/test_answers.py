@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from marith.decoding.grammar import Grammar
 from marith.decoding.matching import Matcher
 from marith.engine.answers import answer_source
-from marith.engine.request import Request
 from marith.engine.telling import Telling
-from marith.engine.tools import Tools
+from marith.request.grammar import Grammar
+from marith.request.request import Request
+from marith.request.tools import Tools
 
 END = 1
 LOOK = tool("look", "at", at="string", times="integer")

@@ -16,7 +16,7 @@ from house import House, wait_until_idle
 
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop
-from marith.engine.limits import Limits
+from marith.request.limits import Limits
 from marith.testing import tiny_model, tiny_tokenizer
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith import Plan, Request, Sampling, Stop
-from marith.engine.completion import StageStats
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves
+from marith.request.completion import StageStats
 
 OWN = "ngram(order=3, online=True)"
 GREEDY = Sampling(0.0)

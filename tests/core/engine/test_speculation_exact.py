@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
 from marith.decoding.sampling import warp
-from marith.engine.completion import StageStats
+from marith.request.completion import StageStats
 from marith.speculation import verify as verification
 from marith.speculation.verify import verify
 

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from marith import Engine, Plan
 from marith.cli import app
-from marith.engine.completion import StageStats, Stats
 from marith.evals.bench.settings import Settings as Bench
 from marith.evals.bench.settings import Shape
 from marith.evals.bench.subject import Subject
@@ -30,6 +29,7 @@ from marith.evals.speed.settings import SECTIONS, SIZES, Settings, split_section
 from marith.evals.speed.table import ROWS, apart
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
+from marith.request.completion import StageStats, Stats
 
 tokens = st.lists(st.integers(0, 3), max_size=12)
 

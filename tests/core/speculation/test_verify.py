@@ -16,8 +16,9 @@ from strategies import logprobs
 from torch import Tensor
 
 from marith.decoding.random_numbers import Draws, uniform
-from marith.decoding.sampling import Sampling, drawn, warp
+from marith.decoding.sampling import drawn, warp
 from marith.errors import FormulaError
+from marith.request.sampling import Sampling
 from marith.speculation import verify as verification
 from marith.speculation.verify import NOTHING, Check, Verdict, residual, verify, verify_all
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from marith.decoding.stopping import Stop
 from marith.errors import RequestError
 from marith.evals.attributes.curves import CLASSIFIER, CURVES, VOICES, Curve
 from marith.evals.attributes.judges import OPEN, POCKET, TOPICS, named
@@ -20,6 +19,7 @@ from marith.evals.measures import Perplexity
 from marith.formula.terms import Classifier
 from marith.pocket.grammar import chats
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
+from marith.request.stop import Stop
 
 MAX_TOKENS = 64
 

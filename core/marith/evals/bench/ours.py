@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
 from marith.engine.engine import Engine
-from marith.engine.request import Request
 from marith.evals.bench.subject import Prompt, Subject
 from marith.evals.bench.timing import Contestant, Sample, Stopwatch
 from marith.formula.terms import Prompted
+from marith.request.request import Request
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
 
 
 def terms(subject: Subject, engine: Engine, weights: Sequence[float], tokens: int) -> Contestant:

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
 from marith.errors import FormulaError, RequestError
 from marith.evals.bench.settings import require_whole
 from marith.evals.experiment.measuring import Measure
 from marith.evals.experiment.texts import Key, Line, Prompt
 from marith.formula.binding import parse, resolve
 from marith.formula.checking import check
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
 from marith.scoring.places import locate
 
 

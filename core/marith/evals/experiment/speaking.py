@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from marith.engine.engine import Engine
-from marith.engine.request import Request
 from marith.engine.ticket import Ticket
 from marith.evals.experiment.plan import Experiment, Task
 from marith.evals.experiment.store import Journal
 from marith.evals.experiment.texts import Key, Text, at_row
+from marith.request.request import Request
 
 IN_FLIGHT = 64
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
 from marith.errors import RequestError
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
 
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 KNOWN = (

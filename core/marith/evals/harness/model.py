@@ -14,10 +14,8 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from marith.engine.completion import Completion
 from marith.engine.engine import Engine
 from marith.engine.questions import Scores
-from marith.engine.request import Request
 from marith.errors import ContextOverflow, RequestError
 from marith.evals.experiment.bars import progress
 from marith.evals.harness import flight
@@ -25,6 +23,8 @@ from marith.evals.harness.contexts import Asked, Contexts, chat_text
 from marith.evals.harness.drawing import drawn
 from marith.evals.harness.voice import Voice
 from marith.formula.nodes import Formula
+from marith.request.completion import Completion
+from marith.request.request import Request
 
 T = TypeVar("T")
 NAME = "marith"

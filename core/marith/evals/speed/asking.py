@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
-from marith.engine.completion import Stats
 from marith.engine.engine import Engine
-from marith.engine.plan import Plan
-from marith.engine.request import Request, Speculation
 from marith.evals.bench.timing import Contestant, Sample, Stopwatch
 from marith.formula.binding import parse, resolve
 from marith.formula.nodes import Formula
-from marith.scoring.scorer import Message
+from marith.request.completion import Stats
+from marith.request.plan import Plan
+from marith.request.request import Message, Request, Speculation
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
 
 Prompt: TypeAlias = "str | Sequence[Message]"
 Terms: TypeAlias = "Mapping[str, str | Formula]"

@@ -10,14 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
 from marith.engine.engine import Engine
-from marith.engine.request import Request
 from marith.formula.nodes import Formula
 from marith.formula.terms import NGram
 from marith.pocket.corpus import documents
 from marith.pocket.grammar import chats, passages
+from marith.request.request import Request
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
 
 VOICES = {
     "formal": "You are an assistant using formal and objective language to answer the user.",

@@ -10,10 +10,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from marith.engine.engine import Engine
-from marith.engine.plan import Plan
 from marith.evals.speed.asking import Terms
 from marith.formula.binding import parse, resolve
 from marith.formula.nodes import Formula
+from marith.request.plan import Plan
 from marith.speculation.execution_plan import ExecutionPlan
 
 

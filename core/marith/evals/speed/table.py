@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from marith.engine.engine import Engine
-from marith.engine.plan import MOST, Plan
 from marith.evals.speed.asking import Terms, Way
 from marith.evals.speed.material import F1, F2, questions
+from marith.request.plan import MOST, Plan
 
 PLAIN = "no speculation"
 CALIBRATION = 10  # prompts, as many as the paper's

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from marith.decoding.stopping import Stop
 from marith.engine.engine import Engine
 from marith.evals import sentiment
 from marith.evals.experiment.bars import Bars, progress
@@ -23,6 +22,7 @@ from marith.evals.tuning.search import Trial, check, search
 from marith.evals.tuning.settings import MANY, Settings
 from marith.evals.tuning.tasks import MESSAGE
 from marith.formula.binding import BARE
+from marith.request.stop import Stop
 
 
 def run(settings: Settings) -> Report:

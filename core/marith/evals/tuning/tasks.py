@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from marith.decoding.stopping import Stop
 from marith.evals import sentiment, toxicity
 from marith.evals.experiment.settings import PLAIN
 from marith.formula.terms import Classifier, Prompted
 from marith.pocket.grammar import chats, conversations, reviews
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
+from marith.request.stop import Stop
 
 MESSAGE = toxicity.MESSAGE
 

@@ -11,10 +11,10 @@ from families import speaker
 from llguidance import LLParserLimits
 
 from marith.decoding import matching
-from marith.decoding.bounds import LETTERS, LEVELS, RULES
-from marith.decoding.grammar import Grammar
 from marith.decoding.matching import Lexicon, Matcher
 from marith.errors import RequestError
+from marith.request.grammar import LETTERS, RULES, Grammar
+from marith.request.json_schema import LEVELS
 
 
 def wide(count: int, required: bool = False) -> dict[str, Any]:

@@ -1,17 +1,13 @@
-"""Which texts are allowed: a JSON schema, a regular expression or a grammar, as plain data."""
+"""A JSON schema as text: closed where it names properties, and bounded."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from llguidance import LLMatcher
-
-from marith.decoding.bounds import LIMITS, require_bounded, target
 from marith.errors import RequestError, shown
-from marith.plain_data import require_shallow
+from marith.request.checks import require_shallow
 
 # As `json.dumps` writes it, and so as chat templates and their models do.
 _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -19,75 +15,9 @@ _HOLDS_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
 _LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _JOINS = ("anyOf", "oneOf", "allOf")
 _IS_SCHEMA = ("items", "additionalProperties", "not")
-_MAKE: dict[str, Callable[[str], str]] = {
-    "json_schema": LLMatcher.grammar_from_json_schema,
-    "regex": LLMatcher.grammar_from_regex,
-    "lark": LLMatcher.grammar_from_lark,
-}
 EMPTY = {"type": "object", "properties": {}}
-
-
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """What a whole text may be. Style is steered by the formula, syntax is certain by this.
-
-    Made by `json_schema`, `json_object`, `regex` or `lark`, and checked when it is made: raises
-    RequestError for what is no grammar, and for what a schema asks that cannot be enforced.
-    `text` is the definition; see llguidance for Lark's dialect.
-    """
-
-    kind: Literal["json_schema", "regex", "lark"]
-    text: str
-    source: str = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise RequestError(f"a {self.kind} is a text, not {shown(self.text)}")
-        if self.kind not in tuple(_MAKE):
-            raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {shown(self.kind)}")
-        require_bounded(self.kind, self.text)
-        try:
-            source = _MAKE[self.kind](self.text)
-        except ValueError as error:
-            raise RequestError(f"no {self.kind}: {error}: {shown(self.text[:80])}") from None
-        wrong, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
-        if wrong:
-            raise RequestError(f"this {self.kind} cannot be followed: {one_line(problems[0])}")
-        object.__setattr__(self, "source", source)
-
-    @classmethod
-    def json_schema(cls, schema: Mapping[str, Any], strict: bool | None = None) -> Grammar:
-        """JSON that a schema describes, its keys in the schema's order.
-
-        Objects hold nothing but the properties they name, unless they say so themselves or
-        `strict` is False.
-        """
-        return cls("json_schema", schema_text(schema, strict))
-
-    @classmethod
-    def json_object(cls) -> Grammar:
-        """Any JSON object."""
-        return cls.json_schema({"type": "object"}, strict=False)
-
-    @classmethod
-    def regex(cls, pattern: str) -> Grammar:
-        """Text that a regular expression matches as a whole."""
-        return cls("regex", pattern)
-
-    @classmethod
-    def lark(cls, text: str) -> Grammar:
-        """Text that a context-free grammar derives from its rule `start`."""
-        return cls("lark", text)
-
-    def part(self, name: str) -> dict[str, Any]:
-        """The grammar as a part of another, which refers to it as `@name`."""
-        match self.kind:
-            case "json_schema":
-                return {"name": name, "json_schema": json.loads(self.text)}
-            case "regex":
-                (only,) = json.loads(self.source)["grammars"]
-                return {"name": name, "lark_grammar": only["lark_grammar"]}
-        return {"name": name, "lark_grammar": self.text}
+# Compilers recurse, and who takes more than a thread's stack ends the process.
+LEVELS = 700  # of a schema, with those of each definition that it refers to: 2,100 took it
 
 
 def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
@@ -100,11 +30,6 @@ def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
         return json.dumps({**told, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(f"this JSON schema is not JSON: {error}") from None
-
-
-def one_line(problem: str) -> str:
-    """What is wrong, in a line."""
-    return " ".join(problem.split())[:200]
 
 
 def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:
@@ -179,3 +104,39 @@ def _escaped(name: str) -> str:
 def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
     listed = schema.get(key)
     return listed if isinstance(listed, list) else []
+
+
+def levels(schema: Any) -> int:
+    """The levels of a schema and of all that it refers to, together: none can nest deeper."""
+    references: set[str] = set()
+    deepest = _depth(schema, references)
+    by_pointer = [each for each in references if each == "#" or each.startswith("#/")]
+    targets = sum(_depth(target(schema, each), set()) for each in by_pointer)
+    return deepest + targets + deepest * (len(references) - len(by_pointer))
+
+
+def _depth(schema: Any, references: set[str]) -> int:
+    """How deep a part of a schema is nested by itself; notes what it refers to."""
+    deepest, waiting = 0, [(schema, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        deepest = max(deepest, level)
+        if isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
+            references.add(node["$ref"])
+        waiting += [(child, level + 1) for child in _children(node)]
+    return deepest
+
+
+def target(schema: Any, reference: str) -> Any:
+    """What a reference of RFC 6901 points to; None for nothing."""
+    for part in reference.removeprefix("#").split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        schema = schema.get(name) if isinstance(schema, Mapping) else None
+    return schema
+
+
+def _children(node: Any) -> Iterator[Any]:
+    if isinstance(node, Mapping):
+        yield from node.values()
+    elif isinstance(node, list):
+        yield from node

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from marith.formula.scalars import whole
-from marith.recent import LOADED_BYTES
-from marith.scoring.runner import CACHE_BYTES
 
+CACHE_BYTES = 2**30
+LOADED_BYTES = 2**35
 LEAST = {"max_lanes": 1, "max_queue": 0, "cache_bytes": 0, "loaded_bytes": 0}
 
 

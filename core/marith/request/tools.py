@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from marith.decoding.grammar import EMPTY, Grammar, schema_text
 from marith.errors import RequestError, shown
-from marith.plain_data import require_json
+from marith.request.checks import require_json
+from marith.request.grammar import Grammar
+from marith.request.json_schema import EMPTY, schema_text
 
 CHOICES = ("auto", "required", "none")
 

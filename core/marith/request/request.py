@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from marith.decoding.banning import Ban
-from marith.decoding.grammar import Grammar
-from marith.decoding.sampling import Sampling
-from marith.decoding.stopping import Stop
-from marith.engine.deadline import check_timeout
-from marith.engine.plan import Plan
-from marith.engine.tools import Tools
 from marith.errors import FormulaError, RequestError, shown
 from marith.formula.binding import BARE, Terms
 from marith.formula.nodes import Formula
 from marith.formula.scalars import whole
 from marith.formula.terms import check_template_options
 from marith.formula.trust import restricted
-from marith.plain_data import require_shallow
-from marith.scoring.scorer import Message
+from marith.request.ban import Ban
+from marith.request.checks import check_timeout, require_shallow
+from marith.request.grammar import Grammar
+from marith.request.plan import Plan
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
+from marith.request.tools import Tools
 
 
 class RequestOptions(TypedDict, total=False):
@@ -35,6 +33,7 @@ class RequestOptions(TypedDict, total=False):
     trusted: bool
 
 
+Message: TypeAlias = "Mapping[str, Any]"
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 

@@ -11,9 +11,10 @@ from families import answers, speaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marith.decoding.grammar import Grammar, schema_text
 from marith.decoding.matching import Matcher
 from marith.errors import RequestError
+from marith.request.grammar import Grammar
+from marith.request.json_schema import schema_text
 
 END = 1
 A = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

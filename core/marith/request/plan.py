@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError
 
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 from marith.formula.nodes import Formula
 from marith.formula.scalars import whole
 
@@ -86,6 +88,28 @@ class Plan:
     def to_json(self) -> str:
         """The plan as a line of JSON."""
         return _WIRE.dump_json(self).decode()
+
+
+def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
+    """A plan, which may be its JSON or a mapping; "auto"; or None, which may be "none".
+
+    Raises RequestError for anything else.
+    """
+    match value:
+        case None | "none":
+            return None
+        case "auto":
+            return "auto"
+        case Plan():
+            return value
+        case str() if value.lstrip().startswith("{"):
+            return Plan.from_json(value)
+        case Mapping():
+            try:
+                return Plan.from_json(json.dumps(dict(value)))
+            except TypeError:
+                pass
+    raise RequestError(f"speculation is 'auto', None, 'none' or a Plan, not {shown(value)}")
 
 
 _WIRE: TypeAdapter[Plan] = TypeAdapter(Plan)

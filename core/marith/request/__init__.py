@@ -1,0 +1,1 @@
+"""What is asked, and what comes back? Plain data, without torch."""

@@ -1,0 +1,124 @@
+"""Which texts are allowed: a JSON schema, a regular expression or a grammar, as plain data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from llguidance import LLMatcher, LLParserLimits
+
+from marith.errors import RequestError, shown
+from marith.request.json_schema import LEVELS, levels, schema_text
+
+_MAKE: dict[str, Callable[[str], str]] = {
+    "json_schema": LLMatcher.grammar_from_json_schema,
+    "regex": LLMatcher.grammar_from_regex,
+    "lark": LLMatcher.grammar_from_lark,
+}
+
+
+LETTERS = 250_000  # of a grammar's text: half a second, and some 80 MB where each costs most
+RULES = 1_000  # of a Lark grammar: 3,000 of which each names the next took it
+# An object of n optional properties has 4n items in a row, and 5n symbols: 4,000 at most.
+LIMITS = LLParserLimits(
+    max_items_in_row=20_000,
+    step_max_items=200_000,
+    max_grammar_size=20_000,
+    verbose_errors=False,
+)
+_RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What a whole text may be. Style is steered by the formula, syntax is certain by this.
+
+    Made by `json_schema`, `json_object`, `regex` or `lark`, and checked when it is made: raises
+    RequestError for what is no grammar, and for what a schema asks that cannot be enforced.
+    `text` is the definition; see llguidance for Lark's dialect.
+    """
+
+    kind: Literal["json_schema", "regex", "lark"]
+    text: str
+    source: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise RequestError(f"a {self.kind} is a text, not {shown(self.text)}")
+        if self.kind not in tuple(_MAKE):
+            raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {shown(self.kind)}")
+        require_bounded(self.kind, self.text)
+        try:
+            source = _MAKE[self.kind](self.text)
+        except ValueError as error:
+            raise RequestError(f"no {self.kind}: {error}: {shown(self.text[:80])}") from None
+        wrong, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
+        if wrong:
+            raise RequestError(f"this {self.kind} cannot be followed: {one_line(problems[0])}")
+        object.__setattr__(self, "source", source)
+
+    @classmethod
+    def json_schema(cls, schema: Mapping[str, Any], strict: bool | None = None) -> Grammar:
+        """JSON that a schema describes, its keys in the schema's order.
+
+        Objects hold nothing but the properties they name, unless they say so themselves or
+        `strict` is False.
+        """
+        return cls("json_schema", schema_text(schema, strict))
+
+    @classmethod
+    def json_object(cls) -> Grammar:
+        """Any JSON object."""
+        return cls.json_schema({"type": "object"}, strict=False)
+
+    @classmethod
+    def regex(cls, pattern: str) -> Grammar:
+        """Text that a regular expression matches as a whole."""
+        return cls("regex", pattern)
+
+    @classmethod
+    def lark(cls, text: str) -> Grammar:
+        """Text that a context-free grammar derives from its rule `start`."""
+        return cls("lark", text)
+
+    def part(self, name: str) -> dict[str, Any]:
+        """The grammar as a part of another, which refers to it as `@name`."""
+        match self.kind:
+            case "json_schema":
+                return {"name": name, "json_schema": json.loads(self.text)}
+            case "regex":
+                (only,) = json.loads(self.source)["grammars"]
+                return {"name": name, "lark_grammar": only["lark_grammar"]}
+        return {"name": name, "lark_grammar": self.text}
+
+
+def one_line(problem: str) -> str:
+    """What is wrong, in a line."""
+    return " ".join(problem.split())[:200]
+
+
+def require_bounded(kind: str, text: str) -> None:
+    """Raises RequestError for a grammar that costs too much to compile.
+
+    What else is wrong with it is for llguidance to say.
+    """
+    if len(text) > LETTERS:
+        raise RequestError(f"this {kind} has {len(text):,} letters; at most {LETTERS:,} are read")
+    if kind == "lark":
+        rules = sum(1 for _ in _RULE.finditer(text)) + text.count('"$ref"')
+        if rules > RULES:
+            raise RequestError(f"this lark has {rules:,} rules; at most {RULES:,} are read")
+    if kind == "json_schema":
+        try:
+            schema = json.loads(text)
+        except ValueError:
+            return
+        except RecursionError:
+            raise RequestError(f"this json_schema is nested deeper than {LEVELS} levels") from None
+        if levels(schema) > LEVELS:
+            raise RequestError(
+                f"this json_schema and its definitions have more than {LEVELS} levels together"
+            )
