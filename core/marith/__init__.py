@@ -42,7 +42,7 @@ from marith.formula.terms import Classifier, NGram, Prompted, Uniform
 if TYPE_CHECKING:
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
-    from marith.options import Options
+    from marith.options.options import Options
     from marith.request.ban import Ban
     from marith.request.completion import (
         Alternative,
@@ -70,7 +70,7 @@ _LATER = {
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
     "Engine": "marith.engine.engine",
-    "Options": "marith.options",
+    "Options": "marith.options.options",
     "Plan": "marith.request.plan",
     "Request": "marith.request.request",
     "Ticket": "marith.engine.ticket",

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marith.evals.measures import attribute
-from marith.options import Options
+from marith.options.options import Options
 
 TERMS: Mapping[str, str] = {
     "formal": "You are an assistant using formal and objective language to answer the user.",

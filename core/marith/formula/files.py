@@ -151,3 +151,18 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
         problem = f"the description of formula {name!r} is a text"
         raise FormulaError(f"{problem}, not {table['description']!r}")
     return table
+
+
+def terms_as_text(terms: Mapping[str, Any]) -> dict[str, str]:
+    """Terms, however they are written, as text. Raises FormulaError for what is none."""
+    return {name: as_text(read_term(name, term)) for name, term in terms.items()}
+
+
+def as_text(value: str | Formula) -> str:
+    """A formula as text that reads back as itself. Raises FormulaError where it is too long."""
+    if not isinstance(value, Formula):
+        return value
+    text = str(value)
+    if read(text) != value:
+        raise FormulaError(f"this formula cannot be written as text: {text[:80]!r}")
+    return text

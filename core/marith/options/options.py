@@ -15,10 +15,10 @@ from marith.engine.deadline import Deadline
 from marith.errors import FormulaError, RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import check, leaves
-from marith.formula.opening import made, opened
-from marith.formula.personas import ELSEWHERE, Personas, as_text, resolved, terms_as_text
+from marith.formula.files import as_text, terms_as_text
 from marith.formula.terms import Prompted
 from marith.formula.trust import of_call
+from marith.options.file import ELSEWHERE, Personas, made, opened, resolved
 from marith.recipes import faithful_to
 from marith.request.checks import check_names
 from marith.request.limits import LOADED_BYTES

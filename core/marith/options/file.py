@@ -1,4 +1,4 @@
-"""The formulas of a file as plain data, each with the options that it is spoken with."""
+"""A file of formulas that applications name, each with the options that it is spoken with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from marith.errors import FormulaError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from marith.errors import FormulaError, RequestError
 from marith.formula.binding import resolve
-from marith.formula.files import LOWERED, load_file, read_term
+from marith.formula.files import LOWERED, as_text, load_file, terms_as_text
 from marith.formula.nodes import Formula
-from marith.formula.parsing import read
 
+Kind = TypeVar("Kind", bound=BaseModel)
 ELSEWHERE = frozenset(("terms", "formula", "file"))  # a file says these in places of their own
 
 
@@ -101,9 +103,7 @@ class Personas:
         return {**merged, "file": replace(self, spoken=name, kept=kept)}
 
 
-def terms_as_text(terms: Mapping[str, Any]) -> dict[str, str]:
-    """Terms, however they are written, as text. Raises FormulaError for what is none."""
-    return {name: as_text(read_term(name, term)) for name, term in terms.items()}
+_FILED: TypeAdapter[Personas] = TypeAdapter(Personas)
 
 
 @lru_cache(maxsize=16)  # options are made again for each call that gives one
@@ -112,11 +112,51 @@ def resolved(terms: tuple[tuple[str, str], ...]) -> Mapping[str, Formula]:
     return resolve(dict(terms))
 
 
-def as_text(value: str | Formula) -> str:
-    """A formula as text that reads back as itself. Raises FormulaError where it is too long."""
-    if not isinstance(value, Formula):
-        return value
-    text = str(value)
-    if read(text) != value:
-        raise FormulaError(f"this formula cannot be written as text: {text[:80]!r}")
-    return text
+def opened(file: Any, kind: type[BaseModel], model: str) -> Personas | None:
+    """A file by path, every formula of it tried as options of `kind`; or what was read of one.
+
+    Its formulas are over `model` where the file names no other. Raises FormulaError for a file in
+    which anything is wrong, and RequestError for what is none.
+    """
+    match file:
+        case None | Personas():
+            return file
+        case str() | Path():
+            read = Personas.load(file, model)
+            for name in ("", *read.formulas):
+                _try(kind, read, name)
+            return read
+        case Mapping():
+            try:
+                return _FILED.validate_python(file)
+            except ValidationError as error:
+                raise RequestError(f"this was read of no file: {_sentence(error)}") from None
+    raise RequestError(f"a file has a path, not {file!r}")
+
+
+def made(kind: type[Kind], file: Personas, name: str) -> Kind:
+    """The options of a file and one formula of it, or "", none, with nothing else given."""
+    plain = {"model": file.options["model"], "formula": "M"}
+    fresh = replace(file, spoken=None, kept=())
+    return kind(file=fresh, **({"model": name} if name else plain))
+
+
+def _try(kind: type[BaseModel], file: Personas, name: str) -> None:
+    """Raises FormulaError where the file gives a formula, or all, what is no option."""
+    where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
+    own = set(file.formulas[name]) - {"formula"} if name else set(file.options)
+    elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # for all formulas alike
+    for option in sorted(own - (set(kind.model_fields) - elsewhere)):
+        raise FormulaError(f"{where}: there is no option {option!r}")
+    try:
+        made(kind, file, name)
+    except ValidationError as error:
+        raise FormulaError(f"{where}: {_sentence(error)}") from None
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first complaint of pydantic, with the value that it is about."""
+    first = error.errors()[0]
+    if first["type"] == "value_error":
+        return first["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}"

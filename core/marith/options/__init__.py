@@ -1,0 +1,1 @@
+"""What does an application say of a model? Plain data, without torch until it is used."""
