@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import marith
-from marith.engine.reader import stages_of
+from marith.engine.prepare import stages_of
 from marith.errors import MarithError
 from marith.formula.binding import names_in, parse, resolve
 from marith.formula.terms import Classifier, Prompted

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from torch import Tensor
 
 from marith.engine.job import Cost, Job
+from marith.engine.prepare import Prepared
 from marith.engine.questions import Question
-from marith.engine.reader import Reader
 from marith.errors import RequestError
 from marith.formula.terms import Term
 from marith.request.plan import Plan
@@ -22,7 +22,7 @@ REPEATS = 5
 
 
 def calibrate(
-    texts: Sequence[tuple[Reader, Sequence[int]]],
+    texts: Sequence[tuple[Prepared, Sequence[int]]],
     run: Callable[[Job], None],
     costs: Literal["time", "calls"],
 ) -> Plan:
@@ -77,7 +77,7 @@ class Stopwatch(Question[dict[int, float]]):
 
     def __init__(
         self,
-        reader: Reader,
+        reader: Prepared,
         continuation: Sequence[int],
         terms: Iterable[Term],
         said: Mapping[Term, Tensor],
@@ -114,7 +114,7 @@ class Stopwatch(Question[dict[int, float]]):
         return ()
 
 
-def _groups(reader: Reader) -> list[list[Term]]:
+def _groups(reader: Prepared) -> list[list[Term]]:
     """The terms and drafts that are computed in one call: those of one scorer."""
     together: dict[int, list[Term]] = {}
     for term in reader.plan.all_terms:

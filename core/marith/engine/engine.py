@@ -18,8 +18,8 @@ from marith.engine.deadline import NEVER, Deadline
 from marith.engine.delivery import Answer
 from marith.engine.forking import Turns
 from marith.engine.generation import Generation
+from marith.engine.prepare import Prepared, stages_of
 from marith.engine.questions import Glance, Scores, Scoring, tokens_of
-from marith.engine.reader import Reader, stages_of
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Ticket
 from marith.errors import ModelError, faults_named
@@ -264,9 +264,9 @@ class Engine(Asking):
             self._scheduler.add(scoring)
         return scoring.answer
 
-    def _open(self, request: Request, deadline: Deadline = NEVER) -> Reader:
+    def _open(self, request: Request, deadline: Deadline = NEVER) -> Prepared:
         self._scheduler.require_open()
-        return Reader.open(request, self._panel, loading, self._stages_of, deadline)
+        return Prepared.open(request, self._panel, loading, self._stages_of, deadline)
 
     def _open_at(
         self,
@@ -276,7 +276,7 @@ class Engine(Asking):
         continuation: str | Sequence[int],
         trusted: bool,
         deadline: Deadline,
-    ) -> tuple[Reader, list[int]]:
+    ) -> tuple[Prepared, list[int]]:
         """A reader, and the tokens of a continuation that it has room for."""
         request = Request(prompt, formula, terms, speculation=None, trusted=trusted)
         with faults_named():

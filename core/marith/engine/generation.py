@@ -20,7 +20,7 @@ from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.engine.answers import Answers
 from marith.engine.job import Cost, lane_of
 from marith.engine.likelihoods import Likelihoods
-from marith.engine.reader import Reader
+from marith.engine.prepare import Prepared
 from marith.engine.rewinding import Rewinding
 from marith.engine.telling import Telling
 from marith.engine.ticket import Ticket
@@ -53,7 +53,9 @@ class Generation:
     RequestError for a grammar that cannot be followed.
     """
 
-    def __init__(self, request: Request, reader: Reader, answers: Answers, ticket: Ticket) -> None:
+    def __init__(
+        self, request: Request, reader: Prepared, answers: Answers, ticket: Ticket
+    ) -> None:
         self.reader = reader
         self.done = False
         vocabulary = answers.vocabulary

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from marith.engine.reader import Reader
+from marith.engine.prepare import Prepared
 from marith.formula.terms import Prompted, Term
 from marith.speculation.verify import Check, Verdict
 from marith.speculation.window import Block
@@ -30,7 +30,7 @@ class Cost:
 class Job(Protocol):
     """Wants terms evaluated, receives them, checks what is composed of them, accepts tokens."""
 
-    reader: Reader
+    reader: Prepared
 
     @property
     def abandoned(self) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marith.engine.delivery import Answer
 from marith.engine.job import Cost, Job
-from marith.engine.reader import Reader
+from marith.engine.prepare import Prepared
 from marith.errors import RequestError, shown
 from marith.formula.scalars import whole
 from marith.formula.terms import Term
@@ -38,7 +38,9 @@ class Question(Generic[Result]):
     The `keeper` is kept for as long as the answer is.
     """
 
-    def __init__(self, reader: Reader, continuation: Sequence[int], keeper: object = None) -> None:
+    def __init__(
+        self, reader: Prepared, continuation: Sequence[int], keeper: object = None
+    ) -> None:
         self.reader = reader
         self.answer: Answer[Result] = Answer(keeper)
         self._continuation = continuation
@@ -96,7 +98,9 @@ class Scoring(_Composed[Scores]):
     A long text neither holds up the others nor has all its distributions in memory at once.
     """
 
-    def __init__(self, reader: Reader, continuation: Sequence[int], keeper: object = None) -> None:
+    def __init__(
+        self, reader: Prepared, continuation: Sequence[int], keeper: object = None
+    ) -> None:
         super().__init__(reader, continuation, keeper)
         self.at_once = AT_ONCE
         self._scores = Scores()

@@ -29,7 +29,7 @@ StagesOf: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class Prepared:
     """The execution plan of a request with the scorer and the reading of each term.
 
     `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
@@ -57,7 +57,7 @@ class Reader:
         loading: AbstractContextManager[object],
         stages_of: StagesOf,
         deadline: Deadline = NEVER,
-    ) -> Reader:
+    ) -> Prepared:
         """Check, bind and read. Everything that can be wrong with a request is said here.
 
         Checkpoints that no term has named before are loaded in turns, under `loading`. `stages_of`
