@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from marith.errors import DeadlineExceeded, RequestError, shown
 from marith.formula.scalars import plain
-from marith.request.checks import check_timeout
+from marith.request.checks import seconds
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ class Deadline:
     @classmethod
     def of(cls, timeout: float | None, begun: float | None = None) -> Self:
         """The deadline of what is asked now, or was `begun` before. Raises RequestError."""
-        return cls(check_timeout(timeout), time.monotonic() if begun is None else begun)
+        return cls(seconds("timeout", timeout), time.monotonic() if begun is None else begun)
 
     @property
     def at(self) -> float:

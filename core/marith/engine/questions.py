@@ -13,8 +13,8 @@ from marith.engine.delivery import Answer
 from marith.engine.job import Cost, Job
 from marith.engine.prepare import Prepared
 from marith.errors import RequestError, shown
-from marith.formula.scalars import whole
 from marith.formula.terms import Term
+from marith.request.checks import whole
 from marith.scoring.vocabulary import Vocabulary
 from marith.speculation.verify import Verdict
 from marith.speculation.window import Block

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from marith.errors import RequestError, shown
+from marith.request.checks import by, flag, hold, texts
 
 Tree: TypeAlias = dict[str, Any]  # the letters that may follow, and what may follow each
 
@@ -15,6 +15,11 @@ WHOLE = ""  # stands among them where a word may end
 
 
 LETTERS = 500_000  # of all banned words: 75 MB
+
+
+_WORDS = texts(
+    "banned words are", "a banned word is a text, and not an empty one", "the banned words", LETTERS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +31,14 @@ class Ban:
     `case_sensitive`, letters are equal as Unicode folds their case. Raises RequestError.
     """
 
-    words: tuple[str, ...]
-    whole_words: bool = True
-    case_sensitive: bool = False
+    words: tuple[str, ...] = field(metadata=by(_WORDS))
+    whole_words: bool = field(default=True, metadata=by(flag))
+    case_sensitive: bool = field(default=False, metadata=by(flag))
     tree: Tree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.words, (str, Sequence)):
-            raise RequestError(f"banned words are a list of texts, not {shown(self.words)}")
-        words = (self.words,) if isinstance(self.words, str) else tuple(self.words)
-        for word in words:
-            if not isinstance(word, str) or not word:
-                raise RequestError(f"a banned word is a text, and not an empty one: {shown(word)}")
-        for name in ("whole_words", "case_sensitive"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise RequestError(f"{name} is True or False, not {shown(value)}")
-        letters = sum(map(len, words))
-        if letters > LETTERS:
-            raise RequestError(f"the banned words have {letters:,} letters; at most {LETTERS:,}")
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "tree", _tree(map(self.folded, words)))
+        hold(self)
+        object.__setattr__(self, "tree", _tree(map(self.folded, self.words)))
 
     def folded(self, text: str) -> str:
         """The text as it is compared; each letter's part of it hangs on that letter alone."""

@@ -1,16 +1,132 @@
-"""What callers bring, checked: plain data that JSON and templates can take, seconds."""
+"""How a value that a caller brings is checked. Each kind of check is written once, here."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeAlias
 
-from marith.errors import RequestError, shown
-from marith.formula.scalars import finite
+from marith.errors import MarithError, RequestError, shown
+from marith.formula.scalars import plain
 
 LEVELS = 100  # what templates and JSON do with data takes stack for each level
 PARTS = 100_000
+
+Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → what is kept of it
+
+
+def by(check: Check) -> Mapping[str, Check]:
+    """The metadata of a dataclass's field that `hold` checks: `field(metadata=by(flag))`."""
+    return {"check": check}
+
+
+def hold(value: Any) -> None:
+    """Check the fields of a frozen dataclass that say how, where they are not their default."""
+    for each in fields(value):
+        if check := each.metadata.get("check"):
+            given = getattr(value, each.name)
+            if given is not each.default:
+                object.__setattr__(value, each.name, check(each.name, given))
+
+
+def whole(
+    name: str,
+    value: Any,
+    least: int,
+    most: int | None = None,
+    error: type[MarithError] = RequestError,
+) -> int:
+    """A whole number of a range as an int; raises `error`, a sentence about `name`, for others."""
+    number = plain(value)
+    right = isinstance(number, int) and not isinstance(number, bool)
+    if not (right and least <= number and (most is None or number <= most)):
+        range_ = f"from {least}" if most is None else f"from {least} to {most}"
+        raise error(f"{name} is a whole number {range_}, not {shown(value)}")
+    return int(number)
+
+
+def finite(value: Any) -> float | None:
+    """A finite number as a float; None for anything else, True and False among it."""
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return None
+    try:
+        number = float(number) if isinstance(number, int) else number
+    except OverflowError:  # an integer that no float holds
+        return None
+    return number if math.isfinite(number) else None
+
+
+def whole_from(least: int, most: int | None = None) -> Check:
+    """A check for a whole number of a range."""
+    return lambda name, value: whole(name, value, least, most)
+
+
+def number(what: str, holds: Callable[[float], bool]) -> Check:
+    """A check for a finite number for which `holds` is true, as `what` says."""
+
+    def check(name: str, value: Any) -> float:
+        found = finite(value)
+        if found is None or not holds(found):
+            raise RequestError(f"{name} is {what}, not {shown(value)}")
+        return found
+
+    return check
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise RequestError(f"{name} is True or False, not {shown(value)}")
+    return value
+
+
+def of_kind(kind: type[Any]) -> Check:
+    """A check for an instance of a class."""
+
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise RequestError(f"{name} is a {kind.__name__}, not {shown(value)}")
+        return value
+
+    return check
+
+
+def optional(check: Check) -> Check:
+    """The same check, or None."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def texts(listed: str, each: str, all_: str, most: int) -> Check:
+    """A check for one text or several, none of them empty, of at most `most` letters together.
+
+    The errors begin with `listed` for what is no list of texts, `each` for one that is no text or
+    has no letter, and `all_` for too many letters.
+    """
+
+    def check(_: str, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, (str, Sequence)):
+            raise RequestError(f"{listed} a list of texts, not {shown(value)}")
+        given = (value,) if isinstance(value, str) else tuple(value)
+        for one in given:
+            if not isinstance(one, str) or not one:
+                raise RequestError(f"{each}: {shown(one)}")
+        letters = sum(map(len, given))
+        if letters > most:
+            raise RequestError(f"{all_} have {letters:,} letters; at most {most:,}")
+        return given
+
+    return check
+
+
+def seconds(name: str, value: Any) -> float | None:
+    """The seconds that a caller waits, None for no end."""
+    found = finite(value)
+    if value is not None and not (found and found > 0):
+        raise RequestError(f"{name} is a finite number of seconds above 0, not {shown(value)}")
+    return found
 
 
 def require_shallow(value: Any, what: str) -> None:
@@ -35,15 +151,6 @@ def require_json(value: Any, what: str) -> None:
         json.dumps(value)
     except (TypeError, ValueError) as error:
         raise RequestError(f"{what} is no JSON, {error}: {shown(value)}") from None
-
-
-def check_timeout(timeout: Any) -> float | None:
-    """The seconds that a caller waits, None for no end. Raises RequestError for anything else."""
-    number = finite(timeout)
-    if timeout is not None and not (number and number > 0):
-        problem = "timeout is a finite number of seconds above 0"
-        raise RequestError(f"{problem}, not {shown(timeout)}")
-    return number
 
 
 def check_names(given: Mapping[str, Any], known: Collection[str], kind: str) -> None:

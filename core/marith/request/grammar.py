@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from llguidance import LLMatcher, LLParserLimits
@@ -50,15 +51,7 @@ class Grammar:
             raise RequestError(f"a {self.kind} is a text, not {shown(self.text)}")
         if self.kind not in tuple(_MAKE):
             raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {shown(self.kind)}")
-        require_bounded(self.kind, self.text)
-        try:
-            source = _MAKE[self.kind](self.text)
-        except ValueError as error:
-            raise RequestError(f"no {self.kind}: {error}: {shown(self.text[:80])}") from None
-        wrong, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
-        if wrong:
-            raise RequestError(f"this {self.kind} cannot be followed: {one_line(problems[0])}")
-        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "source", _source(self.kind, self.text))
 
     @classmethod
     def json_schema(cls, schema: Mapping[str, Any], strict: bool | None = None) -> Grammar:
@@ -122,3 +115,17 @@ def require_bounded(kind: str, text: str) -> None:
             raise RequestError(
                 f"this json_schema and its definitions have more than {LEVELS} levels together"
             )
+
+
+@lru_cache(maxsize=64)  # the same grammar is asked for again and again
+def _source(kind: str, text: str) -> str:
+    """The grammar as llguidance reads it. Raises RequestError for what is none."""
+    require_bounded(kind, text)
+    try:
+        source = _MAKE[kind](text)
+    except ValueError as error:
+        raise RequestError(f"no {kind}: {error}: {shown(text[:80])}") from None
+    wrong, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
+    if wrong:
+        raise RequestError(f"this {kind} cannot be followed: {one_line(problems[0])}")
+    return source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from marith.errors import RequestError, shown
@@ -26,10 +27,17 @@ def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
         raise RequestError(f"a JSON schema is a mapping, not {shown(schema)}")
     require_shallow(schema, "a JSON schema")
     try:
-        told = dict(schema) if strict is False else _closed(schema, _joined(schema))
-        return json.dumps({**told, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
+        return _written(json.dumps(schema, ensure_ascii=False), strict is not False)
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(f"this JSON schema is not JSON: {error}") from None
+
+
+@lru_cache(maxsize=64)  # a model's tools are the same at every call
+def _written(schema: str, closes: bool) -> str:
+    """The text of a schema, closed if asked for, with how its JSON is to be written."""
+    read = json.loads(schema)
+    closed = _closed(read, _joined(read)) if closes else read
+    return json.dumps({**closed, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
 
 
 def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
-from marith.formula.scalars import whole
+from marith.request.checks import by, hold, whole_from
 
 CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
-LEAST = {"max_lanes": 1, "max_queue": 0, "cache_bytes": 0, "loaded_bytes": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +21,10 @@ class Limits:
     weigh at most `loaded_bytes`.
     """
 
-    max_lanes: int = 64
-    max_queue: int = 4096
-    cache_bytes: int = CACHE_BYTES
-    loaded_bytes: int = LOADED_BYTES
+    max_lanes: int = field(default=64, metadata=by(whole_from(1)))
+    max_queue: int = field(default=4096, metadata=by(whole_from(0)))
+    cache_bytes: int = field(default=CACHE_BYTES, metadata=by(whole_from(0)))
+    loaded_bytes: int = field(default=LOADED_BYTES, metadata=by(whole_from(0)))
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            object.__setattr__(self, name, whole(name, value, LEAST[name]))
+        hold(self)

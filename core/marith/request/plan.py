@@ -11,7 +11,7 @@ from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError
 
 from marith.errors import RequestError, shown
 from marith.formula.nodes import Formula
-from marith.formula.scalars import whole
+from marith.request.checks import whole
 
 LENGTH = 4
 MOST = 16  # positions that a term is asked for at once
@@ -88,6 +88,14 @@ class Plan:
     def to_json(self) -> str:
         """The plan as a line of JSON."""
         return _WIRE.dump_json(self).decode()
+
+
+def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:
+    """A plan, "auto" or None. Raises RequestError for anything else."""
+    if not (value is None or isinstance(value, Plan) or value == "auto"):
+        raise RequestError(f"{name} is None, 'auto' or a Plan, not {shown(value)}")
+    plan: Plan | Literal["auto"] | None = value
+    return plan
 
 
 def read_speculation(value: Any) -> Plan | Literal["auto"] | None:

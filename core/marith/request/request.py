@@ -9,13 +9,21 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from marith.errors import FormulaError, RequestError, shown
 from marith.formula.binding import BARE, Terms
 from marith.formula.nodes import Formula
-from marith.formula.scalars import whole
 from marith.formula.terms import check_template_options
 from marith.formula.trust import restricted
 from marith.request.ban import Ban
-from marith.request.checks import check_timeout, require_shallow
+from marith.request.checks import (
+    by,
+    flag,
+    hold,
+    of_kind,
+    optional,
+    require_shallow,
+    seconds,
+    whole_from,
+)
 from marith.request.grammar import Grammar
-from marith.request.plan import Plan
+from marith.request.plan import Plan, check_speculation
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.request.tools import Tools
@@ -37,6 +45,21 @@ Message: TypeAlias = "Mapping[str, Any]"
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 
+def _template_options(name: str, options: Any) -> Mapping[str, Any]:
+    """Options of a chat template: a mapping from names to data that templates can take."""
+    if not isinstance(options, Mapping):
+        raise RequestError(f"{name} is a mapping, not {shown(options)}")
+    require_shallow(options, name)
+    for each in options:
+        if not isinstance(each, str):
+            raise RequestError(f"a template option is called by a name, not {shown(each)}")
+    try:
+        check_template_options(options)
+    except FormulaError as error:
+        raise RequestError(error.problem) from None
+    return options
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
@@ -51,47 +74,24 @@ class Request:
     prompt: str | Sequence[Message]
     formula: str | Formula = BARE
     terms: Terms | None = None
-    sampling: Sampling = field(default_factory=Sampling)
-    stop: Stop = field(default_factory=Stop)
-    speculation: Speculation = "auto"
-    timeout: float | None = None
-    grammar: Grammar | None = None
-    tools: Tools | None = None
-    logprobs: int | None = None
-    template_options: Mapping[str, Any] | None = None
-    ban: Ban | None = None
-    trusted: bool = True
+    sampling: Sampling = field(default=Sampling(), metadata=by(of_kind(Sampling)))
+    stop: Stop = field(default=Stop(), metadata=by(of_kind(Stop)))
+    speculation: Speculation = field(default="auto", metadata=by(check_speculation))
+    timeout: float | None = field(default=None, metadata=by(seconds))
+    grammar: Grammar | None = field(default=None, metadata=by(optional(of_kind(Grammar))))
+    tools: Tools | None = field(default=None, metadata=by(optional(of_kind(Tools))))
+    logprobs: int | None = field(default=None, metadata=by(optional(whole_from(0))))
+    template_options: Mapping[str, Any] | None = field(
+        default=None, metadata=by(optional(_template_options))
+    )
+    ban: Ban | None = field(default=None, metadata=by(optional(of_kind(Ban))))
+    trusted: bool = field(default=True, metadata=by(flag))
 
     def __post_init__(self) -> None:
-        needed = {"sampling": Sampling, "stop": Stop}
-        kinds = {**needed, "grammar": Grammar, "tools": Tools, "ban": Ban}
-        for name, kind in kinds.items():
-            value: Any = getattr(self, name)
-            may_lack = name not in needed and value is None
-            if not (may_lack or isinstance(value, kind)):
-                raise RequestError(f"{name} is a {kind.__name__}, not {shown(value)}")
-        options = self.template_options
-        if self.logprobs is not None:
-            object.__setattr__(self, "logprobs", whole("logprobs", self.logprobs, 0))
-        if options is not None and not isinstance(options, Mapping):
-            raise RequestError(f"template_options is a mapping, not {shown(options)}")
-        require_shallow(options, "template_options")
-        for name in options or ():
-            if not isinstance(name, str):
-                raise RequestError(f"a template option is called by a name, not {shown(name)}")
-        try:
-            check_template_options(options or ())
-        except FormulaError as error:
-            raise RequestError(error.problem) from None
+        hold(self)
         if not self.steered and isinstance(self.speculation, Plan):
             asked = "None or 'auto' for speculation"
             raise RequestError(f"tools without steer take {asked}, not {self.speculation}")
-        if not (self.speculation in (None, "auto") or isinstance(self.speculation, Plan)):
-            given = shown(self.speculation)
-            raise RequestError(f"speculation is None, 'auto' or a Plan, not {given}")
-        object.__setattr__(self, "timeout", check_timeout(self.timeout))
-        if not isinstance(self.trusted, bool):
-            raise RequestError(f"trusted is True or False, not {shown(self.trusted)}")
         if not self.trusted:
             formula, terms = restricted(self.formula, self.terms)
             object.__setattr__(self, "formula", formula)

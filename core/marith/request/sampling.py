@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from marith.errors import RequestError, shown
-from marith.formula.scalars import finite, whole
+from marith.request.checks import by, hold, number, optional, whole_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,32 +16,20 @@ class Sampling:
     `top_k`, `top_p`, `min_p`. The same `seed` gives the same text; all its 64 bits count.
     """
 
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float = 1.0
-    seed: int | None = None
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    temperature: float = field(
+        default=1.0, metadata=by(number("a number from 0", lambda t: t >= 0))
+    )
+    top_k: int | None = field(default=None, metadata=by(optional(whole_from(1))))
+    top_p: float = field(
+        default=1.0, metadata=by(number("a number above 0 and up to 1", lambda p: 0 < p <= 1))
+    )
+    seed: int | None = field(default=None, metadata=by(optional(whole_from(-(2**63), 2**63 - 1))))
+    min_p: float = field(
+        default=0.0, metadata=by(number("a number from 0 to 1", lambda p: 0 <= p <= 1))
+    )
+    repetition_penalty: float = field(
+        default=1.0, metadata=by(number("a number above 0", lambda r: r > 0))
+    )
 
     def __post_init__(self) -> None:
-        for name, (what, holds) in _NUMBERS.items():
-            object.__setattr__(self, name, _number(name, getattr(self, name), what, holds))
-        if self.top_k is not None:
-            object.__setattr__(self, "top_k", whole("top_k", self.top_k, 1))
-        if self.seed is not None:
-            object.__setattr__(self, "seed", whole("seed", self.seed, -(2**63), 2**63 - 1))
-
-
-_NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
-    "temperature": ("a number from 0", lambda t: t >= 0),
-    "top_p": ("a number above 0 and up to 1", lambda p: 0 < p <= 1),
-    "min_p": ("a number from 0 to 1", lambda p: 0 <= p <= 1),
-    "repetition_penalty": ("a number above 0", lambda r: r > 0),
-}
-
-
-def _number(name: str, value: Any, what: str, holds: Callable[[float], bool]) -> float:
-    number = finite(value)
-    if number is None or not holds(number):
-        raise RequestError(f"{name} is {what}, not {shown(value)}")
-    return number
+        hold(self)

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ahocorasick import STORE_LENGTH, Automaton
 
 from marith.errors import RequestError, shown
-from marith.formula.scalars import whole
+from marith.request.checks import by, hold, texts, whole_from
 
 LETTERS = 2_000_000  # of all stop strings: 60 MB, and a second to take them in
+
+
+_STRINGS = texts("strings is", "a stop string has at least one letter", "the stop strings", LETTERS)
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text."""
 
-    max_tokens: int = 256
-    strings: tuple[str, ...] = ()
+    max_tokens: int = field(default=256, metadata=by(whole_from(1)))
+    strings: tuple[str, ...] = field(default=(), metadata=by(_STRINGS))
     search: Automaton | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "max_tokens", whole("max_tokens", self.max_tokens, 1))
-        if not isinstance(self.strings, (str, Sequence)):
-            raise RequestError(f"strings is a list of texts, not {shown(self.strings)}")
-        strings = (self.strings,) if isinstance(self.strings, str) else tuple(self.strings)
-        for string in strings:
-            if not isinstance(string, str) or not string:
-                raise RequestError(f"a stop string has at least one letter: {shown(string)}")
-        letters = sum(map(len, strings))
-        if letters > LETTERS:
-            raise RequestError(f"the stop strings have {letters:,} letters; at most {LETTERS:,}")
-        object.__setattr__(self, "strings", strings)
-        object.__setattr__(self, "search", _search(strings))
+        hold(self)
+        object.__setattr__(self, "search", _search(self.strings))
 
 
 def _search(strings: tuple[str, ...]) -> Automaton | None:

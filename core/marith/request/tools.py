@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from marith.errors import RequestError, shown
-from marith.request.checks import require_json
+from marith.request.checks import by, flag, hold, optional, require_json
 from marith.request.grammar import Grammar
 from marith.request.json_schema import EMPTY, schema_text
 
@@ -28,11 +28,12 @@ class Tools:
 
     definitions: tuple[Mapping[str, Any], ...]
     choice: str = "auto"
-    parallel: bool = True
-    strict: bool | None = None
-    steer: bool = True
+    parallel: bool = field(default=True, metadata=by(flag))
+    strict: bool | None = field(default=None, metadata=by(optional(flag)))
+    steer: bool = field(default=True, metadata=by(flag))
 
     def __post_init__(self) -> None:
+        hold(self)
         if not isinstance(self.definitions, (list, tuple)) or not self.definitions:
             raise RequestError(f"tools are a list of functions, not {shown(self.definitions)}")
         object.__setattr__(self, "definitions", tuple(map(_definition, self.definitions)))
@@ -45,10 +46,6 @@ class Tools:
         if self.choice not in (*CHOICES, *names):
             known = ", ".join(names)
             raise RequestError(f"no tool is named {shown(self.choice)}, but {known}")
-        for name in ("parallel", "steer", "strict"):
-            value = getattr(self, name)
-            if not (isinstance(value, bool) or (value is None and name == "strict")):
-                raise RequestError(f"{name} is True or False, not {shown(value)}")
         for tool in self.callable:
             Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
 
