@@ -9,7 +9,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast
 
 from marith.formula.terms import Prompted
-from marith.scoring.templates import to_prompt, to_tokens
+from marith.request.prompt import to_prompt
+from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
 SPECIAL = ("<s>", "</s>", "<|turn|>")

@@ -20,8 +20,9 @@ from marith.decoding.evaluation import evaluate
 from marith.decoding.sampling import warp
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves
+from marith.request.prompt import to_prompt
 from marith.scoring.ngram import NGramCounts
-from marith.scoring.templates import to_prompt, to_tokens
+from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 

@@ -21,9 +21,9 @@ from marith.errors import RequestError
 from marith.formula.binding import bind, parse, resolve
 from marith.formula.checking import leaves, without_classifiers
 from marith.formula.terms import Judgement, Likelihood, Position
+from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.ngram import NGramCounts
-from marith.scoring.scorer import Prompt
-from marith.scoring.templates import to_plain_text, to_prompt, to_tokens
+from marith.scoring.templates import to_plain_text, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
 

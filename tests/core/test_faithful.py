@@ -13,7 +13,8 @@ from torch.testing import assert_close
 
 import marith
 from marith import Options, Prompted, RequestError
-from marith.scoring.templates import hides, see
+from marith.request.prompt import hides
+from marith.scoring.templates import see
 
 FRAME = r"(?s)<found>.*?</found>"
 SHOWN = "k <found>a b c</found> l"

@@ -26,7 +26,8 @@ from llamaindex_marith.messages import to_dicts
 from marith.formula.terms import Prompted
 from marith.pocket.grammar import words
 from marith.pocket.grammar.document import Document
-from marith.scoring.templates import see, to_prompt
+from marith.request.prompt import to_prompt
+from marith.scoring.templates import see
 
 CASES = editions()
 EACH = [case for cases in CASES for case in cases]

@@ -23,7 +23,8 @@ from llama_index.core.query_engine import citation_query_engine
 from llamaindex_marith.lens import RETRIEVED, context_of
 from llamaindex_marith.messages import to_dicts
 from marith.formula.terms import Prompted
-from marith.scoring.templates import see, to_prompt
+from marith.request.prompt import to_prompt
+from marith.scoring.templates import see
 
 SYSTEM = "You speak like a pirate."
 HISTORY = [

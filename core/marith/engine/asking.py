@@ -16,7 +16,8 @@ from marith.errors import UnknownOption
 from marith.formula.binding import Terms
 from marith.formula.nodes import Formula
 from marith.request.completion import Chunk, Completion
-from marith.request.request import Message, Request, RequestOptions, Speculation
+from marith.request.prompt import Message
+from marith.request.request import Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 

@@ -28,7 +28,8 @@ from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted
 from marith.request.limits import Limits
 from marith.request.plan import Plan
-from marith.request.request import Message, Request
+from marith.request.prompt import Message, to_prompt
+from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.request.tools import Tools
@@ -36,7 +37,6 @@ from marith.scoring import shelf
 from marith.scoring.panel import Panel
 from marith.scoring.places import locate
 from marith.scoring.shelf import Checkpoint, Placement
-from marith.scoring.templates import to_prompt
 
 loading = Turns()  # checkpoints come off the shelf in turns
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}

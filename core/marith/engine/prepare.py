@@ -16,10 +16,11 @@ from marith.formula.checking import check
 from marith.formula.nodes import Formula
 from marith.formula.terms import Prompted, Term
 from marith.request.plan import Plan
+from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.scoring.panel import Panel
-from marith.scoring.scorer import Prompt, Reading, Scorer
-from marith.scoring.templates import to_prompt, to_tokens
+from marith.scoring.scorer import Reading, Scorer
+from marith.scoring.templates import to_tokens
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 StagesOf: TypeAlias = (

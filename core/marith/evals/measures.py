@@ -14,7 +14,7 @@ from marith.evals.experiment.measuring import Ask, Better
 from marith.evals.experiment.texts import Text, at_row
 from marith.formula.binding import BARE, Terms
 from marith.formula.terms import Classifier
-from marith.request.request import Message
+from marith.request.prompt import Message
 from marith.scoring import shelf
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.shelf import Placement

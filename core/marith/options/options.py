@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
     from marith.formula.nodes import Formula
     from marith.request.grammar import Grammar
-    from marith.request.request import Message, Request
+    from marith.request.prompt import Message
+    from marith.request.request import Request
     from marith.request.tools import Tools
 
 _PLACED = (
@@ -220,7 +221,7 @@ class Options(BaseModel):
             return False
         if self.faithful_to is None:
             raise RequestError(f"faithful is {self.faithful}, but faithful_to does not say to what")
-        from marith.scoring.templates import hides, to_prompt  # torch again
+        from marith.request.prompt import hides, to_prompt  # torch again
 
         return hides(self.faithful_to, to_prompt(prompt).messages)
 

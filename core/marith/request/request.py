@@ -24,6 +24,7 @@ from marith.request.checks import (
 )
 from marith.request.grammar import Grammar
 from marith.request.plan import Plan, check_speculation
+from marith.request.prompt import Message
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.request.tools import Tools
@@ -41,7 +42,6 @@ class RequestOptions(TypedDict, total=False):
     trusted: bool
 
 
-Message: TypeAlias = "Mapping[str, Any]"
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 

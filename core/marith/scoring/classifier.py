@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from marith.errors import ModelError, RequestError
 from marith.formula.terms import Classifier, Judgement, Term
 from marith.request.limits import CACHE_BYTES
+from marith.request.prompt import Prompt
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.judging import Case, Judge, Text, WholeTexts, to_logprobs
 from marith.scoring.kinds import refusing
 from marith.scoring.notices import warn
-from marith.scoring.scorer import Prompt, Scored, Span, WithoutContext
+from marith.scoring.scorer import Scored, Span, WithoutContext
 from marith.scoring.seams import Encoder
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import to_plain_text

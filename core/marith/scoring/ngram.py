@@ -15,7 +15,8 @@ from marith.errors import ModelError, RequestError
 from marith.formula.terms import NGram, Prompted, Uniform
 from marith.recent import Recent
 from marith.request.limits import LOADED_BYTES
-from marith.scoring.scorer import Prompt, Proposal, Scored, Span, WithoutContext
+from marith.request.prompt import Prompt
+from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
 from marith.scoring.suffixes import Corpus, Counted, Followers, GrowingText
 from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary

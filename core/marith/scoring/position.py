@@ -7,7 +7,8 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.formula.terms import Position
-from marith.scoring.scorer import Prompt, Scored, Span, WithoutContext
+from marith.request.prompt import Prompt
+from marith.scoring.scorer import Scored, Span, WithoutContext
 
 
 class PositionScorer(WithoutContext):

@@ -9,11 +9,12 @@ from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
+from marith.request.prompt import Prompt
 from marith.scoring import adapters
 from marith.scoring.adapters import Adapter
 from marith.scoring.histories import Histories
 from marith.scoring.runner import Answer, Asked, ModelRunner
-from marith.scoring.scorer import Prompt, Reading, Scored, Span
+from marith.scoring.scorer import Reading, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import require_text, to_tokens
 from marith.scoring.twin import changes, nbytes, weights

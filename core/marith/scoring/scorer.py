@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
 
 from marith.formula.terms import Term
-from marith.request.request import Message
+from marith.request.prompt import Prompt
 
 Reading: TypeAlias = "tuple[int, ...] | str"
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What a request asks: messages with text content, before any term has seen them.
-
-    `tools` are those that the model is told of, as OpenAI writes them; `options` are the chat
-    template's.
-    """
-
-    messages: tuple[Message, ...] = ()
-    tools: tuple[Mapping[str, Any], ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import groupby
@@ -13,41 +11,14 @@ from typing import Any
 from marith.errors import RequestError, shown
 from marith.formula.patterns import compiled
 from marith.formula.terms import Prompted
-from marith.request.checks import require_json, require_shallow
-from marith.request.request import Message
+from marith.request.prompt import Message, Prompt
 from marith.scoring.markup import HERMES, Markup, numbered, spelt_out, tools_told
 from marith.scoring.quotes import Quotes
 from marith.scoring.rendering import Refused, render
-from marith.scoring.scorer import Prompt
 from marith.scoring.vocabulary import Vocabulary
 
 ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 _SYSTEM = ("system", "developer")
-_SHAPE = {"role": "user", "content": "…"}
-
-
-def to_prompt(
-    prompt: str | Sequence[Message],
-    tools: Sequence[Mapping[str, Any]] = (),
-    options: Mapping[str, Any] | None = None,
-) -> Prompt:
-    """A prompt as messages with text content. Raises RequestError for anything else.
-
-    `tools` are those that the model is told of, `options` are the chat template's.
-    """
-    if isinstance(prompt, str):
-        return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
-    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
-        raise RequestError(f"a prompt is a text or a list of messages, not {shown(prompt)}")
-    named: dict[Any, str] = {}
-    messages = tuple(_to_message(message, named) for message in prompt)
-    return Prompt(messages, tuple(tools), options or {})
-
-
-def hides(pattern: str, messages: Sequence[Message]) -> bool:
-    """Whether a term that hides what matches reads anything else than one that does not."""
-    texts = [message["content"] for message in messages]
-    return any(compiled(pattern).found_in(text) for text in texts)
 
 
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -199,71 +170,6 @@ def _ways(messages: Sequence[Message], markup: Markup) -> Iterator[list[dict[str
     for way in (own, numbered(own), spelt_out(messages, markup.calls, answers=True)):
         yield way
         yield fold(way)
-
-
-def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
-    """A message with text content. `named` are the tools that earlier calls named, by their ids."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise RequestError(f"a message is written as {_SHAPE}, not {shown(message)}")
-    require_shallow(message, "a message")
-    calls = message.get("tool_calls")
-    if message.get("content") is None and not calls:
-        raise RequestError(f"a message has a content: {_SHAPE}, not {shown(message)}")
-    told = {**message, "content": _text_of(message.get("content"))}
-    if calls:
-        if not isinstance(calls, (list, tuple)):
-            raise RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
-        told["tool_calls"] = [_to_call(call) for call in calls]
-        for call in told["tool_calls"]:
-            named[call.get("id")] = call["function"]["name"]
-    elif "tool_calls" in told:
-        del told["tool_calls"]  # templates take their presence for a call
-    if message["role"] == "tool" and _id_of(message, "tool_call_id") in named:
-        told.setdefault("name", named[message["tool_call_id"]])
-    return told
-
-
-def _to_call(call: Any) -> dict[str, Any]:
-    """A call as templates expect it: its arguments a mapping, where they are one."""
-    function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
-    _id_of(call, "id")
-    arguments = function.get("arguments") or {}
-    if isinstance(arguments, str):
-        # Cut off, never valid, or nested beyond what can be read: told as it was said.
-        with suppress(ValueError, RecursionError):
-            read = json.loads(arguments)
-            require_shallow(read, "the arguments")
-            arguments = read if isinstance(read, Mapping) else arguments
-    else:
-        require_json(arguments, f"what {function['name']!r} is called with")
-    return {**call, "function": {**function, "arguments": arguments}}
-
-
-def _id_of(of: Mapping[str, Any], key: str) -> str | int | None:
-    """The name by which a call and its answer find each other."""
-    given = of.get(key)
-    if not isinstance(given, (str, int, type(None))):
-        raise RequestError(f"{key} is a text, not {shown(given)}")
-    return given
-
-
-def _text_of(content: Any) -> str:
-    """A message's text; parts of other kinds are refused rather than lost."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
-        texts = []
-        for part in content:
-            text = part.get("text") if isinstance(part, Mapping) else part
-            if not isinstance(text, str):
-                raise RequestError(f"only text can be read, not {shown(part)}")
-            texts.append(text)
-        return "".join(texts)
-    raise RequestError(f"a message's content is a text, not {shown(content)}")
 
 
 def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:

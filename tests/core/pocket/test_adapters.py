@@ -17,10 +17,11 @@ from marith.formula.terms import Prompted
 from marith.pocket import adapters, corpus, model_card, tokenizer
 from marith.pocket.grammar import conversations
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
+from marith.request.prompt import to_prompt
 from marith.scoring.adapters import Adapted, Adapter, read
 from marith.scoring.places import WEIGHTS
 from marith.scoring.shelf import Placement, language_model
-from marith.scoring.templates import to_prompt, to_tokens
+from marith.scoring.templates import to_tokens
 
 VOICES = tuple(adapters.TOXIC)
 TALKS = 6

@@ -25,8 +25,8 @@ from judges import (
 
 from marith.errors import RequestError
 from marith.formula.terms import Classifier
+from marith.request.prompt import Prompt
 from marith.scoring import judging
-from marith.scoring.scorer import Prompt
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5

@@ -20,11 +20,12 @@ from judges import (
 from transformers import MistralConfig, MistralForSequenceClassification
 
 from marith.formula.terms import Classifier
+from marith.request.prompt import Prompt
 from marith.scoring import portions
 from marith.scoring.branching import BranchedTexts
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.judging import WholeTexts
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Scored, Span
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5

@@ -18,11 +18,12 @@ from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, Mistr
 
 from marith.errors import ModelError, RequestError
 from marith.formula.terms import Prompted
+from marith.request.prompt import Prompt
 from marith.scoring import shelf
 from marith.scoring.exits import Exits
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.runner import Asked, ModelRunner
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Scored, Span
 from marith.scoring.shelf import Placement
 from marith.testing import tiny_model, tiny_tokenizer
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.formula.terms import NGram
+from marith.request.prompt import to_prompt
 from marith.scoring.ngram import DISCOUNT, NGramScorer
 from marith.scoring.scorer import Proposal, Span
-from marith.scoring.templates import to_prompt
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import LETTERS, tiny_tokenizer
 

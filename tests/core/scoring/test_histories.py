@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from reference import truncated
 
 from marith.formula.terms import Likelihood, Prompted
+from marith.request.prompt import Prompt
 from marith.scoring import portions, shelf
 from marith.scoring.histories import Histories
 from marith.scoring.prompted import PromptedScorer
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Scored, Span
 from marith.scoring.shelf import Placement
 from marith.testing import tiny_model, tiny_tokenizer
 

@@ -24,8 +24,9 @@ from judges import (
 from marith.errors import RequestError
 from marith.formula.measures import judgement_of
 from marith.formula.terms import Classifier, Judgement
+from marith.request.prompt import Prompt
 from marith.scoring.classifier import ClassifierScorer
-from marith.scoring.scorer import Prompt, Scored, Span
+from marith.scoring.scorer import Scored, Span
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from marith.errors import ModelError
 from marith.formula.terms import NGram, Uniform
+from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.ngram import DISCOUNT, NGramCounts, NGramScorer, UniformScorer
-from marith.scoring.scorer import Prompt, Span
-from marith.scoring.templates import to_prompt
+from marith.scoring.scorer import Span
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import tiny_tokenizer
 

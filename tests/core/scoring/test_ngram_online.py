@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from marith.errors import RequestError
 from marith.formula.terms import NGram, Prompted
+from marith.request.prompt import to_prompt
 from marith.scoring.ngram import NGramCounts, NGramScorer
 from marith.scoring.scorer import Span
-from marith.scoring.templates import to_prompt, to_tokens
+from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import tiny_tokenizer
 

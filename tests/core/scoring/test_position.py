@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.formula.measures import POSITION
+from marith.request.prompt import Prompt
 from marith.scoring.position import PositionScorer
-from marith.scoring.scorer import Prompt, Span
+from marith.scoring.scorer import Span
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), min_size=1, max_size=4))

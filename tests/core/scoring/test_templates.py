@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.terms import Prompted
+from marith.request.prompt import to_prompt
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.shelf import Placement, from_loaded
-from marith.scoring.templates import fold, see, to_plain_text, to_prompt, to_tokens
+from marith.scoring.templates import fold, see, to_plain_text, to_tokens
 from marith.scoring.vocabulary import Vocabulary
 from marith.testing import CHAT_TEMPLATE, tiny_model, tiny_tokenizer
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from marith.errors import RequestError
 from marith.formula.terms import Prompted
-from marith.scoring.templates import to_prompt, to_tokens
+from marith.request.prompt import to_prompt
+from marith.scoring.templates import to_tokens
 
 TOOLS = [tool("weather", city="string"), tool("größe", of="string")]
 TALK = [

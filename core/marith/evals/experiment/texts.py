@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from marith.errors import FormulaError, RequestError
 from marith.evals.experiment.store import read_lines
-from marith.request.request import Message
+from marith.request.prompt import Message
 
 Asked: TypeAlias = "str | tuple[Message, ...]"
 Key: TypeAlias = "tuple[str, int, int]"

@@ -12,7 +12,8 @@ from marith.formula.binding import parse, resolve
 from marith.formula.nodes import Formula
 from marith.request.completion import Stats
 from marith.request.plan import Plan
-from marith.request.request import Message, Request, Speculation
+from marith.request.prompt import Message
+from marith.request.request import Request, Speculation
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
