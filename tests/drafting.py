@@ -16,10 +16,10 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from marith import Classifier, Completion, Engine, NGram, Prompted, Request
-from marith.decoding.evaluation import evaluate
+from marith.decoding.composition.evaluate import evaluate
 from marith.decoding.sampling import warp
-from marith.formula.binding import bind, parse, resolve
-from marith.formula.checking import leaves
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import bind, parse, resolve
 from marith.request.prompt import to_prompt
 from marith.scoring.ngram import NGramCounts
 from marith.scoring.templates import to_tokens

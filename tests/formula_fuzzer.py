@@ -15,8 +15,8 @@ from typing import TypeAlias
 import marith
 from marith.engine.prepare import stages_of
 from marith.errors import MarithError
-from marith.formula.binding import names_in, parse, resolve
-from marith.formula.terms import Classifier, Prompted
+from marith.formula.meaning.binding import names_in, parse, resolve
+from marith.formula.tree.terms import Classifier, Prompted
 
 Asked: TypeAlias = "tuple[str, dict[str, str] | None]"  # a formula, and terms
 

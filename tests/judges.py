@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from marith.formula.terms import Classifier
+from marith.formula.tree.terms import Classifier
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.scorer import Span
 from marith.scoring.shelf import Checkpoint

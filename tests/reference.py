@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from marith import Ban, Classifier, NGram, Prompted, Request
-from marith.decoding.evaluation import evaluate, likeliest
+from marith.decoding.composition.evaluate import evaluate, likeliest
 from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
-from marith.formula.binding import bind, parse, resolve
-from marith.formula.checking import leaves, without_classifiers
-from marith.formula.terms import Judgement, Likelihood, Position
+from marith.formula.meaning.analysis import leaves, without_classifiers
+from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.tree.terms import Judgement, Likelihood, Position
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.ngram import NGramCounts
 from marith.scoring.templates import to_plain_text, to_tokens

@@ -11,8 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from marith.formula.compounds import agreed, mixture, posterior, relu, self_debias, where
-from marith.formula.factors import (
+from marith.formula.tree.factors import (
     RELATIONS,
     Comparison,
     Factor,
@@ -21,7 +20,20 @@ from marith.formula.factors import (
     sigmoid,
     smallest,
 )
-from marith.formula.measures import (
+from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.operators import (
+    agreed,
+    intersection,
+    mixture,
+    posterior,
+    relu,
+    self_debias,
+    supersede,
+    union,
+    unscaled,
+    where,
+)
+from marith.formula.tree.signals import (
     POSITION,
     balance,
     decay,
@@ -36,8 +48,7 @@ from marith.formula.measures import (
     renyi,
     strength,
 )
-from marith.formula.nodes import Formula, Name, intersection, supersede, union, unscaled
-from marith.formula.terms import RESERVED, SCALES, Classifier, NGram, Prompted, Term, Uniform
+from marith.formula.tree.terms import RESERVED, SCALES, Classifier, NGram, Prompted, Term, Uniform
 
 Some: TypeAlias = "st.SearchStrategy[Formula]"
 World: TypeAlias = "Mapping[Term, Tensor]"

@@ -110,10 +110,13 @@ each_file = pytest.mark.parametrize("path", FILES, ids=NAMES)
 
 def test_there_is_something_to_hold() -> None:
     assert {"errors", "formula", "decoding", "scoring", "engine"} <= {room(p) for p in FILES}
-    assert target("marith.formula.nodes.Sum") == "formula"
+    assert target("marith.formula.tree.nodes.Sum") == "formula"
     assert target("marith.parse") == "marith"
-    found = set(imported(CORE / "formula" / "node.py"))
-    assert found >= {"marith.formula.bounds.refuse_beyond", "marith.formula.printing.to_text"}
+    found = set(imported(CORE / "formula" / "tree" / "node.py"))
+    assert found >= {
+        "marith.formula.tree.bounds.refuse_beyond",
+        "marith.formula.tree.printing.to_text",
+    }
 
 
 @each_file
@@ -175,7 +178,8 @@ def test_tests_are_short_files_with_a_purpose(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["marith", "marith.errors", "marith.formula.files", "marith.formula.explaining"]
+    "module",
+    ["marith", "marith.errors", "marith.formula.text.files", "marith.formula.text.explaining"],
 )
 def test_importing_the_algebra_does_not_import_torch(module: str) -> None:
     code = (

@@ -19,12 +19,24 @@ from marith.errors import (
     ModelError,
     RequestError,
 )
-from marith.formula.binding import parse
-from marith.formula.compounds import agreed, mixture, posterior, relu, self_debias, where
-from marith.formula.explaining import explain
-from marith.formula.factors import largest, sigmoid, smallest
-from marith.formula.files import FormulaFile, load_file
-from marith.formula.measures import (
+from marith.formula.meaning.binding import parse
+from marith.formula.text.explaining import explain
+from marith.formula.text.files import FormulaFile, load_file
+from marith.formula.tree.factors import largest, sigmoid, smallest
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import (
+    agreed,
+    intersection,
+    mixture,
+    posterior,
+    relu,
+    self_debias,
+    supersede,
+    union,
+    unscaled,
+    where,
+)
+from marith.formula.tree.signals import (
     balance,
     decay,
     entropy,
@@ -36,8 +48,7 @@ from marith.formula.measures import (
     renyi,
     strength,
 )
-from marith.formula.nodes import Formula, intersection, supersede, union, unscaled
-from marith.formula.terms import Classifier, NGram, Prompted, Uniform
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 
 if TYPE_CHECKING:
     from marith.engine.engine import Engine

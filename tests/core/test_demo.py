@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from marith.demo import FORMULAS, TERMS, run
-from marith.formula.binding import parse, resolve
-from marith.formula.checking import check
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
 
 
 def test_the_demonstration_prints_all_answers(capsys: pytest.CaptureFixture[str]) -> None:

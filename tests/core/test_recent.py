@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary, ref
 import pytest
 
 from marith import Engine, Request, Stop
-from marith.formula.terms import NGram, Prompted
+from marith.formula.tree.terms import NGram, Prompted
 from marith.recent import Recent
 from marith.scoring import adapters as scoring_adapters
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer

@@ -23,7 +23,7 @@ from llama_index.core.prompts import chat_prompts
 from llamaindex_marith import Marith
 from llamaindex_marith.lens import RETRIEVED
 from llamaindex_marith.messages import to_dicts
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.pocket.grammar import words
 from marith.pocket.grammar.document import Document
 from marith.request.prompt import to_prompt

@@ -22,7 +22,7 @@ from llama_index.core.query_engine import citation_query_engine
 
 from llamaindex_marith.lens import RETRIEVED, context_of
 from llamaindex_marith.messages import to_dicts
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.templates import see
 

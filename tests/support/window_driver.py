@@ -19,10 +19,10 @@ from support.term_tables import MOST, NUMBER, TABLES, VOCAB, Law, proposed
 from torch import Tensor
 
 from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
-from marith.decoding.evaluation import evaluate, likeliest
+from marith.decoding.composition.evaluate import evaluate, likeliest
 from marith.decoding.sampling import warp
-from marith.formula.binding import bind, resolve
-from marith.formula.terms import Position, Term
+from marith.formula.meaning.binding import bind, resolve
+from marith.formula.tree.terms import Position, Term
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 from marith.speculation.verify import NOTHING, Verdict, verify
 from marith.speculation.window import DraftWindow

@@ -12,9 +12,9 @@ import typer
 
 from marith.cli.shared import Formula, Model, Terms, app, clear_errors, lines, split_terms
 from marith.errors import RequestError
-from marith.formula.binding import parse, resolve
-from marith.formula.checking import check
-from marith.formula.explaining import explain
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.text.explaining import explain
 from marith.request.plan import Plan
 from marith.speculation.execution_plan import ExecutionPlan
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import uuid4
 
-from marith.decoding.stopping import beginning
+from marith.decoding.constraints.stop_strings import beginning
 from marith.request.completion import CallChunk, ToolCall
 from marith.scoring.markup import CallMarkup, Markup, quoted
 

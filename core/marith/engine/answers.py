@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from marith.decoding.matching import Lexicon, Matcher
+from marith.decoding.constraints.matcher import Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.grammar import Grammar
 from marith.request.request import Request

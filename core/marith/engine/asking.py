@@ -13,8 +13,8 @@ from typing import Unpack
 from marith.engine.deadline import Deadline
 from marith.engine.ticket import Ticket
 from marith.errors import UnknownOption
-from marith.formula.binding import Terms
-from marith.formula.nodes import Formula
+from marith.formula.meaning.binding import Terms
+from marith.formula.tree.nodes import Formula
 from marith.request.completion import Chunk, Completion
 from marith.request.prompt import Message
 from marith.request.request import Request, RequestOptions, Speculation

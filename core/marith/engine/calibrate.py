@@ -13,7 +13,7 @@ from marith.engine.job import Cost, Job
 from marith.engine.prepare import Prepared
 from marith.engine.questions import Question
 from marith.errors import RequestError
-from marith.formula.terms import Term
+from marith.formula.tree.terms import Term
 from marith.request.plan import Plan
 from marith.speculation.cost_model import Price, Samples, choose
 

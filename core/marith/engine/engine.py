@@ -23,9 +23,9 @@ from marith.engine.questions import Glance, Scores, Scoring, tokens_of
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Ticket
 from marith.errors import ModelError, faults_named
-from marith.formula.binding import Terms
-from marith.formula.nodes import Formula
-from marith.formula.terms import Prompted
+from marith.formula.meaning.binding import Terms
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Prompted
 from marith.request.limits import Limits
 from marith.request.plan import Plan
 from marith.request.prompt import Message, to_prompt

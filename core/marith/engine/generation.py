@@ -13,9 +13,9 @@ from functools import partial
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.constraints import Constraint
+from marith.decoding.constraints.constraint import Constraint
+from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.constraints.repetition import RepetitionPenalty
-from marith.decoding.matching import Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.engine.answers import Answers
 from marith.engine.job import Cost, lane_of
@@ -26,8 +26,8 @@ from marith.engine.telling import Telling
 from marith.engine.ticket import Ticket
 from marith.engine.watching import Watch
 from marith.errors import FormulaError, RequestError
-from marith.formula.nodes import Formula
-from marith.formula.terms import Term
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Term
 from marith.request.completion import (
     Completion,
     FinishReason,

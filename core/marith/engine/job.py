@@ -9,7 +9,7 @@ from typing import Protocol
 from torch import Tensor
 
 from marith.engine.prepare import Prepared
-from marith.formula.terms import Prompted, Term
+from marith.formula.tree.terms import Prompted, Term
 from marith.speculation.verify import Check, Verdict
 from marith.speculation.window import Block
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from torch import Tensor
 
-from marith.decoding.matching import Lexicon
-from marith.formula.nodes import Formula
-from marith.formula.terms import Term
+from marith.decoding.constraints.matcher import Lexicon
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Term
 from marith.request.completion import Alternative, TokenLogprob
 from marith.speculation.window import Block
 

@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 from marith.engine import workers
 from marith.engine.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, FormulaError, RequestError
-from marith.formula.binding import BARE, parse, resolve
-from marith.formula.checking import check
-from marith.formula.nodes import Formula
-from marith.formula.terms import Prompted, Term
+from marith.formula.meaning.binding import BARE, parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation

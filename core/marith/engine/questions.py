@@ -13,7 +13,7 @@ from marith.engine.delivery import Answer
 from marith.engine.job import Cost, Job
 from marith.engine.prepare import Prepared
 from marith.errors import RequestError, shown
-from marith.formula.terms import Term
+from marith.formula.tree.terms import Term
 from marith.request.checks import whole
 from marith.scoring.vocabulary import Vocabulary
 from marith.speculation.verify import Verdict

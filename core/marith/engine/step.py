@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from marith.decoding.evaluation import evaluate, likeliest
+from marith.decoding.composition.evaluate import evaluate, likeliest
 from marith.engine.generation import Generation
 from marith.engine.job import Cost, Job, lane_of
 from marith.engine.questions import share
 from marith.errors import fault
-from marith.formula.nodes import Formula
-from marith.formula.terms import Classifier, Observation, Term
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, Observation, Term
 from marith.scoring.scorer import Scored, Scorer, Span
 from marith.speculation.adaptive import Controller, judged
 from marith.speculation.verify import Check, verify_all

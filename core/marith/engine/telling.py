@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marith.decoding.stopping import TextGate
+from marith.decoding.constraints.stop_strings import TextGate
 from marith.engine.answer_reader import AnswerReader, Piece
 from marith.request.completion import CallChunk, Chunk, FinishReason, TokenLogprob
 from marith.request.request import Request

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from copy import copy
 
-from marith.decoding.banning import Finder
+from marith.decoding.constraints.banned_words import Finder
 from marith.engine.answer_reader import Piece
 from marith.engine.telling import begin, talks
 from marith.request.request import Request

@@ -12,8 +12,8 @@ from marith.engine.engine import Engine, loading
 from marith.errors import RequestError
 from marith.evals.experiment.measuring import Ask, Better
 from marith.evals.experiment.texts import Text, at_row
-from marith.formula.binding import BARE, Terms
-from marith.formula.terms import Classifier
+from marith.formula.meaning.binding import BARE, Terms
+from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Message
 from marith.scoring import shelf
 from marith.scoring.classifier import ClassifierScorer

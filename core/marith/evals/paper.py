@@ -11,7 +11,7 @@ from typing import Any
 
 from marith.errors import FormulaError
 from marith.evals.experiment.texts import Line
-from marith.formula.binding import parse
+from marith.formula.meaning.binding import parse
 
 FILE = "paper.toml"
 

@@ -18,7 +18,7 @@ from marith.evals.measures import Perplexity
 from marith.evals.paper import table
 from marith.evals.perspective import NAME as PERSPECTIVE
 from marith.evals.steering import Aim, Evaluation
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.pocket.grammar import reviews
 from marith.request.stop import Stop
 from marith.scoring.places import EMBEDDED, locate

@@ -17,7 +17,7 @@ from marith.evals.measures import VADER, Attribute, Lexicon
 from marith.evals.paper import Table
 from marith.evals.perspective import NAME as PERSPECTIVE
 from marith.evals.perspective import NOTICE, Perspective
-from marith.formula.terms import Classifier
+from marith.formula.tree.terms import Classifier
 
 CLASSIFIER = "C"
 

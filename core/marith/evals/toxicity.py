@@ -14,7 +14,7 @@ from marith.evals.experiment.texts import Prompt
 from marith.evals.measures import Perplexity
 from marith.evals.paper import table
 from marith.evals.steering import Aim, Evaluation
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.pocket.grammar import conversations
 from marith.request.stop import Stop
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from marith.errors import FormulaError, RequestError
-from marith.formula.binding import resolve
-from marith.formula.files import LOWERED, as_text, load_file, terms_as_text
-from marith.formula.nodes import Formula
+from marith.formula.meaning.binding import resolve
+from marith.formula.text.files import LOWERED, as_text, load_file, terms_as_text
+from marith.formula.tree.nodes import Formula
 
 Kind = TypeVar("Kind", bound=BaseModel)
 ELSEWHERE = frozenset(("terms", "formula", "file"))  # a file says these in places of their own

@@ -13,11 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, m
 
 from marith.engine.deadline import Deadline
 from marith.errors import FormulaError, RequestError
-from marith.formula.binding import bind, parse, resolve
-from marith.formula.checking import check, leaves
-from marith.formula.files import as_text, terms_as_text
-from marith.formula.terms import Prompted
-from marith.formula.trust import of_call
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.text.files import as_text, terms_as_text
+from marith.formula.text.trust import of_call
+from marith.formula.tree.terms import Prompted
 from marith.options.file import ELSEWHERE, Personas, made, opened, resolved
 from marith.recipes import faithful_to
 from marith.request.checks import check_names
@@ -30,16 +31,16 @@ from marith.speculation.execution_plan import ExecutionPlan
 if TYPE_CHECKING:
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
-    from marith.formula.nodes import Formula
+    from marith.formula.tree.nodes import Formula
     from marith.request.grammar import Grammar
     from marith.request.prompt import Message
     from marith.request.request import Request
     from marith.request.tools import Tools
 
 _PLACED = (
-    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision",
-)  # fmt: skip
+    *("device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes"),
+    *("context_length", "revision"),
+)
 
 
 def _variable(option: str) -> str | None:

@@ -8,9 +8,9 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from marith.errors import FormulaError
-from marith.formula.factors import Varying, is_number
-from marith.formula.nodes import Formula
-from marith.formula.parsing import define
+from marith.formula.text.parsing import define
+from marith.formula.tree.factors import Varying, is_number
+from marith.formula.tree.nodes import Formula
 
 Method = TypeVar("Method", bound=Callable[..., Formula])
 

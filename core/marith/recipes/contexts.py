@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from marith.errors import FormulaError
-from marith.formula.binding import BARE
-from marith.formula.checking import weight_of
-from marith.formula.factors import Factor, largest, sigmoid, smallest
-from marith.formula.measures import entropy, jsd, margin, renyi
-from marith.formula.nodes import Formula
-from marith.formula.terms import Prompted
+from marith.formula.meaning.analysis import weight_of
+from marith.formula.meaning.binding import BARE
+from marith.formula.tree.factors import Factor, largest, sigmoid, smallest
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.signals import entropy, jsd, margin, renyi
+from marith.formula.tree.terms import Prompted
 from marith.recipes.book import recipe
 
 

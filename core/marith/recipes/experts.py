@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marith.errors import FormulaError
-from marith.formula.factors import Factor
-from marith.formula.nodes import Formula, added, unscaled
+from marith.formula.tree.factors import Factor
+from marith.formula.tree.nodes import Formula, added
+from marith.formula.tree.operators import unscaled
 from marith.recipes.book import recipe
 
 

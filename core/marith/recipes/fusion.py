@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marith.errors import FormulaError
-from marith.formula.compounds import mixture
-from marith.formula.factors import Factor
-from marith.formula.measures import balance
-from marith.formula.nodes import Formula, added, unscaled
+from marith.formula.tree.factors import Factor
+from marith.formula.tree.nodes import Formula, added
+from marith.formula.tree.operators import mixture, unscaled
+from marith.formula.tree.signals import balance
 from marith.recipes.book import recipe
 
 

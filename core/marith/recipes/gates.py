@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from marith.formula.compounds import agreed, mixture, where
-from marith.formula.measures import first, peak
-from marith.formula.nodes import Formula
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import agreed, mixture, where
+from marith.formula.tree.signals import first, peak
 from marith.recipes.book import recipe
 
 

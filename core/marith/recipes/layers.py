@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from marith.errors import FormulaError
-from marith.formula.compounds import where
-from marith.formula.factors import largest
-from marith.formula.measures import jsd
-from marith.formula.nodes import Formula, unscaled
-from marith.formula.terms import Prompted
+from marith.formula.tree.factors import largest
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import unscaled, where
+from marith.formula.tree.signals import jsd
+from marith.formula.tree.terms import Prompted
 from marith.recipes.book import recipe
 
 

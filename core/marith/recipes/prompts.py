@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from marith.formula.factors import Factor
-from marith.formula.nodes import Formula
+from marith.formula.tree.factors import Factor
+from marith.formula.tree.nodes import Formula
 from marith.recipes.book import recipe
 
 

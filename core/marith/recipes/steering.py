@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from marith.errors import FormulaError
-from marith.formula.compounds import posterior, self_debias
-from marith.formula.factors import Factor
-from marith.formula.nodes import Formula, union
-from marith.formula.terms import Classifier, Term
+from marith.formula.tree.factors import Factor
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import posterior, self_debias, union
+from marith.formula.tree.terms import Classifier, Term
 from marith.recipes.book import recipe
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError
 
 from marith.errors import RequestError, shown
-from marith.formula.nodes import Formula
+from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 
 LENGTH = 4

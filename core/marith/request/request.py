@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from marith.errors import FormulaError, RequestError, shown
-from marith.formula.binding import BARE, Terms
-from marith.formula.nodes import Formula
-from marith.formula.terms import check_template_options
-from marith.formula.trust import restricted
+from marith.formula.meaning.binding import BARE, Terms
+from marith.formula.text.trust import restricted
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import check_template_options
 from marith.request.ban import Ban
 from marith.request.checks import (
     by,

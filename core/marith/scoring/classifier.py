@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError, RequestError
-from marith.formula.terms import Classifier, Judgement, Term
+from marith.formula.tree.terms import Classifier, Judgement, Term
 from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.branching import BranchedTexts

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError, RequestError
-from marith.formula.terms import NGram, Prompted, Uniform
+from marith.formula.tree.terms import NGram, Prompted, Uniform
 from marith.recent import Recent
 from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from marith.errors import FormulaError
-from marith.formula.terms import (
+from marith.formula.tree.terms import (
     Classifier,
     Judgement,
     Likelihood,

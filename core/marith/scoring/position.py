@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import torch
 
-from marith.formula.terms import Position
+from marith.formula.tree.terms import Position
 from marith.request.prompt import Prompt
 from marith.scoring.scorer import Scored, Span, WithoutContext
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from marith.errors import ContextOverflow, ModelError, RequestError
-from marith.formula.terms import Likelihood, Prompted, Term
+from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt

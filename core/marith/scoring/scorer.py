@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
 
-from marith.formula.terms import Term
+from marith.formula.tree.terms import Term
 from marith.request.prompt import Prompt
 
 Reading: TypeAlias = "tuple[int, ...] | str"

@@ -10,7 +10,7 @@ from typing import Any
 
 from marith.errors import RequestError, shown
 from marith.formula.patterns import compiled
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Message, Prompt
 from marith.scoring.markup import HERMES, Markup, numbered, spelt_out, tools_told
 from marith.scoring.quotes import Quotes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from marith.formula.terms import Classifier, Term
+from marith.formula.tree.terms import Classifier, Term
 from marith.request.plan import MOST
 from marith.speculation.acceptance import Acceptance, confidence_bucket
 from marith.speculation.cost_model import expected_tokens

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from marith.decoding.evaluation import evaluate
-from marith.formula.nodes import Formula
-from marith.formula.terms import NGram, Observation, Position, Term, Uniform
+from marith.decoding.composition.evaluate import evaluate
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import NGram, Observation, Position, Term, Uniform
 from marith.request.plan import MOST, Plan
 from marith.speculation.execution_plan import ExecutionPlan, with_observed
 from marith.speculation.simulate import Simulation

@@ -12,11 +12,18 @@ from functools import reduce
 from typing import Literal, TypeAlias
 
 from marith.errors import FormulaError, RequestError
-from marith.formula.binding import bind, parse
-from marith.formula.checking import check, leaves, without_classifiers
-from marith.formula.nodes import Formula, supersede
-from marith.formula.partial import drafts, part, without_drafts
-from marith.formula.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
+from marith.formula.meaning.analysis import (
+    drafts,
+    leaves,
+    part,
+    without_classifiers,
+    without_drafts,
+)
+from marith.formula.meaning.binding import bind, parse
+from marith.formula.meaning.checking import check
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import supersede
+from marith.formula.tree.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
 from marith.request.plan import Plan
 
 LOOKUP = NGram(order=5, online=True)  # the draft that costs nothing and needs nothing

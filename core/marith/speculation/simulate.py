@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import torch
 
-from marith.formula.nodes import Formula
-from marith.formula.terms import Term
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Term
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.verify import Verdict
 from marith.speculation.window import DraftWindow

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from itertools import count
 
-from marith.formula.terms import Term
+from marith.formula.tree.terms import Term
 from marith.speculation.execution_plan import ExecutionPlan, Groups, Stage
 
 

@@ -13,8 +13,8 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from marith.formula.nodes import Formula
-from marith.formula.terms import NGram, Term
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import NGram, Term
 from marith.speculation.execution_plan import ExecutionPlan, Stage
 from marith.speculation.verification_order import VerificationOrder
 from marith.speculation.verify import Verdict

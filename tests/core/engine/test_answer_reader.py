@@ -12,7 +12,7 @@ from families import FAMILIES, speaker
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from marith.decoding.stopping import beginning
+from marith.decoding.constraints.stop_strings import beginning
 from marith.engine.answer_reader import AnswerReader, JsonEnd, Piece
 from marith.scoring.markup import HERMES, THINKING, CallMarkup, Markup
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from marith.decoding.matching import Matcher
+from marith.decoding.constraints.matcher import Matcher
 from marith.engine.answers import Answers, Spelling, without
 from marith.engine.telling import Telling
 from marith.request.grammar import Grammar

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from marith.decoding.matching import Matcher
+from marith.decoding.constraints.matcher import Matcher
 from marith.engine.answers import answer_source
 from marith.engine.telling import Telling
 from marith.request.grammar import Grammar

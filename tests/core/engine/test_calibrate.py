@@ -10,7 +10,7 @@ from house import House
 
 from marith import Engine, Plan, Request, RequestError, Sampling, Stop
 from marith.engine.calibrate import Transcript
-from marith.formula.binding import resolve
+from marith.formula.meaning.binding import resolve
 from marith.speculation.cost_model import LAGS, Price, Samples, best_factor, paper_factors
 from marith.testing import tiny_model, tiny_tokenizer
 

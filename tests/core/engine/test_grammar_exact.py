@@ -15,8 +15,8 @@ from languages import NESTED, REGULAR, Language
 from torch import Tensor
 
 from marith import Plan, Request, Sampling, Stop, parse
+from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.cuts import keep
-from marith.decoding.matching import Matcher
 from marith.decoding.sampling import warp
 from marith.engine import generation
 from marith.engine.generation import Generation

@@ -24,9 +24,9 @@ from marith import (
     Stop,
     load_file,
 )
-from marith.formula.binding import bind, parse, resolve
-from marith.formula.checking import leaves
-from marith.formula.terms import Observation
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.tree.terms import Observation
 
 EARLY = "prompted(exit_layer={})".format
 FORMULAS = (

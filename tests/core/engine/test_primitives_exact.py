@@ -14,7 +14,7 @@ from drafting import END, Draws, Small, answers, build, draws, refused
 from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
-from marith.decoding.factors import Factors
+from marith.decoding.composition.factor_values import Factors
 from marith.decoding.sampling import warp
 
 BY_CONTEXT = "supersede(A, M + largest(0.3, 2*jsd(x, M))*(x - y))"

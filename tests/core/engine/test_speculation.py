@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from marith import Plan, Request, Sampling, Stop
 from marith.errors import FormulaError, RequestError
-from marith.formula.binding import bind, parse, resolve
-from marith.formula.checking import leaves
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import bind, parse, resolve
 from marith.request.completion import StageStats
 
 OWN = "ngram(order=3, online=True)"

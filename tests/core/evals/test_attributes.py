@@ -22,8 +22,8 @@ from marith.evals.attributes.ranks import deepest_fall, spearman
 from marith.evals.attributes.running import Settings, run
 from marith.evals.experiment.texts import Text
 from marith.evals.measures import Attribute
-from marith.formula.binding import resolve
-from marith.formula.checking import check
+from marith.formula.meaning.binding import resolve
+from marith.formula.meaning.checking import check
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 
 heights = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=9)

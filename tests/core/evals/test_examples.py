@@ -12,8 +12,8 @@ from marith.cli import app
 from marith.evals import examples
 from marith.evals.examples import FORMULAS, Settings
 from marith.evals.experiment.plan import seed_of
-from marith.formula.binding import parse, resolve
-from marith.formula.checking import check
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
 
 
 def marith(*arguments: str) -> tuple[int, str, str]:

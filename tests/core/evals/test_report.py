@@ -20,8 +20,8 @@ from marith.evals.experiment.figures import figure, interval
 from marith.evals.experiment.report import Report, Row, digits
 from marith.evals.experiment.showing import show
 from marith.evals.experiment.texts import Line
-from marith.formula.binding import parse, resolve
-from marith.formula.checking import check
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
 
 numbers = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)
 TERMS = {name: f"You are {name}." for name in ("toxic", "positive", "negative")}

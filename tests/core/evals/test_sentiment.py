@@ -13,8 +13,8 @@ from marith.cli import app
 from marith.evals import sentiment
 from marith.evals.experiment.texts import read_texts
 from marith.evals.sentiment import Settings, beginnings
-from marith.formula.binding import parse, resolve
-from marith.formula.terms import Classifier
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.terms import Classifier
 
 
 def marith(*arguments: str) -> tuple[int, str, str]:

@@ -27,8 +27,8 @@ from marith.evals.speed.asking import Tally, in_words
 from marith.evals.speed.curve import FACTORS
 from marith.evals.speed.settings import SECTIONS, SIZES, Settings, split_sections
 from marith.evals.speed.table import ROWS, apart
-from marith.formula.binding import parse, resolve
-from marith.formula.checking import check
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
 from marith.request.completion import StageStats, Stats
 
 tokens = st.lists(st.integers(0, 3), max_size=12)

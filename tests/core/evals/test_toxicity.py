@@ -18,8 +18,8 @@ from marith.evals.experiment.report import Report
 from marith.evals.experiment.texts import Text, read_texts
 from marith.evals.measures import attribute, perplexity
 from marith.evals.toxicity import Settings
-from marith.formula.binding import parse, resolve
-from marith.formula.terms import Classifier, Prompted
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.terms import Classifier, Prompted
 
 SHARED = Path(__file__).parents[4] / "shared"
 TINYSTORIES = SHARED / "models" / "tinystories-656k"

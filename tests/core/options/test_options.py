@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from strategies import NAMES, formulas
 
 from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
-from marith.formula.binding import resolve
+from marith.formula.meaning.binding import resolve
 from marith.request.tools import Tools
 
 PLAN = Plan((("formal", 4),), ("ngram(order=4, online=True)",), 6)

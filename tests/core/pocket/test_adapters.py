@@ -13,7 +13,7 @@ import torch
 from transformers import DynamicCache
 
 from marith.evals.measures import attribute
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.pocket import adapters, corpus, model_card, tokenizer
 from marith.pocket.grammar import conversations
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS

@@ -13,10 +13,10 @@ import pytest
 import torch
 from strategies import speakers
 
-from marith.decoding.evaluation import evaluate
-from marith.formula.checking import check
-from marith.formula.nodes import Formula
-from marith.formula.terms import Term
+from marith.decoding.composition.evaluate import evaluate
+from marith.formula.meaning.checking import check
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Term
 
 Table = Any  # of numpy, in float64
 CODE = re.compile(r"`([^`]+)`")

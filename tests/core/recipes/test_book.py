@@ -12,10 +12,11 @@ from strategies import speakers
 
 import marith.recipes
 from marith import Classifier, FormulaError, parse
-from marith.decoding.evaluation import evaluate
-from marith.formula.checking import check, leaves
-from marith.formula.nodes import Formula, Name
-from marith.formula.parsing import CALLS, METHODS
+from marith.decoding.composition.evaluate import evaluate
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.checking import check
+from marith.formula.text.parsing import CALLS, METHODS
+from marith.formula.tree.nodes import Formula, Name
 from marith.recipes import RECIPES
 from marith.recipes.book import recipe
 

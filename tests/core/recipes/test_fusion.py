@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from strategies import speakers
 
-from marith.decoding.evaluation import evaluate
+from marith.decoding.composition.evaluate import evaluate
 from marith.errors import FormulaError
-from marith.formula.nodes import union
-from marith.formula.terms import Likelihood
+from marith.formula.tree.operators import union
+from marith.formula.tree.terms import Likelihood
 from marith.recipes import cp_fused, ensemble, in_context_mixture
 
 M, A, B, _ = speakers(4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import speakers
 
 from marith.errors import FormulaError
-from marith.formula.measures import POSITION
+from marith.formula.tree.signals import POSITION
 from marith.recipes import nudged, safe_decoded
 
 M, A, _, _ = speakers(4)

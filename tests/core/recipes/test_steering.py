@@ -12,10 +12,10 @@ from strategies import speakers
 
 from marith import Classifier, NGram, Uniform, parse
 from marith.errors import FormulaError
-from marith.formula.checking import leaves
-from marith.formula.measures import POSITION
-from marith.formula.nodes import Formula
-from marith.formula.terms import Likelihood
+from marith.formula.meaning.analysis import leaves
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.signals import POSITION
+from marith.formula.tree.terms import Likelihood
 from marith.recipes import fudge, gedi, reward_guided, self_debiased, union_detox
 
 M, A, B, _ = speakers(4)

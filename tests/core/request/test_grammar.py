@@ -11,7 +11,7 @@ from families import answers, speaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marith.decoding.matching import Matcher
+from marith.decoding.constraints.matcher import Matcher
 from marith.errors import RequestError
 from marith.request.grammar import Grammar
 from marith.request.json_schema import schema_text

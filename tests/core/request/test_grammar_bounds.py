@@ -10,8 +10,8 @@ import pytest
 from families import speaker
 from llguidance import LLParserLimits
 
-from marith.decoding import matching
-from marith.decoding.matching import Lexicon, Matcher
+from marith.decoding.constraints import matcher as matching
+from marith.decoding.constraints.matcher import Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.grammar import LETTERS, RULES, Grammar
 from marith.request.json_schema import LEVELS

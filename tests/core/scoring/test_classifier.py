@@ -24,7 +24,7 @@ from judges import (
 )
 
 from marith.errors import RequestError
-from marith.formula.terms import Classifier
+from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
 from marith.scoring import judging
 from marith.testing import tiny_classifier, tiny_tokenizer

@@ -19,7 +19,7 @@ from judges import (
 )
 from transformers import MistralConfig, MistralForSequenceClassification
 
-from marith.formula.terms import Classifier
+from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
 from marith.scoring import portions
 from marith.scoring.branching import BranchedTexts

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, MistralForCausalLM
 
 from marith.errors import ModelError, RequestError
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Prompt
 from marith.scoring import shelf
 from marith.scoring.exits import Exits

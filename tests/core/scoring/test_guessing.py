@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marith.formula.terms import NGram
+from marith.formula.tree.terms import NGram
 from marith.request.prompt import to_prompt
 from marith.scoring.ngram import DISCOUNT, NGramScorer
 from marith.scoring.scorer import Proposal, Span

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import truncated
 
-from marith.formula.terms import Likelihood, Prompted
+from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
 from marith.scoring import portions, shelf
 from marith.scoring.histories import Histories

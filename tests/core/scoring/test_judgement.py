@@ -22,8 +22,8 @@ from judges import (
 )
 
 from marith.errors import RequestError
-from marith.formula.measures import judgement_of
-from marith.formula.terms import Classifier, Judgement
+from marith.formula.tree.signals import judgement_of
+from marith.formula.tree.terms import Classifier, Judgement
 from marith.request.prompt import Prompt
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.scorer import Scored, Span

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.errors import ModelError
-from marith.formula.terms import NGram, Uniform
+from marith.formula.tree.terms import NGram, Uniform
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.ngram import DISCOUNT, NGramCounts, NGramScorer, UniformScorer
 from marith.scoring.scorer import Span

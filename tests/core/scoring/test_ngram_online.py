@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.errors import RequestError
-from marith.formula.terms import NGram, Prompted
+from marith.formula.tree.terms import NGram, Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.ngram import NGramCounts, NGramScorer
 from marith.scoring.scorer import Span

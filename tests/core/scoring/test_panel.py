@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from marith.errors import FormulaError, ModelError
-from marith.formula.terms import Classifier, NGram, Prompted, Uniform
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 from marith.scoring import shelf
 from marith.scoring.classifier import ClassifierScorer
 from marith.scoring.ngram import NGramScorer, UniformScorer

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.formula.measures import POSITION
+from marith.formula.tree.signals import POSITION
 from marith.request.prompt import Prompt
 from marith.scoring.position import PositionScorer
 from marith.scoring.scorer import Span

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 import marith
 from marith import RequestError, Stop
-from marith.formula.terms import RESERVED
+from marith.formula.tree.terms import RESERVED
 from marith.scoring.rendering import Refused, render
 from marith.testing import tiny_model, tiny_tokenizer
 

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.errors import ContextOverflow, RequestError
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.shelf import Placement, from_loaded

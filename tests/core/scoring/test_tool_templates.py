@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marith.errors import RequestError
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.templates import to_tokens
 

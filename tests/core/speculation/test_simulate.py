@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from marith import NGram, Prompted, supersede
-from marith.formula.nodes import Formula
-from marith.formula.terms import Term
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Term
 from marith.speculation.cost_model import expected_tokens
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.simulate import Simulation

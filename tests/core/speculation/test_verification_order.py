@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from marith import Classifier, FormulaError, NGram, Plan, Prompted, RequestError
-from marith.formula.binding import bind, parse, resolve
-from marith.formula.checking import leaves
-from marith.formula.partial import drafts
-from marith.formula.terms import Term
+from marith.formula.meaning.analysis import drafts, leaves
+from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.tree.terms import Term
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.verify import Verdict
 from marith.speculation.window import DraftWindow

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from marith.formula.binding import parse
-from marith.formula.checking import weight_of
-from marith.formula.terms import Classifier, Prompted
+from marith.formula.meaning.analysis import weight_of
+from marith.formula.meaning.binding import parse
+from marith.formula.tree.terms import Classifier, Prompted
 
 VOICES = ("helpful", "happy", "simple", "sports", "formal")
 CLASSIFIER = "C"

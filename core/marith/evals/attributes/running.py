@@ -16,7 +16,7 @@ from marith.evals.experiment.running import run as speak
 from marith.evals.experiment.settings import Speaking, gathered
 from marith.evals.experiment.texts import Line, Prompt
 from marith.evals.measures import Perplexity
-from marith.formula.terms import Classifier
+from marith.formula.tree.terms import Classifier
 from marith.pocket.grammar import chats
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 from marith.request.stop import Stop

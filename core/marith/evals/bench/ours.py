@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from marith.engine.engine import Engine
 from marith.evals.bench.subject import Prompt, Subject
 from marith.evals.bench.timing import Contestant, Sample, Stopwatch
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop

@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith.errors import ModelError
 from marith.evals.bench.settings import DEFAULT, FEWEST_WORDS, Settings, Shape
-from marith.formula.terms import Prompted
+from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.shelf import Placement, as_stored
 from marith.scoring.templates import to_tokens

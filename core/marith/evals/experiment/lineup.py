@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marith.errors import unreadable
 from marith.evals.experiment.texts import Line
-from marith.formula.files import as_text, load_file, terms_as_text
+from marith.formula.text.files import as_text, load_file, terms_as_text
 
 _FILES = (".toml", ".txt")
 

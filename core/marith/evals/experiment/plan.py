@@ -12,8 +12,8 @@ from marith.errors import FormulaError, RequestError
 from marith.evals.bench.settings import require_whole
 from marith.evals.experiment.measuring import Measure
 from marith.evals.experiment.texts import Key, Line, Prompt
-from marith.formula.binding import parse, resolve
-from marith.formula.checking import check
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.places import locate

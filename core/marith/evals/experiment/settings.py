@@ -11,7 +11,7 @@ from marith.errors import RequestError
 from marith.evals.bench.settings import require_whole
 from marith.evals.experiment.data import MANY, choose, drawn, read
 from marith.evals.experiment.texts import Line
-from marith.formula import binding
+from marith.formula.meaning import binding
 from marith.scoring.places import locate
 
 POCKET = "pocket"

@@ -12,7 +12,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from marith.engine.engine import Engine
 from marith.errors import RequestError
 from marith.evals.harness.voice import Voice
-from marith.formula.nodes import Formula
+from marith.formula.tree.nodes import Formula
 
 Messages: TypeAlias = "tuple[Mapping[str, Any], ...]"
 

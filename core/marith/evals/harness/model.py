@@ -22,7 +22,7 @@ from marith.evals.harness import flight
 from marith.evals.harness.contexts import Asked, Contexts, chat_text
 from marith.evals.harness.drawing import drawn
 from marith.evals.harness.voice import Voice
-from marith.formula.nodes import Formula
+from marith.formula.tree.nodes import Formula
 from marith.request.completion import Completion
 from marith.request.request import Request
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from marith.errors import RequestError
-from marith.formula.binding import parse, resolve
-from marith.formula.checking import check, leaves
-from marith.formula.files import load_file
-from marith.formula.node import rebuilt
-from marith.formula.nodes import Formula
-from marith.formula.terms import Classifier, Likelihood, Prompted
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.text.files import load_file
+from marith.formula.tree.node import rebuilt
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, Likelihood, Prompted
 from marith.scoring.places import context_length_of, locate
 
 

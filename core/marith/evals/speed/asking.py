@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from marith.engine.engine import Engine
 from marith.evals.bench.timing import Contestant, Sample, Stopwatch
-from marith.formula.binding import parse, resolve
-from marith.formula.nodes import Formula
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.nodes import Formula
 from marith.request.completion import Stats
 from marith.request.plan import Plan
 from marith.request.prompt import Message

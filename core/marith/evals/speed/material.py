@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from marith.engine.engine import Engine
-from marith.formula.nodes import Formula
-from marith.formula.terms import NGram
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import NGram
 from marith.pocket.corpus import documents
 from marith.pocket.grammar import chats, passages
 from marith.request.request import Request

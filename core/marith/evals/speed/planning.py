@@ -11,8 +11,8 @@ from rich.table import Table
 
 from marith.engine.engine import Engine
 from marith.evals.speed.asking import Terms
-from marith.formula.binding import parse, resolve
-from marith.formula.nodes import Formula
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.nodes import Formula
 from marith.request.plan import Plan
 from marith.speculation.execution_plan import ExecutionPlan
 

@@ -21,7 +21,7 @@ from marith.evals.tuning.report import Report
 from marith.evals.tuning.search import Trial, check, search
 from marith.evals.tuning.settings import MANY, Settings
 from marith.evals.tuning.tasks import MESSAGE
-from marith.formula.binding import BARE
+from marith.formula.meaning.binding import BARE
 from marith.request.stop import Stop
 
 

@@ -14,7 +14,7 @@ from marith.evals.experiment.measuring import Measure
 from marith.evals.experiment.settings import Speaking
 from marith.evals.tuning.tasks import MESSAGE, TASKS, Task
 from marith.evals.tuning.unknowns import Range, check_names, filled
-from marith.formula.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, parse, resolve
 
 DIRECTIONS: Mapping[str, Literal["lower", "higher"]] = {"down": "lower", "up": "higher"}
 MANY = 64

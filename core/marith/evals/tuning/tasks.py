@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from marith.evals import sentiment, toxicity
 from marith.evals.experiment.settings import PLAIN
-from marith.formula.terms import Classifier, Prompted
+from marith.formula.tree.terms import Classifier, Prompted
 from marith.pocket.grammar import chats, conversations, reviews
 from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 from marith.request.stop import Stop

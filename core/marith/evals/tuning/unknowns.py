@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marith.errors import FormulaError, RequestError
-from marith.formula.binding import BARE, parse
-from marith.formula.bounds import MAX_LENGTH
-from marith.formula.nodes import Name
-from marith.formula.parsing import CALLS
+from marith.formula.meaning.binding import BARE, parse
+from marith.formula.text.parsing import CALLS
+from marith.formula.tree.bounds import MAX_LENGTH
+from marith.formula.tree.nodes import Name
 
 DIGITS = 4  # that a factor is written with
 

@@ -1,0 +1,1 @@
+"""What does a formula come to, for each token?"""

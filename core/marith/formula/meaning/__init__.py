@@ -1,0 +1,1 @@
+"""What does a formula mean, before a model loads?"""

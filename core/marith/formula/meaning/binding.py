@@ -1,0 +1,168 @@
+"""Names → terms: what a formula's names stand for in one request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, TypeAlias
+
+from marith.errors import FormulaError, Untrusted, shown
+from marith.formula.text.parsing import CALLS, read
+from marith.formula.tree.bounds import MAX_LENGTH, TooLarge
+from marith.formula.tree.node import Node, descend, rebuilt
+from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
+from marith.formula.tree.printing import locate
+from marith.formula.tree.terms import Classifier, Prompted
+
+BARE = "M"
+_CALL = re.compile(r"\s*(\w+)\s*\(")
+
+Terms: TypeAlias = "Mapping[str, str | Formula]"
+
+
+def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True) -> Formula:
+    """The formula that a text writes, its names replaced by `terms` where these are given.
+
+    What is text and not `trusted` says no more than others may, see `marith.formula.trust`.
+    Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
+    """
+    if not trusted:
+        from marith.formula.text.trust import restricted  # which is made of what is here
+
+        text, bounded = restricted(text, terms)
+        terms = terms and bounded
+    formula = text if isinstance(text, Formula) else read(text)
+    return formula if terms is None else bind(formula, resolve(terms))
+
+
+def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
+    """Every name with the bound formula it stands for; `M` is the bare model unless it is given.
+
+    A text written as a formula (an operator, a call, or a known name alone) is one; any other
+    text is a system prompt. Where formulas are given, no other names are looked at than theirs,
+    `M`, and those that these refer to.
+    """
+    if terms is not None and not isinstance(terms, Mapping):
+        raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
+    given = {BARE: Prompted(), **(terms or {})}
+    for name in () if used_by else given:
+        Name(name)  # refuses what is no plain word
+    wanted = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]
+    bound: dict[str, Formula] = {}
+    for name in wanted:
+        if name in given and name not in bound:
+            _resolve_one(name, given, bound)
+    return bound
+
+
+def names_in(formula: Formula) -> Iterator[str]:
+    """The names of a formula, those in a classifier's guide and in factors included."""
+    nodes = descend(formula, lambda node: node.inner)
+    return (node.name for node in nodes if isinstance(node, Name))
+
+
+def unknown(name: str, terms: Iterable[str]) -> str:
+    """What is said of a name that none of the terms has."""
+    return f"unknown term {name!r}; known are {', '.join(sorted(terms)) or 'none'}"
+
+
+def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
+    """The formula with every name replaced by its term, a classifier's guide included.
+
+    Raises FormulaError for an unknown name, and for more than a formula may hold.
+    """
+    done: dict[Node, Node] = {}
+
+    def bound(node: Any) -> Any:
+        if not isinstance(node, Node):
+            return node
+        if node not in done:
+            done[node] = replaced(node)
+        return done[node]
+
+    def replaced(node: Node) -> Node:
+        match node:
+            case Name(name):
+                if name not in terms:
+                    raise FormulaError(unknown(name, terms), *locate(formula, node))
+                return terms[name]
+            case Sum(members):
+                return added(*map(bound, members))
+            case Scaled(factor, of):
+                made: Formula = bound(factor) * bound(of)
+                return made
+            case Classifier(guide=Formula() as guide):
+                return replace(node, guide=bound(guide))
+        return rebuilt(node, bound)
+
+    try:
+        whole: Formula = bound(formula)
+    except TooLarge as error:
+        raise TooLarge(f"with its terms {error.problem}") from None
+    return whole
+
+
+def meaning(
+    name: str, value: str | Formula, known: Collection[str], trusted: bool = True
+) -> Formula:
+    """The formula that a term is written as, its names not yet replaced; `known` are all names."""
+    if isinstance(value, Formula):
+        return value
+    if not isinstance(value, str):
+        raise FormulaError(
+            f"term {name!r} is a system prompt, a term or a formula, not {shown(value)}"
+        )
+    alone = value.strip() in known and value.strip() != name
+    call = _CALL.match(value)
+    called = call is not None and call[1] in CALLS
+    if len(value) > MAX_LENGTH and not called:
+        return Prompted(system=value)
+    try:
+        formula = read(value, trusted)
+    except FormulaError as error:
+        if not (called or isinstance(error, Untrusted)):
+            return Prompted(system=value)
+        problem = f"in term {name!r}: {error.problem}"
+        raise FormulaError(problem, error.text, error.start, error.start + 1) from None
+    if isinstance(formula, Name) and not alone:
+        return Prompted(system=value)
+    stranger = next((n for n in names_in(formula) if n not in known), None)
+    if stranger is not None:
+        raise FormulaError(
+            f"term {name!r} is written as a formula, but {stranger!r} is unknown; "
+            f"a system prompt that looks like a formula is written prompted({value!r})"
+        )
+    return formula
+
+
+def _resolve_one(name: str, given: Mapping[str, str | Formula], bound: dict[str, Formula]) -> None:
+    """Bind one name after those it refers to; a circle is an error."""
+    plain = {name: meaning(name, given[name], given)}
+    path = {name: names_in(plain[name])}  # from name to name, with what each still refers to
+    while path:
+        current = next(reversed(path))
+        needed = next((n for n in path[current] if n in given and n not in bound), None)
+        if needed is None:
+            del path[current]
+            bound[current] = _bound_term(current, plain[current], bound)
+        elif needed in path:
+            circle = [*path][[*path].index(needed) :]
+            raise FormulaError(f"terms are defined by each other: {_arrows([*circle, needed])}")
+        else:
+            plain[needed] = meaning(needed, given[needed], given)
+            path[needed] = names_in(plain[needed])
+
+
+def _bound_term(name: str, formula: Formula, bound: Mapping[str, Formula]) -> Formula:
+    try:
+        return bind(formula, bound)
+    except FormulaError as error:
+        problem = f"in term {name!r}: {error.problem}"
+        raise FormulaError(problem, error.text, error.start, error.start + 1) from None
+
+
+def _arrows(names: Sequence[str]) -> str:
+    few = names if len(names) <= 12 else [*names[:6], "…", *names[-5:]]
+    return " → ".join(few)

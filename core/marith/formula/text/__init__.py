@@ -1,0 +1,1 @@
+"""How is a formula read from text, and shown to people?"""

@@ -1,0 +1,168 @@
+"""Named terms and formulas in a TOML file, and the options that they are spoken with."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from marith.errors import FormulaError, shown
+from marith.formula.meaning.binding import BARE, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.text.parsing import read
+from marith.formula.text.trust import OF_A_CALL, restricted
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, NGram, Prompted
+
+_TABLES = ("model", "terms", "formulas")
+LOWERED = {"trusted": False, "frozen": True}  # what a file may say: it never raises trust
+_KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaFile:
+    """Terms and formulas by name, as a file holds them.
+
+    `options` hold for every formula, `own_options` by name for one alone; both are as written,
+    and checked by `Options.from_file`. `descriptions` are for people.
+    """
+
+    terms: Mapping[str, str | Formula]
+    formulas: Mapping[str, Formula]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    own_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
+    """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
+
+    A file that is not `trusted` holds texts alone, which say no more than others may, and sets
+    no more than how an answer is drawn; `trusted` is False among its options.
+
+    A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
+    `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
+    table: `{formula = …, description = …}` and options. Raises FormulaError, which says where.
+    """
+    data = _toml(path)
+    strangers = sorted(set(data) - set(_TABLES))
+    if strangers:
+        raise FormulaError(f"{str(path)!r} has an unknown table {strangers[0]!r}")
+    options, terms, formulas = (_table(path, data, name) for name in _TABLES)
+    if not trusted:
+        _check_trust(path, terms, formulas, options)
+        options = {**options, "trusted": False}
+    with _told(f"{str(path)!r}"):
+        known = {name: read_term(name, value) for name, value in terms.items()}
+        bound = resolve(known)
+        tables = {name: _formula_table(name, value) for name, value in formulas.items()}
+    texts: dict[str, Formula] = {}
+    for name, table in tables.items():
+        with _told(f"{str(path)!r}, formula {name!r}"):
+            texts[name] = read(table.pop("formula"))
+            check(texts[name], bound)
+    descriptions = {name: table.pop("description", "") for name, table in tables.items()}
+    return FormulaFile(known, texts, options, tables, descriptions)
+
+
+def read_term(name: str, value: Any) -> str | Formula:
+    """A term as it may be written: a text, a table as in a file, or a formula itself.
+
+    Raises FormulaError for anything else, and for a table that makes no term.
+    """
+    if isinstance(value, (str, Formula)):
+        return value
+    if not isinstance(value, Mapping):
+        raise FormulaError(f"term {name!r} is a text or a table, not {shown(value)}")
+    given = dict(value)
+    kind = next((k for k in ("classifier", "ngram") if k in given), "prompted")
+    if kind != "prompted":
+        key = "model" if kind == "classifier" else "path"
+        if key in given:
+            raise FormulaError(f"term {name!r} has both {kind!r} and {key!r}")
+        given[key] = given.pop(kind)
+    if isinstance(given.get("guide"), str):
+        given["guide"] = read(given["guide"])
+    try:
+        term: Formula = _KINDS[kind](**given)
+        return term
+    except TypeError as error:
+        raise FormulaError(f"term {name!r}: {str(error).split('() ')[-1]}") from None
+    except FormulaError as error:
+        raise FormulaError(f"term {name!r}: {error.problem}") from None
+
+
+def _check_trust(
+    path: str | Path,
+    terms: Mapping[str, Any],
+    formulas: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Raises FormulaError for what others may not write in a file, and for too much of it."""
+    with _told(f"{str(path)!r}"):
+        restricted(BARE, terms)
+        for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
+            raise FormulaError(f"the option {option!r} is the application's")
+        for option, low in LOWERED.items():
+            if options.get(option, low) is not low:
+                raise FormulaError(f"a file of others says {option} = {str(low).lower()} alone")
+    for name, value in formulas.items():
+        with _told(f"{str(path)!r}, formula {name!r}"):
+            table = _formula_table(name, value)
+            restricted(table["formula"], terms)
+            for option in sorted(table.keys() - OF_A_CALL - {"formula", "description"}):
+                raise FormulaError(f"the option {option!r} is the application's")
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What is wrong inside is said with the place where it is written."""
+    try:
+        yield
+    except FormulaError as error:
+        raise FormulaError(f"{where}: {error}") from None
+
+
+def _toml(path: str | Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise FormulaError(f"{str(path)!r} is not TOML: {error}") from None
+
+
+def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = data.get(name, {})
+    if not isinstance(table, Mapping):
+        raise FormulaError(f"{name!r} in {str(path)!r} is a table, not {table!r}")
+    return table
+
+
+def _formula_table(name: str, value: Any) -> dict[str, Any]:
+    """A formula as a table that says more of it than its text."""
+    table = dict(value) if isinstance(value, Mapping) else {"formula": value}
+    if not isinstance(table.get("formula"), str):
+        raise FormulaError(f"formula {name!r} is a text, or a table with one, not {value!r}")
+    if not isinstance(table.get("description", ""), str):
+        problem = f"the description of formula {name!r} is a text"
+        raise FormulaError(f"{problem}, not {table['description']!r}")
+    return table
+
+
+def terms_as_text(terms: Mapping[str, Any]) -> dict[str, str]:
+    """Terms, however they are written, as text. Raises FormulaError for what is none."""
+    return {name: as_text(read_term(name, term)) for name, term in terms.items()}
+
+
+def as_text(value: str | Formula) -> str:
+    """A formula as text that reads back as itself. Raises FormulaError where it is too long."""
+    if not isinstance(value, Formula):
+        return value
+    text = str(value)
+    if read(text) != value:
+        raise FormulaError(f"this formula cannot be written as text: {text[:80]!r}")
+    return text

@@ -1,0 +1,299 @@
+"""Text → formula: Python's arithmetic, read as a syntax tree and never run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Any, TypeAlias, TypeVar
+
+from marith.errors import FormulaError, Untrusted, shown
+from marith.formula.tree import factors, operators, signals
+from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, QUOTED, letters_of
+from marith.formula.tree.factors import Comparison, Varying, is_number, number
+from marith.formula.tree.node import Node
+from marith.formula.tree.nodes import Formula, Name, added
+from marith.formula.tree.operators import intersection, supersede, union, unscaled
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Term, Uniform
+
+T = TypeVar("T")
+
+Value: TypeAlias = "Node | float | int | str | bool | list[Any] | dict[Any, Any] | None"
+
+CALLS: dict[str, Callable[..., Node]] = {
+    "union": union,
+    "intersection": intersection,
+    "supersede": supersede,
+    "unscaled": unscaled,
+    "prompted": Prompted,
+    "classifier": Classifier,
+    "ngram": NGram,
+    "uniform": Uniform,
+    **{name: getattr(operators, name) for name in (
+        "relu", "mixture", "where", "self_debias", "posterior", "agreed",
+    )},
+    **{name: getattr(signals, name) for name in (
+        "jsd", "renyi", "entropy", "peak", "margin", "indicator", "strength", "first", "decay",
+        "balance",
+    )},
+    **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
+}  # fmt: skip
+PLAIN = ("system", "mode")  # what others may say of a prompt
+METHODS = ("top_k", "top_p", "plausible", "temperature")
+_OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+
+
+_RUN_INTO = re.compile(r"(?<!\w)\d(?:\w*?|\w*\.)(?:and|else|for|if|in|is|or|not)")
+_LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
+_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
+_RELATIONS: Mapping[type[ast.cmpop], str] = {
+    ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
+}  # fmt: skip
+
+
+def define(name: str, build: Callable[..., Formula]) -> None:
+    """Let formulas call a recipe by its name. Raises ValueError for a name that has a meaning."""
+    if CALLS.setdefault(name, build) is not build:
+        raise ValueError(f"{name!r} already means something in a formula")
+
+
+def read(text: str, trusted: bool = True) -> Formula:
+    """The formula that a text writes; names other than calls stay names.
+
+    A text that is not `trusted` names no model, file or expression, and says of a prompt its
+    `system` text and `mode` alone. Raises FormulaError, with the text quoted and a caret, for
+    anything else.
+    """
+    if not isinstance(text, str):
+        raise FormulaError(f"a formula is a text or a Formula, not {shown(text)}")
+    if letters_of(text) > MAX_LENGTH:
+        raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
+    if "\n" in text.strip() and ('"""' in text or "'''" in text):
+        raise FormulaError("a text inside a formula stays on one line; write \\n for a new one")
+    source = re.sub(r"[\r\n]", " ", text).strip()
+    if not source:
+        raise FormulaError("an empty text is no formula")
+    source = _without_warnings(source)
+    try:
+        tree = _tree(source)
+    except SyntaxError as error:
+        start = error.offset - 1 if error.offset else max(0, len(source) - 1)
+        raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
+    except (RecursionError, MemoryError, ValueError):
+        raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
+    value = _Reader(source, trusted).read(tree.body, 0)
+    if not isinstance(value, Formula):
+        raise FormulaError(
+            f"a formula needs a term; this is {_shown(value)}", source, 0, len(source)
+        )
+    return value
+
+
+class _Reader:
+    """One walk over the syntax tree; keeps the text so that errors can point into it."""
+
+    def __init__(self, source: str, trusted: bool) -> None:
+        self.source = source
+        self.names: dict[str, Name] = {}
+        self.trusted = trusted
+
+    def read(self, node: ast.expr, depth: int) -> Value:
+        if depth > MAX_DEPTH + 2:  # a term's options are written deeper, and so are rows of a sum
+            raise self.error(f"nested more than {MAX_DEPTH} deep", node)
+        match node:
+            case ast.Name(id=name):
+                if name not in self.names:
+                    self.names[name] = Name(name)
+                return self.names[name]
+            case ast.Constant(value=value) if isinstance(value, (int, float, str, type(None))):
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=(int() | float()) as value)):
+                return -value
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                negated: Value = self.built(node, lambda: -self.arithmetic(operand, depth))
+                return negated
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                same: Value = self.arithmetic(operand, depth)
+                return same
+            case ast.BinOp() if type(node.op) in _OPERATORS:
+                return self.binary(node, depth)
+            case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+                if not self.trusted:
+                    self.check_trust(name, node)
+                return self.call(CALLS[name], node, depth)
+            case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in METHODS:
+                cut = getattr(self.formula(of, depth), name)
+                return self.call(cut, node, depth)
+            case ast.Call(func=ast.Name(id=name)):
+                raise self.error(f"{name!r} has no meaning in a formula{_near(name)}", node)
+            case ast.Compare(left=left, ops=[relation], comparators=[right]):
+                return self.comparison(left, _RELATIONS.get(type(relation), ""), right, node, depth)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return [self.read(item, depth + 1) for item in items]
+            case ast.Dict(keys=keys, values=values):
+                return {
+                    self.key(k, node): self.read(v, depth + 1)
+                    for k, v in zip(keys, values, strict=True)
+                }
+        raise self.error("this has no meaning in a formula", node)
+
+    def comparison(
+        self, left: ast.expr, relation: str, right: ast.expr, node: ast.expr, depth: int
+    ) -> Comparison:
+        sides = [self.arithmetic(left, depth), self.arithmetic(right, depth)]
+        formula = next((side for side in sides if isinstance(side, Formula)), None)
+        if formula is not None or not relation or all(map(is_number, sides)):
+            raise self.error(
+                "this has no meaning: a condition compares factors, by >, >=, < or <=", node
+            )
+        return Comparison(sides[0], relation, sides[1])
+
+    def key(self, key: ast.expr | None, within: ast.Dict) -> str:
+        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+            raise self.error("options are named by texts", key or within)
+        return key.value
+
+    def binary(self, node: ast.BinOp, depth: int) -> Value:
+        """A chain of operators, left to right; its length is no depth."""
+        chain: list[ast.BinOp] = []
+        left: ast.expr = node
+        while isinstance(left, ast.BinOp) and type(left.op) in _OPERATORS:
+            chain.append(left)
+            left = left.left
+        if len(chain) >= MAX_NODES:
+            raise self.error(
+                f"a chain of {len(chain)} operators; {MAX_NODES} parts are allowed", node
+            )
+        value: Any = self.arithmetic(left, depth)
+        addends: list[Formula] = []  # a sum of formulas is built at once
+        for operation in reversed(chain):
+            right = self.arithmetic(operation.right, depth)
+            formulas = isinstance(value, Formula) and isinstance(right, Formula)
+            if formulas and isinstance(operation.op, (ast.Add, ast.Sub)):
+                taken = isinstance(operation.op, ast.Sub)
+                addends = addends or [value]
+                addends.append(self.built(operation, right.__neg__) if taken else right)
+            else:
+                value, addends = self.summed(node, value, addends), []
+                value = self.apply(operation, value, right)
+        whole: Value = self.summed(node, value, addends)
+        return whole
+
+    def summed(self, node: ast.expr, value: Any, addends: list[Formula]) -> Any:
+        return self.built(node, lambda: added(*addends)) if addends else value
+
+    def apply(self, operation: ast.BinOp, left: Any, right: Any) -> Any:
+        combine = _OPERATORS[type(operation.op)]
+        if is_number(left) and is_number(right):
+            return self.built(operation, lambda: number(combine(float(left), float(right))))
+        return self.built(operation, lambda: combine(left, right))
+
+    def arithmetic(self, node: ast.expr, depth: int) -> Any:
+        value = self.read(node, depth + 1)
+        if isinstance(value, (Formula, Varying)):
+            return value
+        if not is_number(value):
+            raise self.error(
+                "only terms and numbers, or factors, can be added and multiplied", node
+            )
+        return self.built(node, lambda: number(value))
+
+    def formula(self, node: ast.expr, depth: int) -> Formula:
+        value = self.read(node, depth + 1)
+        if not isinstance(value, Formula):
+            raise self.error("a term is needed here", node)
+        return value
+
+    def call(self, build: Callable[..., Node], node: ast.Call, depth: int) -> Node:
+        positional = [self.read(argument, depth + 1) for argument in node.args]
+        named = {k.arg: self.read(k.value, depth + 1) for k in node.keywords if k.arg}
+        if len(named) < len(node.keywords):
+            raise self.error("** has no meaning in a formula", node)
+        return self.built(node, lambda: build(*positional, **named))
+
+    def check_trust(self, name: str, node: ast.Call) -> None:
+        """Raises Untrusted for a call, or for an argument of it, that others may not write."""
+        build = CALLS[name]
+        leaf = isinstance(build, type) and issubclass(build, Term) and build is not Uniform
+        if leaf and build is not Prompted:
+            raise self.error(f"{name} is not for text from others", node, Untrusted)
+        if leaf:
+            beyond = [*node.args[2:], *(k.value for k in node.keywords if k.arg not in PLAIN)]
+            if beyond:
+                problem = f"in text from others {name} takes {' and '.join(PLAIN)} alone"
+                raise self.error(problem, beyond[0], Untrusted)
+
+    def built(self, node: ast.expr, build: Callable[[], T]) -> T:
+        """What `build` makes; its complaint, with a caret under the node."""
+        try:
+            return build()
+        except FormulaError as error:
+            if error.text:
+                raise
+            raise self.error(error.problem, node) from None
+        except (TypeError, ZeroDivisionError, OverflowError) as error:
+            raise self.error(str(error), node) from None
+
+    def error(
+        self, problem: str, node: ast.expr, kind: type[FormulaError] = FormulaError
+    ) -> FormulaError:
+        start = _characters(self.source, node.col_offset)
+        return kind(problem, self.source, start, _characters(self.source, node.end_col_offset or 0))
+
+
+def _without_warnings(source: str) -> str:
+    r"""The same text with `"\d"` as `"\\d"`, of which Python's parser says nothing.
+
+    Raises FormulaError for a comment, and for a number that runs into a word, as in `1if`.
+    """
+    bare = QUOTED.sub(lambda quoted: "'" * len(quoted[0]), source)
+    if "#" in bare:
+        raise FormulaError("a formula has no comments", source, bare.index("#"), len(source))
+    if run := _RUN_INTO.search(bare):
+        raise FormulaError(f"{run[0]!r} is no number", source, *run.span())
+    return _LITERAL.sub(_escaped, source) if "\\" in source else source
+
+
+def _escaped(literal: re.Match[str]) -> str:
+    if "r" in literal[1].lower():
+        return literal[0]
+    return literal[1] + _ESCAPE.sub(r"\\\g<0>", literal[2])
+
+
+def _tree(source: str) -> ast.Expression:
+    """The syntax tree. Some Pythons miscount its depth where threads parse at once: gh-106905."""
+    for _ in range(99):
+        with suppress(SystemError):
+            return ast.parse(source, mode="eval")
+    return ast.parse(source, mode="eval")
+
+
+def _shown(value: Value) -> str:
+    return f"the factor {value}" if isinstance(value, Varying) else repr(value)
+
+
+def _near(name: str) -> str:
+    """A hint at what may have been meant."""
+    found = get_close_matches(name, CALLS, 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def _characters(source: str, byte_offset: int) -> int:
+    """Ast counts UTF-8 bytes; a caret counts characters."""
+    return len(source.encode()[:byte_offset].decode(errors="ignore"))
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is written as a formula, with an operator or a call, rather than as prose."""
+    try:
+        formula = read(text)
+    except FormulaError:
+        return False
+    return not isinstance(formula, Name)

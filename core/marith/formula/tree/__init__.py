@@ -1,0 +1,1 @@
+"""What is a formula made of, and how is it written?"""

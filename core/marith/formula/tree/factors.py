@@ -1,0 +1,204 @@
+"""What a formula may be multiplied by: a number, or a function of the context."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from marith.errors import FormulaError
+from marith.formula.scalars import plain
+from marith.formula.tree.node import Node
+
+RELATIONS = (">", ">=", "<", "<=")
+LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
+
+
+class Varying(Node):
+    """A factor that depends on the context.
+
+    Its operators only build nodes; the numbers of a product are folded.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return _arithmetic("+", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _arithmetic("+", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _arithmetic("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _arithmetic("-", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        if is_number(other):
+            return times(number(other), self)
+        return times(self, other) if isinstance(other, Varying) else NotImplemented
+
+    def __rmul__(self, other: Any) -> Any:
+        return times(number(other), self) if is_number(other) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Any:
+        if is_number(other):
+            if not number(other):
+                raise FormulaError(f"a factor cannot be divided by zero: {other!r}")
+            return times(number(1.0 / number(other)), self)
+        return _arithmetic("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _arithmetic("/", other, self)
+
+    def __neg__(self) -> Any:
+        return times(-1.0, self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __gt__(self, other: Any) -> Comparison:
+        return _compared(self, ">", other)
+
+    def __ge__(self, other: Any) -> Comparison:
+        return _compared(self, ">=", other)
+
+    def __lt__(self, other: Any) -> Comparison:
+        return _compared(self, "<", other)
+
+    def __le__(self, other: Any) -> Comparison:
+        return _compared(self, "<=", other)
+
+
+Factor: TypeAlias = "float | Varying"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arithmetic(Varying):
+    """Two factors joined by one of + - * /, at least one of them no number."""
+
+    operator: str
+    left: Factor
+    right: Factor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extreme(Varying):
+    """The largest or the smallest of several factors, place by place."""
+
+    kind: str
+    of: tuple[Factor, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sigmoid(Varying):
+    """1 / (1 + e^−x): any factor as a share."""
+
+    of: Varying
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison(Node):
+    """Whether a factor is larger or smaller than another: what a gate asks."""
+
+    left: Factor
+    relation: str
+    right: Factor
+
+    def _validate(self) -> None:
+        if self.relation not in RELATIONS:
+            raise FormulaError(
+                f"a comparison is one of {' '.join(RELATIONS)}, not {self.relation!r}"
+            )
+        for name in ("left", "right"):
+            if isinstance(value := getattr(self, name), float):
+                object.__setattr__(self, name, number(value))
+
+    def __bool__(self) -> bool:
+        raise FormulaError("a comparison of factors is known only while a text is made; use where")
+
+
+def largest(*of: Factor) -> Varying:
+    """The largest of several factors."""
+    return Extreme("largest", _several("largest", of))
+
+
+def smallest(*of: Factor) -> Varying:
+    """The smallest of several factors."""
+    return Extreme("smallest", _several("smallest", of))
+
+
+def sigmoid(of: Factor) -> Varying:
+    """1 / (1 + e^−x) of a factor."""
+    if not isinstance(of, Varying):
+        raise FormulaError(f"sigmoid takes a factor that varies, not {shown(of)}")
+    return Sigmoid(of)
+
+
+def times(left: Factor, right: Factor) -> Any:
+    """The product of two factors: numbers folded, one in front."""
+    if isinstance(left, float) and isinstance(right, float):
+        return number(left * right)
+    if isinstance(right, float):
+        left, right = right, left
+    match left, right:
+        case float(), Arithmetic("*", float() as inner, of):
+            return times(number(left * inner), of)
+        case Arithmetic("*", float() as inner, of), _:
+            return times(inner, times(of, right))
+        case _, Arithmetic("*", float() as inner, of):
+            return times(inner, times(left, of))
+    return right if left == 1.0 else Arithmetic("*", left, right)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value may stand as a factor."""
+    value = plain(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def number(value: Any) -> float:
+    """A factor that float32 can carry, as a float; zero has one sign."""
+    try:
+        result = float(value) + 0.0
+    except OverflowError:
+        result = math.inf
+    if not abs(result) <= LARGEST_FACTOR:
+        raise FormulaError(f"a factor is a finite number of at most 1e30 in size, not {result!r}")
+    return result
+
+
+def factor(value: Any, what: str = "a factor") -> Factor:
+    """A number or a function of the context. Raises FormulaError for anything else."""
+    if isinstance(value, Varying):
+        return value
+    if not is_number(value):
+        said = f"{what} is a number or a function of the context"
+        raise FormulaError(f"{said}, not {shown(value)}")
+    return number(value)
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it: what is part of a formula, as it is written there."""
+    try:
+        return str(value) if isinstance(value, Node) else repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return f"a number of {value.bit_length()} bits"  # type: ignore[attr-defined]  # an int
+
+
+def _arithmetic(operator: str, left: Any, right: Any) -> Any:
+    for side in (left, right):
+        if not (isinstance(side, Varying) or is_number(side)):
+            return NotImplemented
+    return Arithmetic(operator, factor(left), factor(right))
+
+
+def _compared(left: Varying, relation: str, right: Any) -> Comparison:
+    return Comparison(left, relation, factor(right, "what a factor is compared with"))
+
+
+def _several(name: str, of: tuple[Any, ...]) -> tuple[Factor, ...]:
+    if len(of) < 2:
+        raise FormulaError(f"{name} takes at least 2 factors, not {len(of)}")
+    return tuple(factor(one, f"each part of {name}") for one in of)

@@ -1,0 +1,130 @@
+"""What all parts of a formula have in common: a size and a hash, and equality by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from marith.formula.tree.bounds import refuse_beyond
+
+Kind = TypeVar("Kind", bound="Node")
+
+
+class Node:
+    """Anything in the tree of a formula. Immutable, hashable, without tensors.
+
+    A class of nodes is a `@dataclass(frozen=True, slots=True, eq=False)`; what its fields may hold
+    is checked in `_validate`. A node keeps its hash and its size as it is printed, where nothing is
+    shared: `nodes`, `depth` and `letters`. They are made of those of its parts, and what exceeds
+    the bounds is refused here: `f = cfg(a, f)`, again and again, builds 2^n nodes of n objects, and
+    no walk, copy or comparison meets more than `MAX_NODES` of them.
+    """
+
+    __slots__ = ("_hash", "depth", "inner", "letters", "nodes")
+    leaf = False  # whether the walk ends here, whatever the node holds
+
+    _hash: int
+    inner: tuple[Node, ...]  # all nodes that it is directly made of, from left to right
+    nodes: int
+    depth: int
+    letters: int  # at least as many as it is printed with
+
+    def __post_init__(self) -> None:
+        self._validate()
+        values = _values(self)
+        inner: list[Node] = []
+        for value in values:
+            if isinstance(value, Node):
+                inner.append(value)
+            elif isinstance(value, tuple):
+                inner += [one for one in value if isinstance(one, Node)]
+        nodes, depth = 1, 0
+        for part in inner:
+            nodes += part.nodes
+            depth = max(depth, part.depth)
+        set_once = object.__setattr__
+        set_once(self, "inner", tuple(inner))
+        set_once(self, "nodes", nodes)
+        set_once(self, "depth", depth + 1)
+        set_once(self, "letters", self._letters())
+        set_once(self, "_hash", hash((type(self), *values)))
+        refuse_beyond(self.nodes, self.depth, self.letters)
+
+    def _validate(self) -> None:
+        """Raise FormulaError for fields that mean nothing; bring them into their one form."""
+
+    def _letters(self) -> int:
+        from marith.formula.tree.printing import (
+            letters,  # printing knows every node, so it comes last
+        )
+
+        return letters(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Node) or type(self) is not type(other):
+            return NotImplemented
+        return self._hash == other._hash and _values(self) == _values(other)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __copy__(self: Kind) -> Kind:
+        return self
+
+    def __deepcopy__(self: Kind, _: Any) -> Kind:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = (name for name, one in _fields(self).items() if one.init)
+        return type(self), tuple(getattr(self, name) for name in given)
+
+    def __str__(self) -> str:
+        from marith.formula.tree.printing import to_text  # as above
+
+        return to_text(self)
+
+
+def parts(node: Node) -> tuple[Node, ...]:
+    """What a node is directly made of, from left to right; a leaf is whole."""
+    return () if node.leaf else node.inner
+
+
+def descend(node: Node, into: Callable[[Node], tuple[Node, ...]] = parts) -> Iterator[Node]:
+    """A node and all below it, parents before children, from left to right."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(into(node))
+
+
+def rebuilt(node: Kind, change: Callable[[Node], Node]) -> Kind:
+    """The node made of other parts, each what `change` makes of the one before."""
+    changed: dict[str, Any] = {}
+    for name in () if node.leaf else _fields(node):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            made: Any = tuple(change(v) if isinstance(v, Node) else v for v in value)
+            same = all(map(_is, made, value))
+        else:
+            made = change(value) if isinstance(value, Node) else value
+            same = made is value
+        if not same:
+            changed[name] = made
+    return replace(node, **changed) if changed else node  # type: ignore[type-var]  # a dataclass
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _values(node: Node) -> tuple[Any, ...]:
+    return tuple([getattr(node, name) for name in _fields(node)])
+
+
+def _fields(node: Node) -> Mapping[str, Any]:
+    kept: Mapping[str, Any] = type(node).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
+    return kept

@@ -1,0 +1,189 @@
+"""The tree of a formula, and the operators that build it."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+from unicodedata import normalize
+
+from marith.errors import FormulaError
+from marith.formula.scalars import plain
+from marith.formula.tree.factors import Factor, Varying, is_number, number, shown, times
+from marith.formula.tree.node import Node, descend, parts
+
+MOST_TOKENS = 10**9
+
+
+class Formula(Node):
+    """A tree that says which distribution to sample from. Immutable, hashable, without tensors.
+
+    The operators `+ - * /` only build nodes: sums are flat, numbers are folded.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: object) -> Formula:
+        return added(self, other) if isinstance(other, Formula) else _refuse("+", self, other)
+
+    def __radd__(self, other: object) -> Formula:
+        return _refuse("+", other, self)
+
+    def __sub__(self, other: object) -> Formula:
+        return added(self, -other) if isinstance(other, Formula) else _refuse("-", self, other)
+
+    def __rsub__(self, other: object) -> Formula:
+        return _refuse("-", other, self)
+
+    def __neg__(self) -> Formula:
+        return _scaled(-1.0, self)
+
+    def __pos__(self) -> Formula:
+        return self
+
+    def __mul__(self, factor: object) -> Formula:
+        if isinstance(factor, Varying):
+            return _scaled(factor, self)
+        return _scaled(number(factor), self) if is_number(factor) else _refuse("*", self, factor)
+
+    def __rmul__(self, factor: object) -> Formula:
+        return self * factor
+
+    def __truediv__(self, factor: object) -> Formula:
+        if isinstance(factor, Varying):
+            return _scaled(1.0 / factor, self)
+        if not is_number(factor):
+            return _refuse("/", self, factor)
+        if not number(factor):
+            raise FormulaError(f"a formula cannot be divided by zero: {self} / {factor!r}")
+        return _scaled(number(1.0 / number(factor)), self)
+
+    def temperature(self, temperature: float) -> Formula:
+        """This formula made flatter (above 1) or sharper (below): its log P over a temperature."""
+        if not is_number(temperature) or not 1e-6 <= temperature <= 1e6:
+            raise FormulaError(
+                f"temperature takes a number from 1e-6 to 1e6, not {shown(temperature)}"
+            )
+        return Tempered(self, float(temperature))
+
+    def top_k(self, k: int) -> Formula:
+        """This formula with all but its k likeliest tokens forbidden."""
+        k = plain(k)
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOKENS:
+            raise FormulaError(
+                f"top_k takes a whole number from 1 to {MOST_TOKENS}, not {shown(k)}"
+            )
+        return Cut(self, "top_k", float(k))
+
+    def top_p(self, p: float) -> Formula:
+        """This formula on its nucleus: the fewest likeliest tokens of total probability p."""
+        return Cut(self, "top_p", _fraction("top_p", p))
+
+    def plausible(self, alpha: float) -> Formula:
+        """This formula on the tokens at least alpha times as likely as its likeliest.
+
+        The plausibility constraint of contrastive decoding (Li et al., 2023, equation 2).
+        """
+        return Cut(self, "plausible", _fraction("plausible", alpha))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name(Formula):
+    """A reference to a term by name; `M` is the bare model."""
+
+    name: str
+
+    def _validate(self) -> None:
+        plain = isinstance(self.name, str) and self.name.isidentifier()
+        if not plain or keyword.iskeyword(self.name) or normalize("NFKC", self.name) != self.name:
+            raise FormulaError(f"a term's name is a plain word, not {self.name!r}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sum(Formula):
+    """Scores and weights of the members added up."""
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled(Formula):
+    """Score and weight times a factor."""
+
+    factor: Factor
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut(Formula):
+    """`of` with the tokens outside its own top-k, nucleus or plausible set forbidden."""
+
+    of: Formula
+    kind: str
+    bound: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tempered(Formula):
+    """`of` at a temperature of its own: P^(1/T), with the weight it has."""
+
+    of: Formula
+    at: float
+
+
+def added(first: Formula, *others: Formula) -> Formula:
+    """The flat sum of several formulas, built at once."""
+    if not others:
+        return first
+    members = (first, *others)
+    parted = (m.members if isinstance(m, Sum) else (m,) for m in members)
+    return Sum(tuple(chain.from_iterable(parted)))
+
+
+def children(formula: Formula) -> tuple[Formula, ...]:
+    """The direct parts of a formula that are formulas, from left to right; no factor's."""
+    return tuple(part for part in parts(formula) if isinstance(part, Formula))
+
+
+def walk(formula: Node) -> Iterator[Formula]:
+    """Every formula in the tree, parents before children, those that factors look at included.
+
+    A classifier's guide is a formula of its own.
+    """
+    return (node for node in descend(formula) if isinstance(node, Formula))
+
+
+def _scaled(factor: Factor, of: Formula) -> Formula:
+    if isinstance(of, Scaled):
+        factor, of = times(factor, of.factor), of.of
+    if isinstance(factor, float):
+        factor += 0.0
+    return of if factor == 1.0 else Scaled(factor, of)
+
+
+def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:
+    """Formulas that a call was given. Raises FormulaError for others, and for too few."""
+    for member in members:
+        if not isinstance(member, Formula):
+            raise FormulaError(f"{name} takes formulas, not {shown(member)}")
+    if len(members) < least:
+        raise FormulaError(f"{name} takes at least {least} formulas, not {len(members)}")
+    return members
+
+
+def _fraction(name: str, value: float) -> float:
+    if not is_number(value) or not 0.0 < value <= 1.0:
+        raise FormulaError(f"{name} takes a number above 0 and up to 1, not {shown(value)}")
+    return float(value)
+
+
+def _refuse(operator: str, left: object, right: object) -> Formula:
+    if isinstance(left, Formula) and isinstance(right, Formula):
+        raise FormulaError(
+            f"a formula can be multiplied by a number only, or by a factor: "
+            f"({left}) {operator} ({right})"
+        )
+    stranger = right if isinstance(left, Formula) else left
+    raise FormulaError(f"{shown(stranger)} has no place beside '{operator}' in a formula")

@@ -1,0 +1,180 @@
+"""What joins formulas, beside + and *: unions, drafts, gates and mixtures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from marith.errors import FormulaError
+from marith.formula.scalars import plain
+from marith.formula.tree.factors import (
+    Comparison,
+    Factor,
+    Varying,
+    factor,
+    is_number,
+    shown,
+)
+from marith.formula.tree.nodes import MOST_TOKENS, Formula, as_members
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Union(Formula):
+    """Token-wise maximum of the members' log-distributions (paper, section 3)."""
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intersection(Formula):
+    """Token-wise minimum of the members' log-distributions (paper, section 3)."""
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Supersede(Formula):
+    """`of` once it is computed, `draft` until then: classic speculation (paper, section 4)."""
+
+    draft: Formula
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unscaled(Formula):
+    """The score of `of` with weight one: a sum of logits, not divided by its weights."""
+
+    of: Formula
+
+
+def union(*members: Formula) -> Formula:
+    """What any of the members would say: the token-wise maximum (paper, equation 7)."""
+    return Union(as_members("union", members))
+
+
+def intersection(*members: Formula) -> Formula:
+    """What all of the members would say: the token-wise minimum (paper, equation 8)."""
+    return Intersection(as_members("intersection", members))
+
+
+def supersede(draft: Formula, of: Formula) -> Formula:
+    """`of`, drafted by `draft`: the draft changes the cost, never the distribution."""
+    return Supersede(*as_members("supersede", (draft, of)))
+
+
+def unscaled(of: Formula) -> Formula:
+    """The raw score of a formula, not divided by its total weight."""
+    return Unscaled(*as_members("unscaled", (of,), least=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relu(Formula):
+    """The score of a difference where it is above zero, and 0 elsewhere; no weight."""
+
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture(Formula):
+    """Σ wᵢ Pᵢ / Σ wᵢ: probabilities mixed, and not their logarithms."""
+
+    weights: tuple[Factor, ...]
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Where(Formula):
+    """One distribution where a condition on the context holds, another where it does not."""
+
+    condition: Comparison
+    then: Formula
+    otherwise: Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelfDebias(Formula):
+    """P·max(ε, exp(−λ·max(0, P_b − P))): what a biased prompt makes likelier becomes rare.
+
+    Schick et al. (2021), equations 3 and 4; of several biased prompts the largest P_b counts.
+    `decay` is λ, `floor` is ε.
+    """
+
+    of: Formula
+    biased: tuple[Formula, ...]
+    decay: float
+    floor: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior(Formula):
+    """log P(first | x₁..x_k) by Bayes' rule from how likely each member makes the text; no weight.
+
+    A classifier made of language models: GeDi (Krause et al., 2021), equations 3 and 4, with even
+    priors and log-likelihoods divided by the text's length.
+    """
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreed(Formula):
+    """Allows what is likeliest to all members: the smallest top-k of each with `count` in common.
+
+    The sample space of SafeDecoding (Xu et al., 2024), equation 2. Neither score nor weight.
+    """
+
+    members: tuple[Formula, ...]
+    count: int
+
+
+def relu(of: Formula) -> Formula:
+    """max(0, score) of a difference, such as `toxic - M`; added to a formula, it has no weight."""
+    return Relu(*as_members("relu", (of,), least=1))
+
+
+def mixture(*pairs: Any) -> Formula:
+    """`mixture(w1, F, w2, G, …)`: the probabilities Σ wᵢ Pᵢ / Σ wᵢ.
+
+    A token whose sum is zero or less is as good as forbidden (1e-30), which weights below zero
+    can bring about.
+    """
+    if len(pairs) < 4 or len(pairs) % 2:
+        raise FormulaError(
+            f"mixture takes a weight and a formula in turn, at least twice, not {len(pairs)} parts"
+        )
+    weights = tuple(factor(one, "a weight of a mixture") for one in pairs[::2])
+    return Mixture(weights, as_members("mixture", pairs[1::2]))
+
+
+def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) -> Formula:
+    """`then` where the condition holds, else `otherwise`; a bare factor holds above zero."""
+    if isinstance(condition, Varying):
+        condition = condition > 0
+    if not isinstance(condition, Comparison):
+        raise FormulaError(
+            f"where takes a condition on factors, such as entropy(M) > 2, not {shown(condition)}"
+        )
+    return Where(condition, *as_members("where", (then, otherwise)))
+
+
+def self_debias(of: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01) -> Formula:
+    """`of` less what biased prompts make likelier; the authors' λ = 50 and ε = 0.01."""
+    first, *others = as_members("self_debias", (of, *biased))
+    if not is_number(decay) or not 0 <= decay <= 1e6:
+        raise FormulaError(f"decay is a number from 0 to 1e6, not {shown(decay)}")
+    if not is_number(floor) or not 0 <= floor <= 1:
+        raise FormulaError(f"floor is a number from 0 to 1, not {shown(floor)}")
+    return SelfDebias(first, tuple(others), float(decay), float(floor))
+
+
+def posterior(*members: Formula) -> Formula:
+    """How likely it is that the first of these prompted models wrote the text, and no other."""
+    return Posterior(as_members("posterior", members))
+
+
+def agreed(*members: Formula, count: int = 5) -> Formula:
+    """Nothing but the tokens that are likeliest to all members, at least so many of them."""
+    count = plain(count)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_TOKENS:
+        raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {shown(count)}")
+    return Agreed(as_members("agreed", members), count)

@@ -1,0 +1,143 @@
+"""Factors that look at distributions, at the text so far, or at how long it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from marith.errors import FormulaError
+from marith.formula.scalars import plain
+from marith.formula.tree.factors import LARGEST_FACTOR, Varying, is_number, shown
+from marith.formula.tree.nodes import Formula, Name, as_members
+from marith.formula.tree.terms import Classifier, Judgement, Likelihood, Position, Term
+
+POSITION = Position()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Divergence(Varying):
+    """How far two distributions are apart: Jensen and Shannon's, or Rényi's of an order."""
+
+    first: Formula
+    second: Formula
+    order: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape(Varying):
+    """How sure a distribution is: its entropy, its peak, or the margin of its likeliest token."""
+
+    kind: str
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Indicator(Varying):
+    """For each token, 1 where a difference is above zero and 0 elsewhere (paper, section 3)."""
+
+    of: Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strength(Varying):
+    """The probability that a classifier gives to the text so far."""
+
+    judge: Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class First(Varying):
+    """1 for the first tokens, then 0."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decay(Varying):
+    """1 for the first token, halved every so many."""
+
+    half_life: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Balance(Varying):
+    """The share b for which b·F + (1−b)·G betrays neither model's likeliest text.
+
+    CP-Fuse (Abad et al., 2024): the minimiser of maxᵢ KL(P ‖ Qᵢ) − log Qᵢ(x₁..x_k) is log-linear
+    in the two with shares that add up to one.
+    """
+
+    first: Formula
+    second: Formula
+
+
+def jsd(first: Formula, second: Formula) -> Varying:
+    """The Jensen–Shannon divergence of two distributions, in bits: from 0 to 1."""
+    one, other = as_members("jsd", (first, second))
+    return Divergence(one, other)
+
+
+def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
+    """The Rényi divergence of an order between 0 and 1, in nats; of one half it is symmetric."""
+    if not is_number(order) or not 0 < order < 1:
+        raise FormulaError(f"order is a number between 0 and 1, not {shown(order)}")
+    one, other = as_members("renyi", (first, second))
+    return Divergence(one, other, float(order))
+
+
+def entropy(of: Formula) -> Varying:
+    """The Shannon entropy of a distribution, in nats."""
+    return Shape("entropy", *as_members("entropy", (of,), least=1))
+
+
+def peak(of: Formula) -> Varying:
+    """The probability of a distribution's likeliest token."""
+    return Shape("peak", *as_members("peak", (of,), least=1))
+
+
+def margin(of: Formula) -> Varying:
+    """By how much the likeliest token's probability exceeds the second's."""
+    return Shape("margin", *as_members("margin", (of,), least=1))
+
+
+def indicator(of: Formula) -> Varying:
+    """For each token, whether a difference such as `F - G` is above zero."""
+    return Indicator(*as_members("indicator", (of,), least=1))
+
+
+def strength(judge: Formula) -> Varying:
+    """The probability that a classifier gives to the text so far, from 0 to 1."""
+    if not isinstance(judge, (Classifier, Name)):
+        raise FormulaError(f"strength takes a classifier, not {shown(judge)}")
+    return Strength(judge)
+
+
+def first(count: int) -> Varying:
+    """1 for so many tokens from the beginning, then 0."""
+    count = plain(count)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
+        raise FormulaError(f"first takes a whole number from 1, not {shown(count)}")
+    return First(count)
+
+
+def decay(half_life: float) -> Varying:
+    """1 for the first token, halved every `half_life` tokens."""
+    if not is_number(half_life) or not 0 < half_life <= LARGEST_FACTOR:
+        raise FormulaError(f"half_life is a number of tokens above 0, not {shown(half_life)}")
+    return Decay(float(half_life))
+
+
+def balance(first: Formula, second: Formula) -> Varying:
+    """The share of `first` for which neither model's own text comes out word by word."""
+    return Balance(*as_members("balance", (first, second)))
+
+
+def judgement_of(judge: Formula) -> Judgement:
+    """What is asked for a strength: the classifier's view of the text so far."""
+    assert isinstance(judge, Classifier), "check() refuses a strength of anything else"
+    return Judgement(judge.model, judge.label, judge.read_prompt)
+
+
+def likelihood_of(member: Formula) -> Likelihood:
+    """What is asked where a model's likelihood of the text so far is needed."""
+    assert isinstance(member, Term), "check() refuses a balance of anything else"
+    return Likelihood(member)

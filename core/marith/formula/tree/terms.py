@@ -1,0 +1,262 @@
+"""The leaves of a formula: terms that name a distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from marith.errors import FormulaError
+from marith.formula.patterns import compiled
+from marith.formula.scalars import plain
+from marith.formula.tree.factors import is_number, shown
+from marith.formula.tree.nodes import MOST_TOKENS, Formula
+
+Option: TypeAlias = "str | int | float | bool | None"
+
+MODES = ("append", "prepend", "replace")
+TEMPLATES = ("chat", "plain")
+SCALES = ("log", "probability", "logit")
+GUIDED = 120  # letters that a classifier with a guide is written in at most, its texts empty
+LARGEST_OPTION = 10**100
+# What a chat template is given by the engine, or would take the engine's reading from it.
+RESERVED = frozenset(
+    (
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "sanitize_control_tokens",
+        "tokenize",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    )
+)
+MAX_ORDER = 32  # every token of a text is counted once for each shorter order
+
+
+class Term(Formula):
+    """A leaf that names a distribution over the next token."""
+
+    __slots__ = ()
+    leaf = True
+
+    def _letters(self) -> int:
+        """A term counts as one, and a guide in it is a formula as any."""
+        return sum((GUIDED + part.letters for part in self.inner), 1)
+
+
+class Observation(Term):
+    """A leaf that tells a number about the text so far, which factors are made of.
+
+    Asked like a term, it answers with one column. Nobody writes it: factors name it.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompted(Term):
+    """A language model that reads the request's messages through its own lens.
+
+    `system` is joined to the application's system message by `mode`; what matches the regular
+    expression `hide` is removed from the messages; `model` names another checkpoint of the same
+    vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
+    `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
+    whose pass it shares. With `exit_layer` the model speaks from what so many of its layers have
+    made, through its own last norm and head; it shares the whole model's lane.
+    """
+
+    system: str = ""
+    mode: Literal["append", "prepend", "replace"] = "append"
+    hide: str | None = None
+    model: str | None = None
+    template: Literal["chat", "plain"] | None = None
+    options: tuple[tuple[str, Option], ...] = ()
+    adapter: str | None = None
+    exit_layer: int | None = None
+    _kinds: tuple[str, ...] = field(init=False, repr=False)  # a template tells 1 from True
+
+    def _validate(self) -> None:
+        _check_text("a system prompt", self.system)
+        if self.mode not in MODES:
+            raise FormulaError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.template is not None and self.template not in TEMPLATES:
+            raise FormulaError(f"template is one of {', '.join(TEMPLATES)}, not {self.template!r}")
+        if self.model is not None:
+            _check_text("a model", self.model)
+        if self.adapter is not None:
+            _check_text("an adapter", self.adapter)
+        if self.hide is not None:
+            _check_text("hide", self.hide)
+            compiled(self.hide)
+        _take_number(self, "exit_layer")
+        if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
+            raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")
+        object.__setattr__(self, "options", _frozen_options(self.options))
+        kinds = tuple(type(value).__name__ for _, value in self.options)
+        object.__setattr__(self, "_kinds", kinds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classifier(Term):
+    """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
+
+    `label` is a class by name or index. The `candidates` likeliest tokens of `guide` (by default
+    the formula around it, classifiers left out) are judged, the others get 0 (paper, section 3);
+    with `coverage` only the fewest of them that carry so much of the guide's probability.
+    With `read_prompt` it judges the prompt together with the continuation. `scale` says what is
+    compared: log C, C itself ("probability"), or what the model's head says ("logit"), as rewards
+    are added.
+    """
+
+    model: str
+    label: str | int = 1
+    candidates: int = 50
+    guide: Formula | None = None
+    read_prompt: bool = False
+    coverage: float | None = None
+    scale: Literal["log", "probability", "logit"] = "log"
+
+    def _validate(self) -> None:
+        _check_label(self.model, self.label)
+        if self.scale not in SCALES:
+            raise FormulaError(f"scale is one of {', '.join(SCALES)}, not {self.scale!r}")
+        _take_number(self, "candidates")
+        if not _is_whole(self.candidates, 1):
+            raise FormulaError(f"candidates is a whole number from 1, not {shown(self.candidates)}")
+        if self.guide is not None and not isinstance(self.guide, Formula):
+            raise FormulaError(f"guide is a formula, not {self.guide!r}")
+        if not isinstance(self.read_prompt, bool):
+            raise FormulaError(f"read_prompt is True or False, not {self.read_prompt!r}")
+        if self.coverage is not None:
+            if not is_number(self.coverage) or not 0 < self.coverage <= 1:
+                raise FormulaError(
+                    f"coverage is a number above 0 and at most 1, not {shown(self.coverage)}"
+                )
+            object.__setattr__(self, "coverage", float(self.coverage))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NGram(Term):
+    """A smoothed n-gram model of the tokens of a text; order 2 is the paper's model A.
+
+    Fitted from the text file `path`, or from `texts`. With `online` it also counts the request's
+    own text, the prompt as the bare model reads it and the continuation so far; it then needs
+    neither, and is prompt lookup.
+    """
+
+    path: str | None = None
+    order: int = 2
+    texts: tuple[str, ...] = ()
+    online: bool = False
+
+    def _validate(self) -> None:
+        if self.path is not None:
+            _check_text("an n-gram's path", self.path)
+        if isinstance(self.texts, str) or not isinstance(self.texts, Iterable):
+            raise FormulaError(f"texts is a list of texts, not {self.texts!r}")
+        object.__setattr__(self, "texts", tuple(self.texts))
+        for text in self.texts:
+            _check_text("a text of an n-gram", text)
+        if not isinstance(self.online, bool):
+            raise FormulaError(f"online is True or False, not {self.online!r}")
+        if self.path is not None and self.texts:
+            raise FormulaError(
+                f"an n-gram is fitted from either a path or texts, not from {self.path!r} and texts"
+            )
+        if self.path is None and not self.texts and not self.online:
+            raise FormulaError(
+                "an n-gram is fitted from either a path or texts, unless it is online"
+            )
+        _take_number(self, "order")
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
+            raise FormulaError(f"order is a whole number of at least 1, not {shown(self.order)}")
+        if self.order > MAX_ORDER:
+            raise FormulaError(f"order is at most {MAX_ORDER}, not {shown(self.order)}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Uniform(Term):
+    """Every token alike."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Position(Observation):
+    """How many tokens of the continuation stand before this place."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement(Observation):
+    """log C of a classifier's label for the text so far."""
+
+    model: str
+    label: str | int = 1
+    read_prompt: bool = False
+
+    def _validate(self) -> None:
+        _check_label(self.model, self.label)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Likelihood(Observation):
+    """log Q of the whole continuation so far, by a prompted model."""
+
+    of: Term
+
+
+def check_template_options(names: Iterable[str]) -> None:
+    """Raises FormulaError for an option of a chat template that is the engine's own."""
+    for name in sorted(RESERVED.intersection(names)):
+        raise FormulaError(f"the template option {name!r} is the engine's own")
+
+
+def _take_number(term: Term, name: str) -> None:
+    """Let a field be Python's own number where it is a scalar of numpy or torch."""
+    object.__setattr__(term, name, plain(getattr(term, name)))
+
+
+def _is_whole(value: object, least: int) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return least <= value <= MOST_TOKENS
+
+
+def _check_label(model: object, label: object) -> None:
+    _check_text("a classifier's model", model)
+    if not (isinstance(label, str) or _is_whole(label, -MOST_TOKENS)):
+        raise FormulaError(f"label is a class's name or index, not {shown(label)}")
+
+
+def _check_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise FormulaError(f"{what} is a text, not {value!r}")
+
+
+def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
+    """Template options in one order, from a mapping or from pairs."""
+    pairs = options.items() if isinstance(options, Mapping) else options
+    try:
+        frozen = tuple(sorted((key, value) for key, value in pairs))
+    except (TypeError, ValueError):
+        raise FormulaError(f"options maps names to values, not {options!r}") from None
+    if len({key for key, _ in frozen}) < len(frozen):
+        raise FormulaError(f"an option is named twice in {options!r}")
+    for key, value in frozen:
+        plain = value is None or isinstance(value, str)
+        plain = plain or (isinstance(value, int) and abs(value) <= LARGEST_OPTION)
+        plain = plain or (isinstance(value, float) and math.isfinite(value))
+        if not isinstance(key, str) or not plain:
+            problem = "an option is a name with a plain value"
+            raise FormulaError(f"{problem}, not {shown(key)}: {shown(value)}")
+    check_template_options(key for key, _ in frozen)
+    return frozen

@@ -1,0 +1,227 @@
+"""What methods after the paper mean, beside their own equations on random logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import JUDGE, World, shares, speakers, spoken, weighty
+from torch import Tensor
+
+from marith.decoding import cuts
+from marith.decoding.composition.evaluate import Evaluation, evaluate, meaning_of
+from marith.errors import FormulaError
+from marith.formula.tree.factors import Varying
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import (
+    agreed,
+    intersection,
+    mixture,
+    posterior,
+    relu,
+    self_debias,
+    supersede,
+    union,
+    unscaled,
+    where,
+)
+from marith.formula.tree.signals import (
+    POSITION,
+    entropy,
+    first,
+    indicator,
+    jsd,
+    likelihood_of,
+    peak,
+    strength,
+)
+
+a, b, c = TERMS = speakers(3)
+worlds, holed = spoken(TERMS), spoken(TERMS, holes=True)
+few = settings(max_examples=50)
+
+
+def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
+    """Equal as distributions: the same impossible tokens, the same probabilities."""
+    assert not bool(first.isnan().any() | second.isnan().any())
+    torch.testing.assert_close(first.exp(), second.exp(), atol=tolerance, rtol=1e-4)
+
+
+def value(factor: Varying, world: World) -> Tensor:
+    return torch.as_tensor(Evaluation(world).factors.of(factor))
+
+
+@given(holed, st.floats(0.0, 0.97))
+def test_a_union_taken_away_is_a_relu_taken_away(world: World, factor: float) -> None:
+    """Where a term can say nothing, too: what only the prompt to avoid forbids stays allowed."""
+    k = factor / (1 - factor)
+    close(evaluate(a - factor * union(b, a), world), evaluate(a - k * relu(b - a), world), 1e-4)
+    close(evaluate(a - factor * union(a, b), world), evaluate(a - k * relu(b - a), world), 1e-4)
+
+
+@few
+@given(holed)
+def test_the_minimum_is_one_less_what_it_exceeds_the_other_by(world: World) -> None:
+    close(evaluate(intersection(a, b), world), evaluate(a - relu(a - b), world))
+
+
+@given(worlds, st.floats(-3, 3))
+def test_a_relu_is_what_is_above_zero_and_weighs_nothing(world: World, n: float) -> None:
+    above = torch.relu(world[b] - 0.3 * world[a] - 0.7 * world[c])
+    want = torch.log_softmax(world[a] + n * above, dim=-1)
+    close(evaluate(a + n * relu(b - 0.3 * a - 0.7 * c), world), want, 1e-4)
+    assert meaning_of(relu(b - a), world).weight == 0.0
+
+
+def test_what_only_a_cut_to_be_avoided_forbids_stays_allowed() -> None:
+    model = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
+    toxic = torch.tensor([[0.1, 0.1, 0.2, 0.6]]).log()
+    told = evaluate(a - 24 * relu(b.top_k(1) - a), {a: model, b: toxic})[0].exp()
+    torch.testing.assert_close(told[:3], torch.tensor([0.4, 0.3, 0.2]) / 0.9)
+    assert float(told[3]) < 1e-12
+
+
+@few
+@given(worlds, st.floats(0.1, 3), st.floats(0.1, 3))
+def test_a_mixture_is_the_sum_of_probabilities(world: World, x: float, y: float) -> None:
+    want = (x * world[a].exp() + y * world[b].exp()) / (x + y)
+    close(evaluate(mixture(x, a, y, b), world), want.log())
+    three = mixture(x, a, y, b, 1, c)
+    close(evaluate(three, world), ((want * (x + y) + world[c].exp()) / (x + y + 1)).log())
+    close(evaluate(mixture(x, 2 * a, y, b + b), world), want.log())
+
+
+@given(worlds, st.floats(0.05, 0.9))
+def test_a_weight_below_zero_takes_probability_away(world: World, share: float) -> None:
+    raw = world[a].double().exp() - share * world[b].double().exp()
+    want = raw.clamp(min=0.0) / raw.clamp(min=0.0).sum(dim=-1, keepdim=True)
+    told = evaluate(mixture(1, a, -share, b), world)
+    torch.testing.assert_close(told.double().exp(), want, atol=1e-5, rtol=1e-4)
+    assert bool(told[raw <= 0].exp().lt(1e-20).all())
+    assert not bool(told.isneginf().any())
+
+
+@few
+@given(holed, shares(TERMS), st.floats(0.1, 2))
+def test_a_mixture_weighs_by_the_context(world: World, factor: Varying, n: float) -> None:
+    share = value(factor, world)
+    mass = share * world[a].exp() + n * world[b].exp()
+    told = evaluate(mixture(factor, a, n, b), world)
+    torch.testing.assert_close(told.exp(), mass / mass.sum(dim=-1, keepdim=True), atol=1e-5, rtol=0)
+    assert bool(told.isneginf().eq(world[a].isneginf() & world[b].isneginf()).all())
+
+
+@few
+@given(weighty(TERMS), weighty(TERMS), worlds, st.sampled_from([0.21, 0.37, 0.83]))
+def test_a_gate_picks_one_of_two_at_each_place(
+    f: Formula, g: Formula, world: World, bound: float
+) -> None:
+    then, otherwise = evaluate(f, world), evaluate(g, world)
+    for condition, holds in (
+        (peak(a) > bound, value(peak(a), world) > bound),
+        (strength(JUDGE) <= bound, value(strength(JUDGE), world) <= bound),
+        (first(2), world[POSITION] < 2),
+    ):
+        close(evaluate(where(condition, f, g), world), torch.where(holds, then, otherwise))
+    close(evaluate(where(entropy(a) >= 0, f, g), world), then)
+    close(evaluate(where(jsd(a, a) > 0.5, f, g), world), otherwise)
+    close(evaluate(where(indicator(a - b), a, b), world), evaluate(union(a, b), world))
+
+
+def test_what_the_other_branch_cannot_say_is_no_matter() -> None:
+    left = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]).log()
+    right = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]).log()
+    world = {a: left, b: right, c: left, POSITION: torch.tensor([[1.0], [2.0]])}
+    gate = where(first(2), c, a + b)
+    with pytest.raises(FormulaError, match="no token is allowed"):
+        evaluate(gate, world)
+    only = {term: rows[:1] for term, rows in world.items()}
+    close(evaluate(gate, only), left[:1])
+
+
+@few
+@given(weighty(TERMS), holed, st.floats(0.5, 5), st.floats(0.5, 5))
+def test_a_temperature_divides_and_adds_up(
+    f: Formula, world: World, one: float, other: float
+) -> None:
+    plain = evaluate(f, world)
+    close(evaluate(f.temperature(1), world), plain)
+    close(evaluate(f.temperature(one), world), torch.log_softmax(plain / one, dim=-1), 1e-4)
+    twice = evaluate(f.temperature(one).temperature(other), world)
+    close(twice, evaluate(f.temperature(one * other), world), 1e-4)
+    rest = evaluate(3 * f - f.temperature(one), world)
+    close(rest, torch.log_softmax(plain * ((3 - 1 / one) / 2), dim=-1), 1e-3)
+
+
+@few
+@given(worlds, st.floats(0, 99), st.floats(0, 1))
+def test_self_debiasing_is_its_authors_equations(world: World, decay: float, floor: float) -> None:
+    """Schick et al. (2021), equations 3 and 4, with the code's floor."""
+    p, biased = world[a].double().exp(), world[b].double().exp()
+    apart = p - biased
+    kept = torch.where(apart >= 0, 1.0, torch.exp(decay * apart)).clamp(min=floor)
+    want = p * kept / (p * kept).sum(dim=-1, keepdim=True)
+    told = evaluate(self_debias(a, b, decay=decay, floor=floor), world).double().exp()
+    torch.testing.assert_close(told, want, atol=1e-5, rtol=1e-3)
+    two = evaluate(self_debias(a, b, c, decay=decay, floor=floor), world)
+    kept = torch.minimum(kept, self_debiased(p, world[c].double().exp(), decay, floor))
+    torch.testing.assert_close(
+        two.double().exp(), p * kept / (p * kept).sum(dim=-1, keepdim=True), atol=1e-5, rtol=1e-3
+    )
+
+
+def self_debiased(p: Tensor, biased: Tensor, decay: float, floor: float) -> Tensor:
+    return torch.exp(-decay * (biased - p).clamp(min=0.0)).clamp(min=floor)
+
+
+@few
+@given(holed)
+def test_debiasing_by_itself_or_without_decay_is_the_model(world: World) -> None:
+    close(evaluate(self_debias(a, a), world), world[a])
+    close(evaluate(self_debias(a, b, decay=0), world), world[a])
+    close(evaluate(self_debias(a, b, floor=1), world), world[a])
+
+
+@few
+@given(worlds)
+def test_posteriors_of_all_members_add_up_to_one(world: World) -> None:
+    shares = [meaning_of(posterior(*order), world).score.exp()
+              for order in ((a, b, c), (b, c, a), (c, a, b))]  # fmt: skip
+    torch.testing.assert_close(sum(shares), torch.ones(2, 9))
+
+
+@few
+@given(worlds, st.floats(0.1, 30))
+def test_a_posterior_is_bayes_rule_over_the_text(world: World, strength: float) -> None:
+    """GeDi (Krause et al., 2021), equations 3 to 6: log-likelihoods by the text's length."""
+    length = world[POSITION] + 1
+    told = [((world[likelihood_of(t)] + world[t]) / length).double() for t in (b, c)]
+    share = told[0].exp() / (told[0].exp() + told[1].exp())
+    want = torch.log_softmax(world[a] + strength * share.log(), dim=-1)
+    close(evaluate(a + strength * posterior(b, c), world).double(), want, 1e-4)
+
+
+@few
+@given(worlds, st.integers(1, 9))
+def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) -> None:
+    told = evaluate(0.4 * a + 0.6 * b + agreed(b, 2 * a, count=count), world)
+    kept = cuts.common([world[a], world[b]], count)
+    close(told, cuts.keep(evaluate(0.4 * a + 0.6 * b, world), kept))
+    assert meaning_of(agreed(a, b), world).weight == 0.0
+
+
+@few
+@given(weighty(TERMS), weighty(TERMS), holed)
+def test_members_become_distributions_first(f: Formula, g: Formula, world: World) -> None:
+    builds: list[Callable[[Formula, Formula], Formula]] = [
+        lambda x, y: mixture(0.7, x, 0.6, y),
+        lambda x, y: where(peak(a) > 0.37, x, y),
+        lambda x, y: self_debias(x, y, decay=5),
+        lambda x, y: supersede(y, x).temperature(2),
+    ]
+    for build in builds:
+        close(evaluate(build(3 * f, g), world), evaluate(build(f, 2 * g), world), 1e-4)
+        close(evaluate(build(unscaled(f), g), world).exp().sum(dim=-1).log(), torch.zeros(2))

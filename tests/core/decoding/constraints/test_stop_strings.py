@@ -1,0 +1,165 @@
+"""Stop strings end a text, and no part of one is ever let out, however the text is cut."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from marith.decoding.constraints.stop_strings import TextGate
+from marith.errors import RequestError
+from marith.request.stop import Stop
+
+settings.register_profile("marith", deadline=None)
+settings.load_profile("marith")
+
+letters = st.text("abß", max_size=14)
+stops = st.lists(st.text("abß", min_size=1, max_size=4), max_size=3).map(tuple)
+
+
+def held_back(text: str, strings: tuple[str, ...]) -> tuple[str, bool]:
+    """The reference: the text before the stop string that is complete first.
+
+    Of those complete at the same letter the longest counts: it begins first.
+    """
+    for end in range(len(text) + 1):
+        starts = [end - len(s) for s in strings if text[:end].endswith(s)]
+        if starts:
+            return text[: min(starts)], True
+    return text, False
+
+
+def gate_of(strings: tuple[str, ...]) -> TextGate:
+    return TextGate(Stop(strings=strings))
+
+
+def cut(text: str, at: list[int]) -> list[str]:
+    edges = [0, *sorted(min(i, len(text)) for i in at), len(text)]
+    return [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+@given(
+    letters | st.text(max_size=14),
+    stops | st.lists(st.text(min_size=1, max_size=6)).map(tuple),
+    st.lists(st.integers(0, 14), max_size=6),
+)
+@example("abcd", ("abcd", "c"), [])
+@example("x🌊\ud800", ("🌊\ud800", "\ud800"), [2])
+def test_any_pieces_give_the_text_before_the_first_stop(
+    text: str, strings: tuple[str, ...], at: list[int]
+) -> None:
+    gate = gate_of(strings)
+    out = "".join(gate.feed(piece) for piece in cut(text, at))
+    closed = gate.closed
+    assert (out + gate.flush(), closed) == held_back(text, strings)
+
+
+@given(letters, stops, st.lists(st.integers(0, 14), max_size=6))
+def test_the_way_a_text_is_cut_changes_nothing(
+    text: str, strings: tuple[str, ...], at: list[int]
+) -> None:
+    letter_by_letter, pieces = gate_of(strings), gate_of(strings)
+    slow = "".join(letter_by_letter.feed(letter) for letter in text)
+    fast = "".join(pieces.feed(piece) for piece in cut(text, at))
+    assert fast + pieces.flush() == slow + letter_by_letter.flush()
+
+
+@given(letters, stops)
+def test_what_is_out_is_never_taken_back(text: str, strings: tuple[str, ...]) -> None:
+    gate, out = gate_of(strings), ""
+    for end, letter in enumerate(text, start=1):
+        out += gate.feed(letter)
+        assert text.startswith(out)
+        for later in ("", "a", "b", "ß", "ab", "ba", "aba"):
+            assert held_back(text[:end] + later, strings)[0].startswith(out)
+
+
+@given(letters, stops)
+def test_no_stop_string_is_ever_let_out(text: str, strings: tuple[str, ...]) -> None:
+    gate = gate_of(strings)
+    out = "".join(gate.feed(letter) for letter in text) + gate.flush()
+    assert not any(string in out for string in strings)
+
+
+@given(letters, stops)
+def test_no_more_is_held_back_than_needed(text: str, strings: tuple[str, ...]) -> None:
+    gate, out = gate_of(strings), ""
+    for end, letter in enumerate(text, start=1):
+        out += gate.feed(letter)
+        if not gate.closed:
+            held = text[len(out) : end]
+            assert not held or any(string.startswith(held) for string in strings)
+
+
+@given(st.lists(letters))
+def test_without_stop_strings_every_piece_goes_out_at_once(pieces: list[str]) -> None:
+    gate = TextGate(Stop())
+    assert [gate.feed(piece) for piece in pieces] == pieces
+    assert gate.flush() == ""
+
+
+def test_a_hundred_thousand_strings_cost_no_more_a_letter_than_ten() -> None:
+    draw = random.Random(1)
+    words = ["".join(draw.choices("abcdefghij", k=12)) + "!" for _ in range(100_000)]
+    text = "".join(draw.choices("abcdefghijk ", k=300))
+
+    def seconds(strings: list[str]) -> float:
+        stop, took = Stop(strings=tuple(strings)), []
+        for _ in range(5):
+            gate, start = TextGate(stop), time.process_time()
+            held_back = "".join(map(gate.feed, text)) + gate.flush()
+            took.append(time.process_time() - start)
+            assert held_back == text
+        return min(took)
+
+    few, many = seconds(words[:10]), seconds(words)
+    assert many < max(10 * few, 0.02)
+
+
+def test_more_letters_than_are_taken_are_refused() -> None:
+    with pytest.raises(RequestError, match=r"2,000,007 letters; at most 2,000,000"):
+        Stop(strings=("word" * 500_000, "letters"))
+
+
+def test_a_stop_is_plain_data() -> None:
+    stop = Stop(5, ("ab", "b"))
+    for same in (pickle.loads(pickle.dumps(stop)), copy.deepcopy(stop), replace(stop)):
+        assert same == stop
+        assert hash(same) == hash(stop)
+        assert TextGate(same).feed("xab") == "x"
+    assert repr(stop) == "Stop(max_tokens=5, strings=('ab', 'b'))"
+
+
+def test_a_closed_gate_lets_nothing_out() -> None:
+    gate = TextGate(Stop(strings=("END",)))
+    assert [gate.feed(piece) for piece in ("one E", "ND two", "three")] == ["one ", "", ""]
+    assert gate.closed
+    assert gate.flush() == ""
+
+
+def test_one_string_stands_for_a_tuple_of_one() -> None:
+    assert Stop(strings="END").strings == ("END",)  # type: ignore[arg-type]  # taken as well
+    assert Stop(strings=["a", "b"]).strings == ("a", "b")  # type: ignore[arg-type]  # taken as well
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    *(({"max_tokens": v}, repr(v)) for v in (0, -1, 1.0, "5", None, True)),
+    *(({"strings": v}, "''") for v in ("", [""], ("a", ""))),
+    ({"strings": [5]}, "5"),
+    ({"strings": ["a", None]}, "None"),
+    ({"strings": 5}, "5"),
+    ({"strings": None}, "None"),
+]
+
+
+@pytest.mark.parametrize(("given_", "says"), BAD, ids=[str(g) for g, _ in BAD])
+def test_a_bad_value_is_refused_with_the_value(given_: dict[str, Any], says: str) -> None:
+    with pytest.raises(RequestError, match=says):
+        Stop(**given_)

@@ -1,0 +1,134 @@
+"""Names become terms: prompts, formulas, the bare model, a classifier's guide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from strategies import formulas
+
+from marith.errors import FormulaError
+from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, walk
+from marith.formula.tree.terms import Classifier, Prompted
+
+M, a, b = Name("M"), Name("a"), Name("b")
+BARE = Prompted()
+
+
+def test_m_is_the_bare_model() -> None:
+    assert parse("M", {}) == BARE
+    assert parse("2*M", {}) == 2 * BARE
+
+
+def test_m_may_be_redefined() -> None:
+    assert parse("M", {"M": "Be brief."}) == Prompted("Be brief.")
+    assert parse("M + a", {"M": "Be brief.", "a": "M"}) == Prompted("Be brief.") * 1 + Prompted(
+        "Be brief."
+    )
+
+
+def test_a_text_is_a_system_prompt() -> None:
+    assert parse("a", {"a": "You are an angry chef."}) == Prompted("You are an angry chef.")
+    assert parse("a", {"a": "kind"}) == Prompted("kind")
+    assert parse("a", {"a": ""}) == Prompted("")
+    assert parse("a", {"a": "a"}) == Prompted("a")
+
+
+def test_a_text_with_an_operator_a_call_or_a_known_name_is_a_formula() -> None:
+    terms = {"a": "M - 0.5*b", "b": "Be rude.", "c": "b", "d": "M.top_k(3)"}
+    rude = Prompted("Be rude.")
+    assert parse("a", terms) == BARE - 0.5 * rude
+    assert parse("c", terms) == rude
+    assert parse("d", terms) == BARE.top_k(3)
+
+
+def test_a_text_too_long_for_a_formula_is_a_prompt() -> None:
+    text = "M + " * 10_000 + "M"
+    assert parse("a", {"a": text}) == Prompted(text)
+
+
+def test_a_term_stands_for_itself() -> None:
+    assert parse("a + b", {"a": Prompted("x"), "b": M}) == Prompted("x") + BARE
+
+
+def test_a_guide_is_bound() -> None:
+    judge = Classifier("m", guide=M - 0.5 * a)
+    expected = Classifier("m", guide=BARE - 0.5 * Prompted("x"))
+    assert parse("M + C", {"a": "x", "C": judge}) == BARE + expected
+    assert parse("M + classifier('m', guide=M - 0.5*a)", {"a": "x"}) == BARE + expected
+
+
+def test_bound_sums_are_flat_and_numbers_folded() -> None:
+    bound = parse("2*a - b", {"a": "0.5*M", "b": "M + x", "x": "X"})
+    assert bound == BARE - (BARE + Prompted("X"))
+    assert parse("M + a", {"a": "M - 2*x", "x": "X"}) == BARE + BARE - 2 * Prompted("X")
+    for node in walk(bound):
+        assert not (isinstance(node, Scaled) and isinstance(node.of, Scaled))
+        assert not (isinstance(node, Sum) and any(isinstance(m, Sum) for m in node.members))
+
+
+def _names(formula: Formula) -> set[str]:
+    found: set[str] = set()
+    for node in walk(formula):
+        match node:
+            case Name(name):
+                found.add(name)
+            case Classifier(guide=Formula() as guide):
+                found |= _names(guide)
+    return found
+
+
+@given(formulas())
+def test_binding_leaves_no_name_and_is_done_at_once(f: Formula) -> None:
+    bound = bind(f, {name: Prompted(name) for name in _names(f)})
+    assert _names(bound) == set()
+    assert bind(bound, {}) == bound
+
+
+@given(formulas())
+def test_parsing_without_terms_keeps_names(f: Formula) -> None:
+    assert parse(f) is f
+    assert parse(str(f)) == f
+
+
+@pytest.mark.parametrize(
+    ("terms", "circle"),
+    [
+        ({"a": "a + M"}, "a → a"),
+        ({"a": "b + M", "b": "2*a"}, "a → b → a"),
+        ({"M": "M + x", "x": "X"}, "M → M"),
+        ({"C": Classifier("m", guide=M + Name("C"))}, "C → C"),
+        ({"a": "M", "M": "a + a"}, "→"),
+    ],
+)
+def test_terms_defined_by_each_other_are_refused(terms: dict[str, Any], circle: str) -> None:
+    with pytest.raises(FormulaError, match=circle):
+        parse("M", terms)
+
+
+def test_an_unknown_name_is_quoted_with_the_known_ones() -> None:
+    with pytest.raises(FormulaError, match="unknown term 'nope'; known are M, toxic") as caught:
+        parse("M + 2*nope", {"toxic": "x"})
+    assert str(caught.value).endswith("\n  M + 2*nope\n        ^^^^")
+
+
+@pytest.mark.parametrize("text", ['classifier("m", label="civil"', "union(C, M", "prompted(3"])
+def test_a_call_that_is_broken_is_no_system_prompt(text: str) -> None:
+    with pytest.raises(FormulaError, match="in term 't'"):
+        resolve({"t": text})
+
+
+def test_an_unknown_name_inside_a_term_says_which_term() -> None:
+    with pytest.raises(
+        FormulaError, match="term 'a' is written as a formula, but 'nope' is unknown"
+    ):
+        resolve({"a": "M - nope"})
+
+
+@pytest.mark.parametrize("terms", [{"two words": "x"}, {"": "x"}, {"for": "x"}, {"a": 5},
+                                   {"a": None}, ["a"], "a"])  # fmt: skip
+def test_terms_that_are_no_names_and_meanings_are_refused(terms: Any) -> None:
+    with pytest.raises(FormulaError, match="not"):
+        resolve(terms)

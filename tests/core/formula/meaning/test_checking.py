@@ -1,0 +1,171 @@
+"""What means nothing is refused before any model loads."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import NAMES, formulas, speakers, weighty
+
+from marith.errors import FormulaError
+from marith.formula.meaning.analysis import leaves, weight_of, without_classifiers
+from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.operators import relu
+from marith.formula.tree.terms import Classifier, Prompted
+
+TERMS = resolve({"a": "A", "b": "B", "toxic": "T", "C": Classifier("c"),
+                 "G": Classifier("g", guide=Name("M"))})  # fmt: skip
+
+FAULTS = [
+    ("M + nope", "nope", "unknown term 'nope'; known are C, G, M, a, b, toxic"),
+    ("union(a, M - nope)", "nope", "unknown term"),
+    ("a - 2*b", "a - 2*b", "more than zero, not -1"),
+    ("a - b", "a - b", "more than zero, not 0"),
+    ("-M", "-M", "more than zero"),
+    ("0*M", "0*M", "more than zero"),
+    ("C", "C", "more than zero, not 0"),
+    ("M + union(C, M)", "union(C, M)", "classifier cannot be a member"),
+    ("M + intersection(M, C)", "intersection(M, C)", "classifier cannot be a member"),
+    ("M + union(2*C, M)", "union(2*C, M)", "weight above zero"),
+    ("M + union(a - b, M)", "union(a - b, M)", "weight above zero; a - b has 0"),
+    ("2*M + union(a, b - 2*M)", "union(a, b - 2*M)", "has -1"),
+    ("M + supersede(a - b, M)", "supersede(a - b, M)", "weight above zero"),
+    ("M + (a - b).top_k(3)", "(a - b).top_k(3)", "top_k cuts a distribution"),
+    ("M + (a - b).top_p(0.5)", "(a - b).top_p(0.5)", "top_p cuts"),
+    ("M + classifier('x', guide=a - b)", "a - b", "more than zero"),
+    ('M + classifier("x", guide=M + C)', 'classifier("x", guide=M + C)', "no classifier in it"),
+    ("unscaled(C)", "unscaled(C)", "needs other terms, or a guide"),
+]
+
+
+@pytest.mark.parametrize(("text", "part", "says"), FAULTS, ids=[text for text, _, _ in FAULTS])
+def test_a_formula_that_means_nothing_is_refused_with_a_caret(
+    text: str, part: str, says: str
+) -> None:
+    with pytest.raises(FormulaError, match=says) as caught:
+        check(parse(text), TERMS)
+    *_, quoted, carets = str(caught.value).split("\n")
+    assert quoted[carets.index("^") : len(carets)] == part
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["M", "M + a - b", "M - 0.96*union(toxic, M) + 0.04*C", "M + G", "unscaled(a - b)", "M - C",
+     "unscaled(G)", "supersede(a, M)", "intersection(a, 2*b)", "(M - 0.5*a).plausible(0.1)"],
+)  # fmt: skip
+def test_a_formula_that_means_something_passes(text: str) -> None:
+    check(parse(text), TERMS)
+
+
+@given(weighty(speakers(3)))
+def test_what_has_weight_everywhere_passes(f: Formula) -> None:
+    check(f, {})
+    assert weight_of(f) > 0
+
+
+@given(weighty(speakers(3)), st.floats(0.01, 100))
+def test_twice_a_formula_means_what_it_means(f: Formula, times: float) -> None:
+    """Rounding of numbers that were to cancel grows with what they multiply."""
+    check(times * f, {})
+    check(f + times * relu(sum((-1 * f for _ in range(2)), 2 * f)), {})
+
+
+OPTIONS = ["candidates=9", "guide=M", "coverage=0.5", 'scale="logit"']
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_that_change_nothing_are_warned_of(option: str) -> None:
+    """A classifier that tells a strength alone judges no tokens."""
+    judge = f'classifier("x", {option})'
+    said = option.replace("guide=M", "guide=prompted()")
+    assert said in " ".join(check(parse(f"M + strength({judge})*(M - a)"), TERMS))
+    assert not check(parse(f"M + strength({judge})*{judge}"), TERMS)
+    assert not check(parse('M + strength(classifier("x", read_prompt=True))*(M - a)'), TERMS)
+
+
+@given(formulas())
+def test_a_formula_passes_or_is_a_formula_error(f: Formula) -> None:
+    try:
+        assert all(isinstance(warning, str) for warning in check(f, TERMS))
+    except FormulaError:
+        return
+    assert weight_of(f, TERMS) > 0
+
+
+@given(formulas(), st.floats(0.1, 10))
+def test_weights_scale_add_up_and_survive_binding(f: Formula, factor: float) -> None:
+    names = ("M", "a", "b", "toxic", "größe", "union")
+    everything = {"C": Classifier("c"), **{name: Prompted(name) for name in names}}
+    weight = weight_of(f, everything)
+    assume(abs(weight) < 1e6)
+    assert weight_of(factor * f, everything) == pytest.approx(factor * weight, abs=1e-9)
+    assert weight_of(f + f, everything) == pytest.approx(2 * weight, abs=1e-9)
+    assert weight_of(bind(f, everything), everything) == pytest.approx(weight, abs=1e-9)
+
+
+def test_a_classifier_adds_no_weight() -> None:
+    assert weight_of(parse("M + 5*C"), TERMS) == 1.0
+
+
+def test_weights_that_sum_to_one_surprise_nobody() -> None:
+    assert check(parse("M + a - b"), TERMS) == []
+    assert check(parse("M + 5*C"), TERMS) == []
+
+
+def test_other_weights_are_warned_of_and_small_ones_strongly() -> None:
+    (mild,) = check(parse("M + a"), TERMS)
+    assert "add up to 2" in mild
+    assert "0.5 times" in mild
+    assert "float32" not in mild
+    (strong,) = check(parse("M - 0.96*union(toxic, M)"), TERMS)
+    assert "25 times" in strong
+    assert "float32" in strong
+
+
+def test_leaves_are_distinct_in_order_and_without_what_counts_zero() -> None:
+    guided = Classifier("g", guide=Prompted("A"))
+    f = Prompted("B") + guided + 0 * Prompted("Z") + Prompted("B")
+    assert leaves(f) == [Prompted("B"), Prompted("A"), guided]
+
+
+def test_what_is_left_without_classifiers_guides_them() -> None:
+    judge, other = Classifier("c"), Prompted("x")
+    kept = without_classifiers(other + 2 * judge)
+    assert kept is not None
+    assert leaves(kept) == [other]
+    assert weight_of(kept) == 1.0
+    assert without_classifiers(judge) is None
+    assert without_classifiers(3 * judge) is None
+    kept = without_classifiers(other - judge)
+    assert kept is not None
+    assert not any(isinstance(term, Classifier) for term in leaves(kept))
+
+
+@given(formulas())
+def test_without_classifiers_none_is_left_to_guide_them(f: Formula) -> None:
+    everything = {name: Classifier(name) if name == "C" else Prompted(name) for name in NAMES}
+    try:
+        check(f, everything)
+    except FormulaError:
+        return
+    kept = without_classifiers(bind(f, everything))
+    assert kept is None or not any(isinstance(term, Classifier) for term in leaves(kept))
+
+
+@pytest.mark.parametrize("text", ["union(C, M)", "(a - b).top_k(2)", "M + union(a - b, M)"])
+def test_a_fault_inside_a_named_term_is_refused(text: str) -> None:
+    terms = resolve({"a": "A", "b": "B", "C": Classifier("c"), "bad": text})
+    with pytest.raises(FormulaError):
+        check(parse("2*M + bad"), terms)
+
+
+def test_weights_that_add_up_to_infinity_are_refused() -> None:
+    with pytest.raises(FormulaError):
+        check(parse("1e308*M + 1e308*M"), TERMS)
+
+
+def test_a_score_of_nothing_is_refused() -> None:
+    with pytest.raises(FormulaError):
+        check(parse("unscaled(0*M)"), TERMS)

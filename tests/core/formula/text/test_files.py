@@ -1,0 +1,182 @@
+"""Terms and formulas in a TOML file: every kind of table, and every way to break one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from marith.errors import FormulaError
+from marith.formula.meaning.binding import parse
+from marith.formula.text.files import load_file, read_term
+from marith.formula.tree.factors import largest
+from marith.formula.tree.nodes import Name
+from marith.formula.tree.operators import union
+from marith.formula.tree.signals import jsd, strength
+from marith.formula.tree.terms import Classifier, NGram, Prompted
+
+M, toxic, C = Name("M"), Name("toxic"), Name("C")
+GOOD = """
+[terms]
+toxic = "You are toxic. “Really”."
+strange = {system = "S", mode = "replace", hide = '<a>.*?</a>', model = "dir", template = "plain"}
+thinking = {system = "T", options = {enable_thinking = false, budget = 3}}
+C = {classifier = "dir/polite", label = "joy", candidates = 20, read_prompt = true}
+guided = {classifier = "x", guide = "M - 0.5*toxic"}
+english = {ngram = "corpus.txt", order = 3}
+mild = "M - 0.5*toxic"
+bare = {}
+kind_voice = {model = "dir", adapter = "dir/polite"}
+early = {exit_layer = 3}
+reward = {classifier = "x", scale = "logit"}
+sure = "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"
+
+[formulas]
+kind = "M - 0.96*union(toxic, M) + 0.04*C"
+milder = "mild + M"
+adaptive = "M + largest(jsd(M, toxic), strength(C))*(M - toxic)"
+"""
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "voices.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
+    file = load_file(_written(tmp_path, GOOD))
+    assert file.terms == {
+        "toxic": "You are toxic. “Really”.",
+        "strange": Prompted("S", "replace", "<a>.*?</a>", "dir", "plain"),
+        "thinking": Prompted("T", options=(("budget", 3), ("enable_thinking", False))),
+        "C": Classifier("dir/polite", "joy", 20, None, True),
+        "guided": Classifier("x", guide=M - 0.5 * toxic),
+        "english": NGram("corpus.txt", 3),
+        "mild": "M - 0.5*toxic",
+        "bare": Prompted(),
+        "kind_voice": Prompted(model="dir", adapter="dir/polite"),
+        "early": Prompted(exit_layer=3),
+        "reward": Classifier("x", scale="logit"),
+        "sure": "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))",
+    }
+    assert file.formulas == {
+        "kind": M - 0.96 * union(toxic, M) + 0.04 * C,
+        "milder": Name("mild") + M,
+        "adaptive": M + largest(jsd(M, toxic), strength(C)) * (M - toxic),
+    }
+
+
+def test_what_a_file_holds_can_be_bound(tmp_path: Path) -> None:
+    file = load_file(str(_written(tmp_path, '[terms]\nx = "X"\n[formulas]\nf = "M + x"')))
+    assert parse(file.formulas["f"], file.terms) == Prompted() + Prompted("X")
+
+
+def test_a_formula_may_say_more_than_its_text(tmp_path: Path) -> None:
+    text = """
+    [model]
+    model = "dir"
+    chat_template_kwargs = {thinking = false}
+    [formulas]
+    plain = "2*M"
+    told = {formula = "2*M", description = "M itself.", temperature = 0.5}
+    """
+    file = load_file(_written(tmp_path, text))
+    assert file.formulas == {"plain": 2 * M, "told": 2 * M}
+    assert file.options == {"model": "dir", "chat_template_kwargs": {"thinking": False}}
+    assert file.own_options == {"plain": {}, "told": {"temperature": 0.5}}
+    assert file.descriptions == {"plain": "", "told": "M itself."}
+
+
+def test_a_term_may_be_written_as_in_a_file_or_be_one() -> None:
+    assert read_term("x", {"system": "S", "hide": "h"}) == Prompted("S", hide="h")
+    assert read_term("x", {"ngram": "corpus.txt"}) == NGram("corpus.txt")
+    assert read_term("x", union(M, C)) == union(M, C)
+    assert read_term("x", "M - C") == "M - C"
+
+
+def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+    file = load_file(_written(tmp_path, ""))
+    assert (dict(file.terms), dict(file.formulas), dict(file.options)) == ({}, {}, {})
+
+
+BROKEN = [
+    ("[terms", "is not TOML"),
+    ("[term]\nx = 'X'", "unknown table 'term'"),
+    ("terms = 5", "'terms' .* is a table, not 5"),
+    ("formulas = ['M']", "'formulas' .* is a table"),
+    ("[terms]\nx = 5", "term 'x' is a text or a table, not 5"),
+    ("[terms]\nx = ['X']", "term 'x' is a text or a table"),
+    ("[terms]\n'two words' = 'X'", "not 'two words'"),
+    ("[terms]\nx = {sytem = 'X'}", "term 'x': .*sytem"),
+    ("[terms]\nx = {system = 5}", "term 'x': .*not 5"),
+    ("[terms]\nx = {hide = '('}", "term 'x': .*regular expression"),
+    ("[terms]\nx = {classifier = 'm', order = 2}", "term 'x': .*order"),
+    ("[terms]\nx = {classifier = 'm', ngram = 'p'}", "term 'x': .*ngram"),
+    ("[terms]\nx = {classifier = 'm', candidates = 0}", "term 'x': .*not 0"),
+    ("[terms]\nx = {classifier = 'm', guide = 5}", "term 'x': .*not 5"),
+    ("[terms]\nx = {classifier = 'm', guide = 'a*b'}", "number only"),
+    ("[terms]\nx = {ngram = 'p', texts = ['t']}", "term 'x': .*either"),
+    ("[terms]\nx = {options = {when = 2020-01-01}}", "term 'x': .*when"),
+    ("[terms]\nx = 'x + y'\ny = 'x + M'", "defined by each other"),
+    ("[terms]\nx = 'M + nope'", "term 'x' is written as a formula, but 'nope' is unknown"),
+    ("[formulas]\nf = 5", "not 5"),
+    ("[formulas]\nf = {temperature = 0}", "formula 'f' is a text, or a table with one, not {'temp"),
+    ("[formulas]\nf = {formula = 5}", "formula 'f' is a text"),
+    ("[formulas]\nf = {formula = 'M', description = 5}", "of formula 'f' is a text, not 5"),
+    ("model = 'pocket'", "'model' .* is a table, not 'pocket'"),
+    ("[formulas]\nf = 'M +'", "not a formula"),
+    ("[formulas]\nf = 'M + nope'", "unknown term 'nope'"),
+    ("[formulas]\nf = 'M - M'", "more than zero"),
+    ("[formulas]\nf = ''", "empty"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), BROKEN, ids=[text for text, _ in BROKEN])
+def test_a_broken_file_is_one_clear_formula_error(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(FormulaError, match=says):
+        load_file(_written(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["M +", "M - nope", "M - M", ""])
+def test_a_formula_that_means_nothing_is_named_with_its_file(tmp_path: Path, text: str) -> None:
+    path = _written(tmp_path, f"[formulas]\ngood = 'M'\nbad = '{text}'")
+    with pytest.raises(FormulaError) as refused:
+        load_file(path)
+    assert str(refused.value).startswith(f"{str(path)!r}, formula 'bad': ")
+    assert text in str(refused.value)  # quoted, as wherever a formula is refused
+
+
+def test_a_term_that_means_nothing_is_named_with_its_file(tmp_path: Path) -> None:
+    for text in ("x = 5", "x = {hide = '('}", "x = 'M + nope'"):
+        path = _written(tmp_path, f"[terms]\n{text}")
+        with pytest.raises(FormulaError) as refused:
+            load_file(path)
+        assert str(refused.value).startswith(f"{str(path)!r}: term 'x'")
+
+
+def test_a_file_that_cannot_be_read_is_a_formula_error(tmp_path: Path) -> None:
+    with pytest.raises(FormulaError, match="cannot read"):
+        load_file(tmp_path / "missing.toml")
+    with pytest.raises(FormulaError, match="cannot read"):
+        load_file(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FormulaError, match="is not TOML"):
+        load_file(tmp_path / "binary.toml")
+
+
+@pytest.mark.parametrize("text", ["x = " + "9" * 5000, "x = " + "[" * 3000 + "]" * 3000],
+                         ids=["digits", "depth"])  # fmt: skip
+def test_a_monstrous_file_is_a_formula_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FormulaError):
+        load_file(_written(tmp_path, text))
+
+
+def test_a_path_that_is_none_is_a_formula_error() -> None:
+    with pytest.raises(FormulaError):
+        load_file("voices\x00.toml")
+
+
+def test_a_model_named_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormulaError):
+        load_file(_written(tmp_path, "[terms]\nx = {classifier = 'm', model = 'n'}"))

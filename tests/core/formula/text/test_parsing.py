@@ -1,0 +1,259 @@
+"""Text becomes a formula or a FormulaError with a caret; nothing is ever run."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from marith.errors import FormulaError
+from marith.formula.text.parsing import MAX_DEPTH, MAX_LENGTH, is_expression, read
+from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.operators import supersede, union, unscaled
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+
+M, a, b, C = Name("M"), Name("a"), Name("b"), Name("C")
+WORDS = ["M", "a", "union", "prompted", "top_k", "__import__", "lambda", "for", "in", "if", "1e999",
+         "0.5", "7", "'s'", '"', "'", "f'", "{", "}", "(", ")", "[", "]", ",", ".", "+", "-", "*",
+         "**", "/", "//", "@", "=", ":=", ":", "\\", "\n", "\r", " ", "\t", "#", "ß", "1j", "None",
+         "True", "...", "~", "not ", "\x00", "\x0c", "options=", "hide=", "0x", "1_0"]  # fmt: skip
+
+GOOD = [
+    ("M", M),
+    ("  M\n - a ", M - a),
+    ("M - 0.96*union(toxic, M) + 0.04*C", M - 0.96 * union(Name("toxic"), M) + 0.04 * C),
+    ("2*3*M/4", 1.5 * M),
+    ("(1 + 1/2)*M", 1.5 * M),
+    ("-M", -M),
+    ("+M", M),
+    ("- -M", M),
+    ("M*2", 2 * M),
+    ("unscaled(M + a)", unscaled(M + a)),
+    ("supersede(a, M)", supersede(a, M)),
+    ("(M - 0.5*a).plausible(0.1)", (M - 0.5 * a).plausible(0.1)),
+    ("M.top_k(40).top_p(0.9)", M.top_k(40).top_p(0.9)),
+    ("prompted('x', mode='replace')", Prompted("x", mode="replace")),
+    ("prompted('x' 'y')", Prompted("xy")),
+    ("prompted('ß', options={'think': False})", Prompted("ß", options=(("think", False),))),
+    ("classifier('m', label=-1, guide=M)", Classifier("m", label=-1, guide=M)),
+    ("ngram(texts=['x', 'y'], order=3)", NGram(texts=("x", "y"), order=3)),
+    ("uniform()", Uniform()),
+    ("größe", Name("größe")),
+]
+
+
+@pytest.mark.parametrize(("text", "formula"), GOOD, ids=[text for text, _ in GOOD])
+def test_text_is_pythons_arithmetic(text: str, formula: Formula) -> None:
+    assert read(text) == formula
+
+
+def caret(error: FormulaError) -> str:
+    """What stands above the carets in an error's message."""
+    *_, quoted, carets = str(error).split("\n")
+    return quoted[carets.index("^") : len(carets)]
+
+
+FAULTS = [
+    ("M + a*b", "a*b", "number only"),
+    ("M + a/b", "a/b", "number only"),
+    ("M + 1", "M + 1", "1.0 has no place"),
+    ("größe + a*b", "a*b", "number only"),
+    ("M + __import__('os')", "__import__('os')", "no meaning"),
+    ("M + (lambda: M)", "lambda: M", "no meaning"),
+    ("M + a.b", "a.b", "no meaning"),
+    ("M + a.b(1)", "a.b(1)", "no meaning"),
+    ("M.__class__", "M.__class__", "no meaning"),
+    ("M + [a for a in b]", "[a for a in b]", "no meaning"),
+    ("M + prompted(f'{a}')", "f'{a}'", "no meaning"),
+    ("union(*a)", "*a", "no meaning"),
+    ("union(**a)", "union(**a)", "no meaning"),
+    ("M + (x := a)", "x := a", "no meaning"),
+    ("M + (a if b else C)", "a if b else C", "no meaning"),
+    ("M + (a < b)", "a < b", "no meaning"),
+    ("M + a[0]", "a[0]", "no meaning"),
+    ("M and a", "M and a", "no meaning"),
+    ("M + 2**8*a", "2**8", "no meaning"),
+    ("M % 2", "M % 2", "no meaning"),
+    ("M @ a", "M @ a", "no meaning"),
+    ("~M", "~M", "no meaning"),
+    ("M + 1j*a", "1j", "no meaning"),
+    ("M + b'x'", "b'x'", "no meaning"),
+    ("M + ...", "...", "no meaning"),
+    ("M + True*a", "True", "only terms and numbers"),
+    ("M + 'x'*3", "'x'", "only terms and numbers"),
+    ("M + 'x'", "'x'", "only terms and numbers"),
+    ("M + None", "None", "only terms and numbers"),
+    ("M + 1e999*a", "1e999", "finite"),
+    ("M + 1/0*a", "1/0", "zero"),
+    ("M + a/0", "a/0", "divided by zero"),
+    ("M + 1e300*1e300*a", "1e300", "finite"),
+    ("M + union(a)", "union(a)", "at least 2"),
+    ("M + union(a, 2)", "union(a, 2)", "not 2"),
+    ("M + union(a, b, key=C)", "union(a, b, key=C)", "keyword"),
+    ("M + a.top_k(0)", "a.top_k(0)", "not 0"),
+    ("M + a.top_k(2.5)", "a.top_k(2.5)", "not 2.5"),
+    ("M + a.top_p(2)", "a.top_p(2)", "not 2"),
+    ("M + (2).top_k(3)", "2", "a term is needed"),
+    ("M + prompted(5)", "prompted(5)", "not 5"),
+    ("M + prompted('x', hide='(')", "prompted('x', hide='(')", "regular expression"),
+    ("M + prompted('x', nope=1)", "prompted('x', nope=1)", "nope"),
+    ("M + classifier()", "classifier()", "model"),
+    ("M + unknown(a)", "unknown(a)", "no meaning"),
+    ("7", "7", "needs a term"),
+    ("'text'", "'text'", "needs a term"),
+    ("M, a", "M, a", "needs a term"),
+]
+
+
+@pytest.mark.parametrize(("text", "part", "says"), FAULTS, ids=[text for text, _, _ in FAULTS])
+def test_a_fault_is_quoted_with_carets_right_under_it(text: str, part: str, says: str) -> None:
+    with pytest.raises(FormulaError, match=says) as caught:
+        read(text)
+    assert text in str(caught.value)
+    assert caret(caught.value) == part
+    assert caught.value.start == text.index(part)
+
+
+@pytest.mark.parametrize(("text", "at"), [("M +", 2), ("M a", 2), ("(M", 0), ("M = a", 0)])
+def test_what_is_no_arithmetic_has_a_caret_near_the_fault(text: str, at: int) -> None:
+    with pytest.raises(FormulaError, match="not a formula") as caught:
+        read(text)
+    assert text in str(caught.value)
+    assert at <= caught.value.start <= len(text)
+
+
+def test_a_long_text_is_quoted_around_its_fault() -> None:
+    text = "M + " * 100 + "a*b" + " + M" * 100
+    with pytest.raises(FormulaError) as caught:
+        read(text)
+    assert caret(caught.value) == "a*b"
+    assert len(str(caught.value).split("\n")[1]) < 100
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n", "\t \n", "M\x00", "\x00"])
+def test_empty_and_null_texts_are_refused(text: str) -> None:
+    with pytest.raises(FormulaError):
+        read(text)
+
+
+@pytest.mark.parametrize("value", [None, 5, b"M", ["M"], M])
+def test_what_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(FormulaError, match="not"):
+        read(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["M + " * 250_000 + "M", "(" * 5000 + "M" + ")" * 5000, "-" * 9000 + "M",
+     "union(" * 90 + "M" + ", M)" * 90, "M" + ".top_k(1)" * 2000, "M+" * 9999 + "M",
+     "prompted(options=" + "[" * 150 + "]" * 150 + ")", "9" * 5000 + "*M"],
+    ids=["1 MB", "parentheses", "minus", "calls", "cuts", "chain", "lists", "digits"],
+)  # fmt: skip
+def test_a_text_too_long_or_too_deep_is_refused(text: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        read(text)
+    assert len(str(caught.value)) < 1000
+
+
+def test_what_is_within_the_limits_is_read() -> None:
+    chain = "+".join(["M"] * 200)
+    assert len(read(chain).members) == 200  # type: ignore[attr-defined]  # a Sum
+    nested = "unscaled(" * (MAX_DEPTH - 2) + "M" + ")" * (MAX_DEPTH - 2)
+    assert str(read(nested)) == nested
+    assert read(" " * (MAX_LENGTH - 1) + "M") == M
+
+
+ATTACKS = [
+    "__import__('os').system('touch x')", "eval('1')*M", "exec('1')", "open('/etc/passwd')",
+    "M + print(1)", "M.__init__.__globals__", "(lambda: os.system('x'))()*M",
+    "[os.system('x') for _ in 'a'][0]*M", "prompted(str(open('x')))", "M.top_k(eval('3'))",
+    "prompted('x'.format(os))", "prompted(f'{os.system(1)}')", "getattr(M, 'name')",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_nothing_is_ever_run(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[object] = []
+    with monkeypatch.context() as patch:
+        for module, name in ((os, "system"), (builtins, "eval"), (builtins, "exec"),
+                             (builtins, "open"), (builtins, "print")):  # fmt: skip
+            patch.setattr(module, name, lambda *given, **_: ran.append(given))
+        with pytest.raises(FormulaError):
+            read(text)
+    assert ran == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text() | st.lists(st.sampled_from(WORDS), max_size=14).map("".join))
+@example("\ud800")
+@example("M\x0c+a")
+@example("(M\r+ b)")
+def test_any_text_is_a_formula_or_a_formula_error(text: str) -> None:
+    try:
+        formula = read(text)
+    except FormulaError:
+        return
+    assert isinstance(formula, Formula)
+    assert read(str(formula)) == formula
+
+
+@pytest.mark.parametrize("text", ["M - a", "2*M", "union(a, b)", "prompted('x')", "M.top_k(3)"])
+def test_operators_and_calls_are_expressions(text: str) -> None:
+    assert is_expression(text)
+
+
+@pytest.mark.parametrize("text", ["Be kind.", "kind", "", "You are a chef - angry", "7", "a, b"])
+def test_prose_is_no_expression(text: str) -> None:
+    assert not is_expression(text)
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads that take turns at every chance, and garbage that is looked for all the time."""
+    turn, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(100)
+    yield
+    sys.setswitchinterval(turn)
+    gc.set_threshold(*threshold)
+
+
+@pytest.mark.usefixtures("restless")
+def test_threads_that_read_at_once_do_not_disturb_each_other() -> None:
+    """While Python builds a syntax tree it lets garbage go, and then another thread go on."""
+    text = " + ".join(["M - 0.96*union(toxic, M) + 0.04*C"] * 4)
+
+    class Circle:
+        def __init__(self) -> None:
+            self.own = self
+
+        def __del__(self) -> None: ...
+
+    def read_often(_: int) -> list[Formula]:
+        return [read(text) for _ in range(150) if Circle()]
+
+    with ThreadPoolExecutor(4) as pool:
+        formulas = [one for several in pool.map(read_often, range(4)) for one in several]
+    assert {*formulas} == {read(text)}
+
+
+def test_a_comment_does_not_swallow_the_next_line() -> None:
+    try:
+        assert read("M # the model\n- a") == M - a
+    except FormulaError:
+        return  # refusing comments would do as well
+
+
+def test_the_caret_is_right_after_a_carriage_return() -> None:
+    text = "(M +\r\n a*b)"
+    with pytest.raises(FormulaError) as caught:
+        read(text)
+    assert caret(caught.value) == "a*b"

@@ -1,0 +1,179 @@
+"""What a formula is multiplied by: operators build nodes, fold numbers, and refuse strangers."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Parts, plain_leaves
+
+from marith.errors import FormulaError
+from marith.formula.meaning.binding import bind, parse
+from marith.formula.text.parsing import read
+from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
+from marith.formula.tree.nodes import Name, Scaled, walk
+from marith.formula.tree.printing import locate
+from marith.formula.tree.signals import entropy, first, jsd, peak
+from marith.formula.tree.terms import Prompted
+
+M, a, b = Name("M"), Name("a"), Name("b")
+x, y = jsd(M, a), peak(M)
+powers = st.sampled_from([-2.0, -0.5, 0.25, 4.0])  # whose products are exact
+
+
+@st.composite
+def varying(draw: st.DrawFn) -> Varying:
+    return Parts(draw, plain_leaves, 6).varying()
+
+
+@given(varying())
+def test_a_factor_reads_back_as_itself(one: Varying) -> None:
+    scaled = read(f"({one})*M")
+    assert scaled == one * M
+    assert isinstance(scaled, Scaled)
+    assert str(scaled) == str(one * M)
+    assert hash(scaled) == hash(one * M)
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+@given(varying(), powers, powers)
+def test_numbers_in_front_of_a_factor_are_folded(one: Varying, n: float, m: float) -> None:
+    assert n * (m * one) == (n * m) * one == m * (one * n)
+    assert (n * one) * M == n * (one * M)
+    assert 1 * one == +one == one == -(-one)
+    assert one / n == (1 / n) * one
+
+
+@given(varying(), varying())
+def test_a_number_stands_in_front_of_a_product_once(one: Varying, other: Varying) -> None:
+    product = (2 * one) * (4 * other)
+    assert product == 8 * (one * other)
+    assert isinstance(product, Arithmetic)
+    assert not (isinstance(product.right, Arithmetic) and isinstance(product.right.left, float))
+
+
+@given(varying(), varying())
+def test_factors_that_follow_each_other_are_one(one: Varying, other: Varying) -> None:
+    scaled = one * (other * M)
+    assert isinstance(scaled, Scaled)
+    assert scaled.of == M
+    assert scaled == (one * other) * M
+
+
+@given(varying())
+def test_names_in_a_factor_are_bound(one: Varying) -> None:
+    formula = one * M
+    terms = {n.name: Prompted(n.name) for n in walk(formula) if isinstance(n, Name)}
+    bound = bind(formula, terms)
+    assert not any(isinstance(node, Name) for node in walk(bound))
+    assert bind(bound, {}) == bound
+    assert {*terms.values()} <= {*walk(bound)}
+
+
+def test_an_unknown_name_in_a_factor_has_its_caret() -> None:
+    with pytest.raises(FormulaError, match="unknown term 'nope'") as caught:
+        parse("M + jsd(M, nope)*M", {})
+    assert str(caught.value).endswith("\n  M + jsd(M, nope)*M\n             ^^^^")
+
+
+CASES = [
+    (x * M, "jsd(M, a)*M"),
+    (2 * x * M, "2*jsd(M, a)*M"),
+    (-x * M, "-jsd(M, a)*M"),
+    (M - x * a, "M - jsd(M, a)*a"),
+    (M - 2 * (x + 1) * a, "M - 2*(jsd(M, a) + 1)*a"),
+    (M / (1 + x), "1/(1 + jsd(M, a))*M"),
+    ((1 - x) * M + x * a, "(1 - jsd(M, a))*M + jsd(M, a)*a"),
+    (x * y * M, "jsd(M, a)*peak(M)*M"),
+    (x * (1 - y) * M, "jsd(M, a)*(1 - peak(M))*M"),
+    (x / y / 2 * M, "0.5*(jsd(M, a)/peak(M))*M"),
+    ((x - (y - 1)) * M, "(jsd(M, a) - (peak(M) - 1))*M"),
+    (largest(x, 0.5) * M, "largest(jsd(M, a), 0.5)*M"),
+    (smallest(-x, sigmoid(y)) * M, "smallest(-jsd(M, a), sigmoid(peak(M)))*M"),
+]
+
+
+@pytest.mark.parametrize(("formula", "text"), CASES, ids=[text for _, text in CASES])
+def test_a_factor_is_written_as_on_paper(formula: Any, text: str) -> None:
+    assert str(formula) == text
+    assert read(text) == formula
+
+
+def test_a_factor_is_found_in_the_text() -> None:
+    inner = entropy(a - b)
+    text, start, end = locate(M - 2 * (1 + inner) * b, inner)
+    assert text[start:end] == "entropy(a - b)"
+
+
+def test_a_comparison_is_no_truth_while_no_text_is_made() -> None:
+    with pytest.raises(FormulaError, match="use where"):
+        bool(x > 0.5)
+    assert str(x >= y) == "jsd(M, a) >= peak(M)"
+    assert read("where(0.5 < jsd(M, a), M, a)") != read("where(jsd(M, a) > 0.5, M, a)")
+
+
+BAD: list[tuple[Callable[[], Any], str]] = [
+    (lambda: x + M, r"jsd\(M, a\) has no place beside '\+'"),
+    (lambda: M - x, r"jsd\(M, a\) has no place beside '-'"),
+    (lambda: M * (x > 1), r"jsd\(M, a\) > 1 has no place beside '\*'"),
+    (lambda: x / 0, "cannot be divided by zero"),
+    (lambda: x * math.nan, "finite"),
+    (lambda: 1e300 * (1e300 * x), "finite"),
+    (lambda: x > "1", "compared with is a number or a function of the context, not '1'"),
+    (lambda: largest(x), "at least 2 factors, not 1"),
+    (lambda: smallest(x, M), "smallest is .*, not M"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: sigmoid(2), "varies, not 2"),
+    (lambda: sigmoid(M), "varies, not M"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: factor(True), "not True"),
+    (lambda: jsd(M, x), r"formulas, not jsd\(M, a\)"),  # type: ignore[arg-type]  # wrong on purpose
+]
+
+
+@pytest.mark.parametrize(("build", "says"), BAD, ids=range(len(BAD)))
+def test_what_is_no_factor_is_refused_with_the_value(build: Callable[[], Any], says: str) -> None:
+    with pytest.raises(FormulaError, match=says):
+        build()
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: x + "1", lambda: None * x, lambda: x / M, lambda: [] - x]
+)
+def test_strangers_beside_a_factor_are_refused(build: Callable[[], Any]) -> None:
+    with pytest.raises((TypeError, FormulaError)):
+        build()
+
+
+FAULTS = [
+    ("M + jsd(M, a)", "M + jsd(M, a)", "no place beside"),
+    ("jsd(M, a)", "jsd(M, a)", "needs a term; this is the factor jsd"),
+    ("M + jsd(M)*a", "jsd(M)", "second"),
+    ("M + jsd(M, 1)*a", "jsd(M, 1)", "not 1"),
+    ("M + first(1.5)*a", "first(1.5)", "not 1.5"),
+    ("M*(jsd(M, a) > 1)", "jsd(M, a) > 1", "or factors"),
+    ("where(1 < 2, M, a)", "1 < 2", "a condition compares factors"),
+    ("where(jsd(M, a) == 1, M, a)", "jsd(M, a) == 1", "by >, >=, < or <="),
+    ("where(M > 1, M, a)", "M > 1", "compares factors"),
+    ("where(0 < jsd(M, a) < 1, M, a)", "0 < jsd(M, a) < 1", "no meaning"),
+    ("where(M, a, b)", "where(M, a, b)", r"entropy\(M\) > 2, not M"),
+    ("M + a/(2*0*jsd(M, a) + 0)*0/0", "a/(2*0*jsd(M, a) + 0)*0/0", "divided by zero"),
+    ("M + jsd(M, a)**2*a", "jsd(M, a)**2", "no meaning"),
+]
+
+
+@pytest.mark.parametrize(("text", "part", "says"), FAULTS, ids=[text for text, _, _ in FAULTS])
+def test_a_fault_in_a_factor_has_carets_right_under_it(text: str, part: str, says: str) -> None:
+    with pytest.raises(FormulaError, match=says) as caught:
+        read(text)
+    *_, quoted, carets = str(caught.value).split("\n")
+    assert quoted[carets.index("^") : len(carets)] == part
+
+
+def test_first_counts_and_is_no_number_itself() -> None:
+    assert first(2) != first(3)
+    with pytest.raises(FormulaError, match="only, or by a factor"):
+        M * a

@@ -1,0 +1,154 @@
+"""The operators build flat sums and folded numbers, and refuse what is no formula."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import factors, formulas
+
+from marith.errors import FormulaError
+from marith.formula.text.parsing import read
+from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, walk
+from marith.formula.tree.operators import intersection, supersede, union, unscaled
+from marith.formula.tree.terms import Prompted
+
+M, a, b, c = Name("M"), Name("a"), Name("b"), Name("c")
+
+
+@given(formulas(), formulas(), formulas())
+def test_sums_are_flat(f: Formula, g: Formula, h: Formula) -> None:
+    assert (f + g) + h == f + (g + h)
+    total = f + g + h
+    assert isinstance(total, Sum)
+    assert not any(isinstance(member, Sum) for member in total.members)
+
+
+@given(formulas())
+def test_no_scaled_formula_holds_another_or_the_factor_one(f: Formula) -> None:
+    for node in walk(2.0 * (0.5 * f) - 3 * f):
+        if isinstance(node, Scaled):
+            assert not isinstance(node.of, Scaled)
+            assert node.factor != 1.0
+
+
+@given(factors, factors)
+def test_numbers_are_folded(first: float, second: float) -> None:
+    assert first * (second * M) == (first * second) * M
+    assert M * first == first * M
+
+
+@given(formulas())
+def test_signs_and_ones_vanish(f: Formula) -> None:
+    assert -(-f) == f
+    assert +f == f
+    assert 1 * f == f
+    assert f / 1 == f
+    assert f * 2 / 2 == f
+
+
+def test_zero_has_one_sign() -> None:
+    assert str(-0.0 * M) == "0*M"
+    assert str(-(0 * M)) == "0*M"
+
+
+@given(formulas())
+def test_equal_formulas_hash_alike(f: Formula) -> None:
+    twin = read(str(f))
+    assert twin == f
+    assert hash(twin) == hash(f)
+    assert len({f, twin}) == 1
+
+
+def test_different_formulas_differ() -> None:
+    trees = [M, a, M + a, a + M, M - a, 2 * M, union(M, a), intersection(M, a), supersede(M, a),
+             unscaled(M), M.top_k(1), M.top_p(1.0), M.plausible(1.0), Prompted("M")]  # fmt: skip
+    assert len(set(trees)) == len(trees)
+
+
+def test_formulas_are_frozen_and_have_no_dict() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        M.name = "other"  # type: ignore[misc]  # wrong on purpose
+    assert not hasattr(Prompted("x"), "__dict__")
+    assert not hasattr(M + a, "__dict__")
+
+
+BAD: list[tuple[Callable[[], Any], str]] = [
+    (lambda: M * a, "number only"),
+    (lambda: M / a, "number only"),
+    (lambda: M + 1, "1 has no place"),
+    (lambda: 1 + M, "1 has no place"),
+    (lambda: 1 - M, "1 has no place"),
+    (lambda: M - "x", "'x' has no place"),
+    (lambda: M * "2", "'2' has no place"),
+    (lambda: M * True, "True has no place"),
+    (lambda: M * None, "None has no place"),
+    (lambda: M * math.nan, "finite"),
+    (lambda: M * math.inf, "finite"),
+    (lambda: M * 10**400, "finite"),
+    (lambda: 1e300 * (1e300 * M), "finite"),
+    (lambda: M / 0, "divided by zero"),
+    (lambda: M.top_k(0), "top_k"),
+    (lambda: M.top_k(True), "top_k"),
+    (lambda: M.top_k(2.0), "top_k"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: M.top_p(0), "top_p"),
+    (lambda: M.top_p(1.1), "top_p"),
+    (lambda: M.top_p(math.nan), "top_p"),
+    (lambda: M.plausible(-1), "plausible"),
+    (lambda: M.plausible("x"), "plausible"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: union(M), "at least 2"),
+    (lambda: union(), "at least 2"),
+    (lambda: intersection(M), "at least 2"),
+    (lambda: union(M, 2), "not 2"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: supersede(M, "x"), "not 'x'"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: unscaled(3), "not 3"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: Name("two words"), "two words"),
+    (lambda: Name("lambda"), "lambda"),
+    (lambda: Name(""), "plain word"),
+    (lambda: Name(5), "5"),  # type: ignore[arg-type]  # wrong on purpose
+]
+
+
+@pytest.mark.parametrize(("build", "says"), BAD, ids=range(len(BAD)))
+def test_what_is_no_formula_is_refused_with_the_value(build: Callable[[], Any], says: str) -> None:
+    with pytest.raises(FormulaError, match=says):
+        build()
+
+
+@given(st.none() | st.booleans() | st.text() | st.lists(st.integers()) | st.complex_numbers())
+def test_strangers_beside_an_operator_are_refused(stranger: Any) -> None:
+    for combine in (lambda: M + stranger, lambda: stranger - M, lambda: M * stranger,
+                    lambda: stranger * M, lambda: M / stranger):  # fmt: skip
+        if isinstance(stranger, list | str):
+            with pytest.raises((FormulaError, TypeError)):
+                combine()
+        else:
+            with pytest.raises(FormulaError):
+                combine()
+
+
+def test_dividing_by_a_tiny_number_is_no_infinite_factor() -> None:
+    with pytest.raises(FormulaError, match="finite"):
+        M / 1e-310
+
+
+def test_a_huge_top_k_is_refused() -> None:
+    assert read(str(M.top_k(10**9))) == M.top_k(10**9)
+    with pytest.raises(FormulaError, match=str(10**16)):
+        M.top_k(10**16)
+
+
+def test_a_top_k_beyond_all_floats_is_a_formula_error() -> None:
+    with pytest.raises(FormulaError):
+        M.top_k(10**400)
+
+
+@pytest.mark.parametrize("name", [None, True])
+def test_a_name_is_a_text(name: Any) -> None:
+    with pytest.raises(FormulaError):
+        Name(name)

@@ -1,0 +1,109 @@
+"""A formula's text reads back as the formula; its drawn tree shows every leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import example, given
+from strategies import formulas, texts
+
+from marith.errors import FormulaError
+from marith.formula.text.explaining import draw_tree
+from marith.formula.text.parsing import read
+from marith.formula.tree.nodes import Formula, Name, children, walk
+from marith.formula.tree.operators import union
+from marith.formula.tree.printing import locate, number_text, to_text
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+
+M, a, b = Name("M"), Name("a"), Name("b")
+
+
+@given(formulas())
+@example(Prompted("line\nbreak \"and\" 'quote' \x00\x1b\u2028 ß 😀 \\"))
+@example(-(M - a) - 2 * (a + b) - (-1 * (M + b)))
+@example(-2 * (M + a).top_k(3) + 0 * b)
+def test_text_reads_back_as_the_formula(f: Formula) -> None:
+    assert read(str(f)) == f
+    assert str(read(str(f))) == str(f)
+
+
+@given(texts)
+def test_a_system_prompt_survives_whatever_is_in_it(system: str) -> None:
+    assert read(str(Prompted(system))) == Prompted(system)
+
+
+@given(formulas())
+def test_text_is_one_printable_line(f: Formula) -> None:
+    assert str(f).isprintable()
+
+
+def branches(formula: Formula) -> Iterator[Formula]:
+    """The tree without what its factors look at."""
+    yield formula
+    for child in children(formula):
+        yield from branches(child)
+
+
+@given(formulas())
+def test_the_drawn_tree_shows_every_leaf_and_one_node_a_line(f: Formula) -> None:
+    drawn, nodes = draw_tree(f).split("\n"), [*branches(f)]
+    for node in nodes:
+        if not children(node):
+            assert any(line.endswith(to_text(node)) for line in drawn)
+    scaled = sum(type(node).__name__ == "Scaled" for node in nodes)
+    assert len(drawn) == len(nodes) - scaled
+
+
+@given(formulas())
+def test_every_part_is_found_in_the_text(f: Formula) -> None:
+    for node in walk(f):
+        text, start, end = locate(f, node)
+        assert read(text) == f
+        assert 0 <= start < end <= len(text)
+        if not children(node) and not isinstance(node, Name):
+            assert text[start:end] == str(node)
+
+
+CASES = [
+    (M - 0.96 * union(Name("toxic"), M) + 0.04 * Name("C"), "M - 0.96*union(toxic, M) + 0.04*C"),
+    (2 * M, "2*M"),
+    (2.5 * (M + a), "2.5*(M + a)"),
+    (-M, "-M"),
+    (M - (a - b), "M - (a - b)"),
+    ((2 * M).top_k(5), "(2*M).top_k(5)"),
+    ((M + a).plausible(0.1), "(M + a).plausible(0.1)"),
+    (Prompted(), "prompted()"),
+    (Prompted("Be kind."), 'prompted("Be kind.")'),
+    (Prompted("I'm", mode="replace"), 'prompted("I\'m", mode="replace")'),
+    (
+        Prompted("Be kind.", model="base", adapter="path"),
+        'prompted("Be kind.", model="base", adapter="path")',
+    ),
+    (Prompted(options=(("think", False),)), 'prompted(options={"think": False})'),
+    (Classifier("c", label="joy", guide=M), 'classifier("c", label="joy", guide=M)'),
+    (NGram(texts=("a b",), order=3), 'ngram(order=3, texts=["a b"])'),
+    (Uniform(), "uniform()"),
+]
+
+
+@pytest.mark.parametrize(("formula", "text"), CASES, ids=[text for _, text in CASES])
+def test_a_formula_is_written_as_on_paper(formula: Formula, text: str) -> None:
+    assert str(formula) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.0, "2"), (0.1, "0.1"), (-3.0, "-3"), (1e20, "1e+20")]
+)
+def test_a_factor_is_written_without_needless_digits(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+def test_a_name_that_python_would_rewrite_is_refused() -> None:
+    with pytest.raises(FormulaError, match="plain word"):
+        Name("ﬁ")
+
+
+def test_the_tree_is_drawn() -> None:
+    drawn = draw_tree(M - 0.96 * union(a, M))
+    assert drawn == "sum\n├── M\n└── -0.96 × union\n    ├── a\n    └── M"

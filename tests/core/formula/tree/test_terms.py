@@ -1,0 +1,116 @@
+"""Terms refuse what they cannot mean, with the value in the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from strategies import options
+
+from marith.errors import FormulaError
+from marith.formula.text.parsing import read
+from marith.formula.tree.nodes import Name
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+
+BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
+    (Prompted, {"system": 5}, "not 5"),
+    (Prompted, {"mode": "between"}, "not 'between'"),
+    (Prompted, {"mode": ["append"]}, "append"),
+    (Prompted, {"template": "html"}, "not 'html'"),
+    (Prompted, {"hide": "("}, r"regular expression .*'\('"),
+    (Prompted, {"hide": 3}, "not 3"),
+    (Prompted, {"model": 7}, "not 7"),
+    (Prompted, {"adapter": 7}, "an adapter is a text, not 7"),
+    (Prompted, {"options": 5}, "not 5"),
+    (Prompted, {"options": "ab"}, "'ab'"),
+    (Prompted, {"options": {"a": [1]}}, r"\[1\]"),
+    (Prompted, {"options": {1: "a"}}, "not 1"),
+    (Classifier, {"model": 5}, "not 5"),
+    (Classifier, {"model": "x", "label": True}, "not True"),
+    (Classifier, {"model": "x", "label": 1.5}, "not 1.5"),
+    (Classifier, {"model": "x", "candidates": 0}, "not 0"),
+    (Classifier, {"model": "x", "candidates": True}, "not True"),
+    (Classifier, {"model": "x", "candidates": 2.0}, "not 2.0"),
+    (Classifier, {"model": "x", "guide": "M"}, "not 'M'"),
+    (Classifier, {"model": "x", "read_prompt": 1}, "not 1"),
+    (NGram, {}, "either a path or texts"),
+    (NGram, {"path": "p", "texts": ("t",)}, "either a path or texts"),
+    (NGram, {"path": 5}, "not 5"),
+    (NGram, {"texts": "a text"}, "'a text'"),
+    (NGram, {"texts": 5}, "not 5"),
+    (NGram, {"texts": [5]}, "not 5"),
+    (NGram, {"path": "p", "order": 0}, "not 0"),
+    (NGram, {"path": "p", "order": True}, "not True"),
+    (NGram, {"path": "p", "order": 1.0}, "not 1.0"),
+    (NGram, {"path": "p", "order": 33}, "at most 32, not 33"),
+    (NGram, {"path": "p", "online": 1}, "not 1"),
+    (NGram, {"path": "p", "texts": ("t",), "online": True}, "either a path or texts.*'p'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given_", "says"), BAD, ids=range(len(BAD)))
+def test_a_bad_field_is_refused_with_its_value(
+    kind: Callable[..., Any], given_: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(FormulaError, match=says):
+        kind(**given_)
+
+
+@given(options)
+def test_options_are_the_same_in_any_order(chosen: Any) -> None:
+    backwards: Any = dict(reversed(chosen.items()))
+    first, second = Prompted(options=chosen), Prompted(options=backwards)
+    assert first == second
+    assert hash(first) == hash(second)
+    assert dict(first.options) == chosen
+
+
+def test_the_defaults_are_the_bare_model_and_the_papers_numbers() -> None:
+    assert Prompted() == Prompted("", "append", None, None, None, (), None)
+    assert (Classifier("x").label, Classifier("x").candidates) == (1, 50)
+    assert NGram("p") == NGram("p", 2, (), False)
+    assert Uniform() == Uniform()
+
+
+def test_a_classifier_is_told_apart_by_its_guide() -> None:
+    assert Classifier("x", guide=Name("a")) != Classifier("x", guide=Name("b"))
+
+
+@pytest.mark.parametrize("hide", ["a{99999999999}", "(" * 3000 + ")" * 3000])
+def test_a_pattern_too_large_to_compile_is_a_formula_error(hide: str) -> None:
+    with pytest.raises(FormulaError):
+        Prompted(hide=hide)
+
+
+def test_an_option_given_twice_is_refused() -> None:
+    with pytest.raises(FormulaError):
+        Prompted(options=(("a", 1), ("a", 2)))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_an_option_that_cannot_be_written_is_refused(value: float) -> None:
+    with pytest.raises(FormulaError):
+        Prompted(options=(("a", value),))
+
+
+def test_an_option_whose_name_is_no_text_is_not_dropped_in_silence() -> None:
+    with pytest.raises(FormulaError):
+        read('prompted("x", options={key: 1})')
+
+
+def test_options_that_a_template_tells_apart_make_other_terms() -> None:
+    """`enable_thinking is false` is a test of what it is, and not of how much."""
+    values: list[Any] = [1, True, 1.0, 0, False, None]
+    terms = [Prompted(options={"n": value}) for value in values]
+    assert len({*terms}) == len(terms)
+    assert all(read(str(term)) == term for term in terms)
+
+
+@pytest.mark.parametrize("option", ["chat_template", "truncation", "return_dict", "tokenize"])
+def test_an_option_that_is_the_engines_own_is_refused_when_the_term_is_made(option: str) -> None:
+    with pytest.raises(FormulaError, match=f"the template option '{option}' is the engine's own"):
+        Prompted(options={option: "x"})
+    with pytest.raises(FormulaError, match=r"the engine's own(.|\n)*\^"):
+        read(f'M + prompted(options={{"{option}": "x"}})')
