@@ -12,7 +12,7 @@ import torch
 from marith import Classifier, NGram, Prompted, agreed, first, jsd
 from marith.errors import FormulaError, RequestError, shown
 from marith.formula.scalars import plain
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.request.checks import finite, whole
 
 WHOLE = [7, np.int8(7), np.uint64(7), np.array(7), torch.tensor(7), torch.tensor([7, 8])[0]]
@@ -80,4 +80,4 @@ def test_whole_numbers_of_formulas_are_pythons_own(seven: Any) -> None:
         ]
 
     assert made(seven) == made(7)
-    assert all(read(str(formula)) == formula for formula in made(seven))
+    assert all(parse_text(str(formula)) == formula for formula in made(seven))

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from marith.errors import FormulaError, Untrusted, shown
-from marith.formula.text.parsing import CALLS, read
+from marith.formula.text.parsing import CALLS, parse_text
 from marith.formula.tree.bounds import MAX_LENGTH, TooLarge
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
@@ -33,7 +33,7 @@ def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True)
 
         text, bounded = restricted(text, terms)
         terms = terms and bounded
-    formula = text if isinstance(text, Formula) else read(text)
+    formula = text if isinstance(text, Formula) else parse_text(text)
     return formula if terms is None else bind(formula, resolve(terms))
 
 
@@ -120,7 +120,7 @@ def meaning(
     if len(value) > MAX_LENGTH and not called:
         return Prompted(system=value)
     try:
-        formula = read(value, trusted)
+        formula = parse_text(value, trusted)
     except FormulaError as error:
         if not (called or isinstance(error, Untrusted)):
             return Prompted(system=value)

@@ -12,7 +12,7 @@ from typing import Any
 from marith.errors import FormulaError, shown
 from marith.formula.meaning.binding import BARE, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.text.trust import OF_A_CALL, restricted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Prompted
@@ -62,7 +62,7 @@ def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     texts: dict[str, Formula] = {}
     for name, table in tables.items():
         with _told(f"{str(path)!r}, formula {name!r}"):
-            texts[name] = read(table.pop("formula"))
+            texts[name] = parse_text(table.pop("formula"))
             check(texts[name], bound)
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
     return FormulaFile(known, texts, options, tables, descriptions)
@@ -85,7 +85,7 @@ def read_term(name: str, value: Any) -> str | Formula:
             raise FormulaError(f"term {name!r} has both {kind!r} and {key!r}")
         given[key] = given.pop(kind)
     if isinstance(given.get("guide"), str):
-        given["guide"] = read(given["guide"])
+        given["guide"] = parse_text(given["guide"])
     try:
         term: Formula = _KINDS[kind](**given)
         return term
@@ -163,6 +163,6 @@ def as_text(value: str | Formula) -> str:
     if not isinstance(value, Formula):
         return value
     text = str(value)
-    if read(text) != value:
+    if parse_text(text) != value:
         raise FormulaError(f"this formula cannot be written as text: {text[:80]!r}")
     return text

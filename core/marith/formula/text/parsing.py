@@ -64,7 +64,7 @@ def define(name: str, build: Callable[..., Formula]) -> None:
         raise ValueError(f"{name!r} already means something in a formula")
 
 
-def read(text: str, trusted: bool = True) -> Formula:
+def parse_text(text: str, trusted: bool = True) -> Formula:
     """The formula that a text writes; names other than calls stay names.
 
     A text that is not `trusted` names no model, file or expression, and says of a prompt its
@@ -293,7 +293,7 @@ def _characters(source: str, byte_offset: int) -> int:
 def is_expression(text: str) -> bool:
     """Whether a text is written as a formula, with an operator or a call, rather than as prose."""
     try:
-        formula = read(text)
+        formula = parse_text(text)
     except FormulaError:
         return False
     return not isinstance(formula, Name)

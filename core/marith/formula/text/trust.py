@@ -11,7 +11,7 @@ from typing import Any
 
 from marith.errors import FormulaError, RequestError, shown
 from marith.formula.meaning.binding import BARE, Terms, bind, meaning, resolve
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.node import descend
 from marith.formula.tree.nodes import Formula, Name
@@ -73,7 +73,7 @@ def restricted(
         )
     known = {BARE, *own, *texts}
     told = {name: meaning(name, term, known, trusted=False) for name, term in texts.items()}
-    asked = formula if isinstance(formula, Formula) else read(formula, trusted=False)
+    asked = formula if isinstance(formula, Formula) else parse_text(formula, trusted=False)
     _check_size([*told.values(), *([asked] if text else [])], text)
     bound = resolve({**_counted_once({BARE, *own}), **told})
     _check_size([bind(asked, bound)] if text else [bound[name] for name in told], text)

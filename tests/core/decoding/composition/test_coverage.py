@@ -15,7 +15,7 @@ from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate, likeliest
 from marith.errors import FormulaError
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.terms import Classifier, Term
 
 a, b = TERMS = speakers(2)
@@ -64,4 +64,4 @@ def test_a_coverage_that_is_no_share_is_refused_with_its_value(coverage: Any) ->
 def test_coverage_is_written_where_it_is_set() -> None:
     assert str(Classifier("x")) == 'classifier("x")'
     assert str(Classifier("x", coverage=0.9)) == 'classifier("x", coverage=0.9)'
-    assert read('classifier("x", coverage=1)') == Classifier("x", coverage=1.0)
+    assert parse_text('classifier("x", coverage=1)') == Classifier("x", coverage=1.0)

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from marith.errors import FormulaError
-from marith.formula.text.parsing import MAX_DEPTH, MAX_LENGTH, is_expression, read
+from marith.formula.text.parsing import MAX_DEPTH, MAX_LENGTH, is_expression, parse_text
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
@@ -52,7 +52,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("text", "formula"), GOOD, ids=[text for text, _ in GOOD])
 def test_text_is_pythons_arithmetic(text: str, formula: Formula) -> None:
-    assert read(text) == formula
+    assert parse_text(text) == formula
 
 
 def caret(error: FormulaError) -> str:
@@ -116,7 +116,7 @@ FAULTS = [
 @pytest.mark.parametrize(("text", "part", "says"), FAULTS, ids=[text for text, _, _ in FAULTS])
 def test_a_fault_is_quoted_with_carets_right_under_it(text: str, part: str, says: str) -> None:
     with pytest.raises(FormulaError, match=says) as caught:
-        read(text)
+        parse_text(text)
     assert text in str(caught.value)
     assert caret(caught.value) == part
     assert caught.value.start == text.index(part)
@@ -125,7 +125,7 @@ def test_a_fault_is_quoted_with_carets_right_under_it(text: str, part: str, says
 @pytest.mark.parametrize(("text", "at"), [("M +", 2), ("M a", 2), ("(M", 0), ("M = a", 0)])
 def test_what_is_no_arithmetic_has_a_caret_near_the_fault(text: str, at: int) -> None:
     with pytest.raises(FormulaError, match="not a formula") as caught:
-        read(text)
+        parse_text(text)
     assert text in str(caught.value)
     assert at <= caught.value.start <= len(text)
 
@@ -133,7 +133,7 @@ def test_what_is_no_arithmetic_has_a_caret_near_the_fault(text: str, at: int) ->
 def test_a_long_text_is_quoted_around_its_fault() -> None:
     text = "M + " * 100 + "a*b" + " + M" * 100
     with pytest.raises(FormulaError) as caught:
-        read(text)
+        parse_text(text)
     assert caret(caught.value) == "a*b"
     assert len(str(caught.value).split("\n")[1]) < 100
 
@@ -141,13 +141,13 @@ def test_a_long_text_is_quoted_around_its_fault() -> None:
 @pytest.mark.parametrize("text", ["", "   ", "\n", "\t \n", "M\x00", "\x00"])
 def test_empty_and_null_texts_are_refused(text: str) -> None:
     with pytest.raises(FormulaError):
-        read(text)
+        parse_text(text)
 
 
 @pytest.mark.parametrize("value", [None, 5, b"M", ["M"], M])
 def test_what_is_no_text_is_refused(value: Any) -> None:
     with pytest.raises(FormulaError, match="not"):
-        read(value)
+        parse_text(value)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +159,16 @@ def test_what_is_no_text_is_refused(value: Any) -> None:
 )  # fmt: skip
 def test_a_text_too_long_or_too_deep_is_refused(text: str) -> None:
     with pytest.raises(FormulaError) as caught:
-        read(text)
+        parse_text(text)
     assert len(str(caught.value)) < 1000
 
 
 def test_what_is_within_the_limits_is_read() -> None:
     chain = "+".join(["M"] * 200)
-    assert len(read(chain).members) == 200  # type: ignore[attr-defined]  # a Sum
+    assert len(parse_text(chain).members) == 200  # type: ignore[attr-defined]  # a Sum
     nested = "unscaled(" * (MAX_DEPTH - 2) + "M" + ")" * (MAX_DEPTH - 2)
-    assert str(read(nested)) == nested
-    assert read(" " * (MAX_LENGTH - 1) + "M") == M
+    assert str(parse_text(nested)) == nested
+    assert parse_text(" " * (MAX_LENGTH - 1) + "M") == M
 
 
 ATTACKS = [
@@ -187,7 +187,7 @@ def test_nothing_is_ever_run(text: str, monkeypatch: pytest.MonkeyPatch) -> None
                              (builtins, "open"), (builtins, "print")):  # fmt: skip
             patch.setattr(module, name, lambda *given, **_: ran.append(given))
         with pytest.raises(FormulaError):
-            read(text)
+            parse_text(text)
     assert ran == []
 
 
@@ -198,11 +198,11 @@ def test_nothing_is_ever_run(text: str, monkeypatch: pytest.MonkeyPatch) -> None
 @example("(M\r+ b)")
 def test_any_text_is_a_formula_or_a_formula_error(text: str) -> None:
     try:
-        formula = read(text)
+        formula = parse_text(text)
     except FormulaError:
         return
     assert isinstance(formula, Formula)
-    assert read(str(formula)) == formula
+    assert parse_text(str(formula)) == formula
 
 
 @pytest.mark.parametrize("text", ["M - a", "2*M", "union(a, b)", "prompted('x')", "M.top_k(3)"])
@@ -238,16 +238,16 @@ def test_threads_that_read_at_once_do_not_disturb_each_other() -> None:
         def __del__(self) -> None: ...
 
     def read_often(_: int) -> list[Formula]:
-        return [read(text) for _ in range(150) if Circle()]
+        return [parse_text(text) for _ in range(150) if Circle()]
 
     with ThreadPoolExecutor(4) as pool:
         formulas = [one for several in pool.map(read_often, range(4)) for one in several]
-    assert {*formulas} == {read(text)}
+    assert {*formulas} == {parse_text(text)}
 
 
 def test_a_comment_does_not_swallow_the_next_line() -> None:
     try:
-        assert read("M # the model\n- a") == M - a
+        assert parse_text("M # the model\n- a") == M - a
     except FormulaError:
         return  # refusing comments would do as well
 
@@ -255,5 +255,5 @@ def test_a_comment_does_not_swallow_the_next_line() -> None:
 def test_the_caret_is_right_after_a_carriage_return() -> None:
     text = "(M +\r\n a*b)"
     with pytest.raises(FormulaError) as caught:
-        read(text)
+        parse_text(text)
     assert caret(caught.value) == "a*b"

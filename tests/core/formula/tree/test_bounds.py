@@ -17,7 +17,7 @@ from strategies import factors, formulas
 import marith
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import drafts
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW, letters_of
 from marith.formula.tree.nodes import Formula, Name, added, walk
 from marith.formula.tree.operators import Unscaled, supersede, union, unscaled
@@ -83,7 +83,7 @@ def test_the_largest_shared_trees_are_compared_copied_and_printed_at_once() -> N
     assert one != union(other, M)
     assert {one: 1}[other] == 1
     assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(other)
-    assert read(str(one)) == one
+    assert parse_text(str(one)) == one
     assert "Union" in repr(one)
     assert time.process_time() - start < 1
 
@@ -91,11 +91,11 @@ def test_the_largest_shared_trees_are_compared_copied_and_printed_at_once() -> N
 def test_depth_is_bounded_where_nodes_are_made() -> None:
     nested = repeated(unscaled, MAX_DEPTH - 1)
     assert nested.depth == MAX_DEPTH
-    assert read(str(nested)) == nested
+    assert parse_text(str(nested)) == nested
     with pytest.raises(FormulaError, match="nested 61 deep; 60 are allowed"):
         Unscaled(nested)
     with pytest.raises(FormulaError, match="nested 61 deep"):
-        read("unscaled(" * MAX_DEPTH + "M" + ")" * MAX_DEPTH)
+        parse_text("unscaled(" * MAX_DEPTH + "M" + ")" * MAX_DEPTH)
 
 
 def largest(step: Callable[[Formula], Formula]) -> Formula:
@@ -114,7 +114,7 @@ def test_the_deepest_formulas_leave_room_for_whoever_calls() -> None:
             below(frames - 1)
         else:
             for formula in deepest:
-                assert pickle.loads(pickle.dumps(formula)) == read(str(formula))
+                assert pickle.loads(pickle.dumps(formula)) == parse_text(str(formula))
                 with suppress(FormulaError):
                     marith.explain(formula)
 
@@ -126,7 +126,7 @@ def test_parts_and_letters_are_bounded_where_nodes_are_made() -> None:
     with pytest.raises(FormulaError, match="has 5001 parts; 5000 are allowed"):
         union(*[M] * MAX_NODES)
     long = Name("m" * (MAX_LENGTH // 2 - 9))
-    assert read(str(long + long)) == long + long
+    assert parse_text(str(long + long)) == long + long
     with pytest.raises(FormulaError, match=f"letters; {MAX_LENGTH} are allowed"):
         long + long + long
 
@@ -145,7 +145,7 @@ LONG = [
 
 @pytest.mark.parametrize("formula", LONG, ids=range(len(LONG)))
 def test_long_formulas_read_back(formula: Formula) -> None:
-    assert read(str(formula)) == formula
+    assert parse_text(str(formula)) == formula
 
 
 def test_a_row_of_additions_in_python_takes_its_time_once() -> None:

@@ -14,7 +14,7 @@ from strategies import Parts, plain_leaves
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind, parse
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import Name, Scaled, walk
 from marith.formula.tree.printing import locate
@@ -33,7 +33,7 @@ def varying(draw: st.DrawFn) -> Varying:
 
 @given(varying())
 def test_a_factor_reads_back_as_itself(one: Varying) -> None:
-    scaled = read(f"({one})*M")
+    scaled = parse_text(f"({one})*M")
     assert scaled == one * M
     assert isinstance(scaled, Scaled)
     assert str(scaled) == str(one * M)
@@ -101,7 +101,7 @@ CASES = [
 @pytest.mark.parametrize(("formula", "text"), CASES, ids=[text for _, text in CASES])
 def test_a_factor_is_written_as_on_paper(formula: Any, text: str) -> None:
     assert str(formula) == text
-    assert read(text) == formula
+    assert parse_text(text) == formula
 
 
 def test_a_factor_is_found_in_the_text() -> None:
@@ -114,7 +114,7 @@ def test_a_comparison_is_no_truth_while_no_text_is_made() -> None:
     with pytest.raises(FormulaError, match="use where"):
         bool(x > 0.5)
     assert str(x >= y) == "jsd(M, a) >= peak(M)"
-    assert read("where(0.5 < jsd(M, a), M, a)") != read("where(jsd(M, a) > 0.5, M, a)")
+    assert parse_text("where(0.5 < jsd(M, a), M, a)") != parse_text("where(jsd(M, a) > 0.5, M, a)")
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
@@ -168,7 +168,7 @@ FAULTS = [
 @pytest.mark.parametrize(("text", "part", "says"), FAULTS, ids=[text for text, _, _ in FAULTS])
 def test_a_fault_in_a_factor_has_carets_right_under_it(text: str, part: str, says: str) -> None:
     with pytest.raises(FormulaError, match=says) as caught:
-        read(text)
+        parse_text(text)
     *_, quoted, carets = str(caught.value).split("\n")
     assert quoted[carets.index("^") : len(carets)] == part
 

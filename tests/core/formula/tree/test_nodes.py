@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import factors, formulas
 
 from marith.errors import FormulaError
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, walk
 from marith.formula.tree.operators import intersection, supersede, union, unscaled
 from marith.formula.tree.terms import Prompted
@@ -59,7 +59,7 @@ def test_zero_has_one_sign() -> None:
 
 @given(formulas())
 def test_equal_formulas_hash_alike(f: Formula) -> None:
-    twin = read(str(f))
+    twin = parse_text(str(f))
     assert twin == f
     assert hash(twin) == hash(f)
     assert len({f, twin}) == 1
@@ -138,7 +138,7 @@ def test_dividing_by_a_tiny_number_is_no_infinite_factor() -> None:
 
 
 def test_a_huge_top_k_is_refused() -> None:
-    assert read(str(M.top_k(10**9))) == M.top_k(10**9)
+    assert parse_text(str(M.top_k(10**9))) == M.top_k(10**9)
     with pytest.raises(FormulaError, match=str(10**16)):
         M.top_k(10**16)
 

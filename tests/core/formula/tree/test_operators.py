@@ -12,7 +12,7 @@ from marith.formula.meaning.analysis import drafts, leaves, part, without_classi
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.explaining import draw_tree, explain
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.factors import largest
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import (
@@ -70,7 +70,7 @@ CASES: list[tuple[Formula, str]] = [
 @pytest.mark.parametrize(("formula", "text"), CASES, ids=[text for _, text in CASES])
 def test_a_node_is_written_as_it_is_called(formula: Formula, text: str) -> None:
     assert str(formula) == text
-    assert read(text) == formula
+    assert parse_text(text) == formula
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [

@@ -10,7 +10,7 @@ from strategies import formulas, texts
 
 from marith.errors import FormulaError
 from marith.formula.text.explaining import draw_tree
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, children, walk
 from marith.formula.tree.operators import union
 from marith.formula.tree.printing import locate, number_text, to_text
@@ -24,13 +24,13 @@ M, a, b = Name("M"), Name("a"), Name("b")
 @example(-(M - a) - 2 * (a + b) - (-1 * (M + b)))
 @example(-2 * (M + a).top_k(3) + 0 * b)
 def test_text_reads_back_as_the_formula(f: Formula) -> None:
-    assert read(str(f)) == f
-    assert str(read(str(f))) == str(f)
+    assert parse_text(str(f)) == f
+    assert str(parse_text(str(f))) == str(f)
 
 
 @given(texts)
 def test_a_system_prompt_survives_whatever_is_in_it(system: str) -> None:
-    assert read(str(Prompted(system))) == Prompted(system)
+    assert parse_text(str(Prompted(system))) == Prompted(system)
 
 
 @given(formulas())
@@ -59,7 +59,7 @@ def test_the_drawn_tree_shows_every_leaf_and_one_node_a_line(f: Formula) -> None
 def test_every_part_is_found_in_the_text(f: Formula) -> None:
     for node in walk(f):
         text, start, end = locate(f, node)
-        assert read(text) == f
+        assert parse_text(text) == f
         assert 0 <= start < end <= len(text)
         if not children(node) and not isinstance(node, Name):
             assert text[start:end] == str(node)

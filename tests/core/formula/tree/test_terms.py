@@ -10,7 +10,7 @@ from hypothesis import given
 from strategies import options
 
 from marith.errors import FormulaError
-from marith.formula.text.parsing import read
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Name
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 
@@ -97,7 +97,7 @@ def test_an_option_that_cannot_be_written_is_refused(value: float) -> None:
 
 def test_an_option_whose_name_is_no_text_is_not_dropped_in_silence() -> None:
     with pytest.raises(FormulaError):
-        read('prompted("x", options={key: 1})')
+        parse_text('prompted("x", options={key: 1})')
 
 
 def test_options_that_a_template_tells_apart_make_other_terms() -> None:
@@ -105,7 +105,7 @@ def test_options_that_a_template_tells_apart_make_other_terms() -> None:
     values: list[Any] = [1, True, 1.0, 0, False, None]
     terms = [Prompted(options={"n": value}) for value in values]
     assert len({*terms}) == len(terms)
-    assert all(read(str(term)) == term for term in terms)
+    assert all(parse_text(str(term)) == term for term in terms)
 
 
 @pytest.mark.parametrize("option", ["chat_template", "truncation", "return_dict", "tokenize"])
@@ -113,4 +113,4 @@ def test_an_option_that_is_the_engines_own_is_refused_when_the_term_is_made(opti
     with pytest.raises(FormulaError, match=f"the template option '{option}' is the engine's own"):
         Prompted(options={option: "x"})
     with pytest.raises(FormulaError, match=r"the engine's own(.|\n)*\^"):
-        read(f'M + prompted(options={{"{option}": "x"}})')
+        parse_text(f'M + prompted(options={{"{option}": "x"}})')
