@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import singledispatch
 from reprlib import Repr
 
 
@@ -88,8 +89,12 @@ def unreadable(path: object, error: Exception) -> RequestError:
     return RequestError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}")
 
 
+@singledispatch
 def shown(value: object) -> str:
-    """A value as an error quotes it, however long or deep it is, and whatever its `repr` does."""
+    """A value as an error quotes it, however long or deep it is, and whatever its `repr` does.
+
+    A part of a formula is quoted as it is written there.
+    """
     return _BRIEF.repr(value)
 
 
@@ -98,7 +103,7 @@ class _Brief(Repr):
 
     def repr_int(self, x: int, level: int) -> str:
         if x.bit_length() > LONG:
-            return f"an integer of {x.bit_length()} bits"
+            return f"a number of {x.bit_length()} bits"
         return super().repr_int(x, level)
 
 

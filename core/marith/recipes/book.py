@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, shown
 from marith.formula.text.parsing import define
 from marith.formula.tree.factors import Varying, is_number
 from marith.formula.tree.nodes import Formula
@@ -63,9 +63,8 @@ def _check(name: str, parameter: inspect.Parameter, value: Any) -> None:
     several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
     for one in value if several else (value,):
         if not any(fits(one) for _, fits in kinds):
-            shown = str(one) if isinstance(one, (Formula, Varying)) else repr(one)
             wanted = " or ".join(said for said, _ in kinds)
-            raise FormulaError(f"{parameter.name} of {name} is {wanted}, not {shown}")
+            raise FormulaError(f"{parameter.name} of {name} is {wanted}, not {shown(one)}")
 
 
 def _plain(parameter: inspect.Parameter) -> str:

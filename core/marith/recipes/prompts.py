@@ -44,7 +44,7 @@ def system_strength(default: Formula, target: Formula, strength: Factor = 1.5) -
     arXiv 2601.06403 (2026), with α above 1; α = 1 is the target, 0 the default prompt. The 1.5 is
     ours.
     """
-    return default + strength * (target - default)
+    return preadd(default, target, strength)
 
 
 @recipe

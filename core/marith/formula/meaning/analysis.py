@@ -119,11 +119,6 @@ def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> f
     return weigh(formula, terms).least
 
 
-def has_weight(formula: Formula, terms: Mapping[str, Formula]) -> bool:
-    """Whether the weight is above zero in every context, by more than rounding."""
-    return weigh(formula, terms).positive
-
-
 def leaves(formula: Node) -> list[Term]:
     """The distinct terms of a bound formula, in order; a classifier's guide comes before it.
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Mapping
 
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import has_weight, leaves, without_classifiers
+from marith.formula.meaning.analysis import leaves, without_classifiers
 from marith.formula.meaning.binding import bind, names_in, unknown
-from marith.formula.meaning.weights import ROUNDING, Range, Weights, added
+from marith.formula.meaning.weights import ROUNDING, Range, Weights, added, weigh
 from marith.formula.tree.factors import LARGEST_FACTOR, Arithmetic, Comparison, Factor
 from marith.formula.tree.node import Node, descend, parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
@@ -76,7 +76,7 @@ def _is_unguided(term: Term) -> bool:
 def _has_rest(bound: Formula) -> bool:
     """Whether other terms speak, whose likeliest tokens a classifier can judge."""
     rest = without_classifiers(bound)
-    return rest is not None and bool(leaves(rest)) and has_weight(rest, {})
+    return rest is not None and bool(leaves(rest)) and weigh(rest).positive
 
 
 def _refuse_faults(formula: Formula, weights: Weights) -> None:

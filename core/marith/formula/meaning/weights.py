@@ -165,16 +165,6 @@ def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weigh
     return Weights(terms).of(formula)
 
 
-def expanded(factor: Factor) -> Weight:
-    """A factor as a sum of products of what cannot be taken apart."""
-    return Weights().factor(factor)
-
-
-def bounds(factor: Factor) -> Range:
-    """What a factor can be at least and at most."""
-    return Weights().factor(factor).range
-
-
 def added(weights: Collection[Weight]) -> Weight:
     """The sum of several weights."""
     gross = sum(one.gross for one in weights)

@@ -90,9 +90,9 @@ def parse_text(text: str, trusted: bool = True) -> Formula:
         raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
     value = _Reader(source, trusted).read(tree.body, 0)
     if not isinstance(value, Formula):
-        raise FormulaError(
-            f"a formula needs a term; this is {_shown(value)}", source, 0, len(source)
-        )
+        kind = "the factor " if isinstance(value, Varying) else ""
+        problem = f"a formula needs a term; this is {kind}{shown(value)}"
+        raise FormulaError(problem, source, 0, len(source))
     return value
 
 
@@ -275,10 +275,6 @@ def _tree(source: str) -> ast.Expression:
     return ast.parse(source, mode="eval")
 
 
-def _shown(value: Value) -> str:
-    return f"the factor {value}" if isinstance(value, Varying) else repr(value)
-
-
 def _near(name: str) -> str:
     """A hint at what may have been meant."""
     found = get_close_matches(name, CALLS, 1)
@@ -288,12 +284,3 @@ def _near(name: str) -> str:
 def _characters(source: str, byte_offset: int) -> int:
     """Ast counts UTF-8 bytes; a caret counts characters."""
     return len(source.encode()[:byte_offset].decode(errors="ignore"))
-
-
-def is_expression(text: str) -> bool:
-    """Whether a text is written as a formula, with an operator or a call, rather than as prose."""
-    try:
-        formula = parse_text(text)
-    except FormulaError:
-        return False
-    return not isinstance(formula, Name)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, shown
 from marith.formula.scalars import plain
 from marith.formula.tree.node import Node
 
@@ -177,14 +177,6 @@ def factor(value: Any, what: str = "a factor") -> Factor:
         said = f"{what} is a number or a function of the context"
         raise FormulaError(f"{said}, not {shown(value)}")
     return number(value)
-
-
-def shown(value: object) -> str:
-    """A value as an error quotes it: what is part of a formula, as it is written there."""
-    try:
-        return str(value) if isinstance(value, Node) else repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
-        return f"a number of {value.bit_length()} bits"  # type: ignore[attr-defined]  # an int
 
 
 def _arithmetic(operator: str, left: Any, right: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from marith.errors import shown
 from marith.formula.tree.bounds import refuse_beyond
 
 Kind = TypeVar("Kind", bound="Node")
@@ -85,6 +86,11 @@ class Node:
         from marith.formula.tree.printing import to_text  # as above
 
         return to_text(self)
+
+
+@shown.register
+def _(node: Node) -> str:
+    return str(node)
 
 
 def parts(node: Node) -> tuple[Node, ...]:

@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any
 from unicodedata import normalize
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, shown
 from marith.formula.scalars import plain
-from marith.formula.tree.factors import Factor, Varying, is_number, number, shown, times
+from marith.formula.tree.factors import Factor, Varying, is_number, number, times
 from marith.formula.tree.node import Node, descend, parts
 
 MOST_TOKENS = 10**9

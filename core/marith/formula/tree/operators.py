@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, shown
 from marith.formula.scalars import plain
 from marith.formula.tree.factors import (
     Comparison,
@@ -13,7 +13,6 @@ from marith.formula.tree.factors import (
     Varying,
     factor,
     is_number,
-    shown,
 )
 from marith.formula.tree.nodes import MOST_TOKENS, Formula, as_members
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, shown
 from marith.formula.patterns import compiled
 from marith.formula.scalars import plain
-from marith.formula.tree.factors import is_number, shown
+from marith.formula.tree.factors import is_number
 from marith.formula.tree.nodes import MOST_TOKENS, Formula
 
 Option: TypeAlias = "str | int | float | bool | None"

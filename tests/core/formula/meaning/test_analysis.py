@@ -12,9 +12,10 @@ from strategies import observed, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate
-from marith.formula.meaning.analysis import drafts, has_weight, leaves, part, without_drafts
+from marith.formula.meaning.analysis import drafts, leaves, part, without_drafts
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.formula.meaning.checking import check
+from marith.formula.meaning.weights import weigh
 from marith.formula.tree.nodes import Formula, walk
 from marith.formula.tree.operators import Supersede, intersection, supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, Prompted, Term, Uniform
@@ -52,7 +53,7 @@ def test_a_part_is_a_distribution_of_those_who_have_spoken(
         assert not {*leaves(formula)} <= heard
         return
     assert {*leaves(found)} <= heard
-    assert has_weight(found, {})
+    assert weigh(found).positive
     logprobs = evaluate(found, {term: said[term] for term in heard})
     torch.testing.assert_close(logprobs.exp().sum(dim=-1), torch.ones(len(logprobs)))
 

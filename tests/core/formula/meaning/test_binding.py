@@ -44,6 +44,16 @@ def test_a_text_with_an_operator_a_call_or_a_known_name_is_a_formula() -> None:
     assert parse("d", terms) == BARE.top_k(3)
 
 
+@pytest.mark.parametrize("text", ["M - b", "2*M", "union(M, b)", "prompted('x')", "M.top_k(3)"])
+def test_a_text_written_as_a_formula_is_no_prompt(text: str) -> None:
+    assert resolve({"a": text, "b": "Be rude."})["a"] == parse(text, {"b": "Be rude."})
+
+
+@pytest.mark.parametrize("text", ["Be kind.", "kind", "", "You are a chef - angry", "7", "a, b"])
+def test_prose_is_a_prompt(text: str) -> None:
+    assert resolve({"a": text})["a"] == Prompted(text)
+
+
 def test_a_text_too_long_for_a_formula_is_a_prompt() -> None:
     text = "M + " * 10_000 + "M"
     assert parse("a", {"a": text}) == Prompted(text)

@@ -20,7 +20,7 @@ from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.meaning.weights import Weight, bounds, expanded, weigh
+from marith.formula.meaning.weights import Weight, Weights, weigh
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier
@@ -55,10 +55,10 @@ def test_the_weight_is_what_a_score_is_divided_by(f: Formula, world: World) -> N
 def test_a_factor_is_within_its_bounds_and_its_expansion_is_itself(
     one: Varying, world: World
 ) -> None:
-    known, (low, high) = values(world), bounds(one)
+    known, (low, high) = values(world), Weights().factor(one).range
     value = torch.as_tensor(known.of(one)).expand(2, 1)
     assert bool(((low - 1e-5 <= value) & (value <= high + 1e-5)).all())
-    torch.testing.assert_close(total(expanded(one), known), value, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(total(Weights().factor(one), known), value, atol=1e-5, rtol=1e-5)
 
 
 numbers = st.integers(-4, 4)

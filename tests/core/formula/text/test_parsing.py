@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from marith.errors import FormulaError
-from marith.formula.text.parsing import MAX_DEPTH, MAX_LENGTH, is_expression, parse_text
+from marith.formula.text.parsing import MAX_DEPTH, MAX_LENGTH, parse_text
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
@@ -203,16 +203,6 @@ def test_any_text_is_a_formula_or_a_formula_error(text: str) -> None:
         return
     assert isinstance(formula, Formula)
     assert parse_text(str(formula)) == formula
-
-
-@pytest.mark.parametrize("text", ["M - a", "2*M", "union(a, b)", "prompted('x')", "M.top_k(3)"])
-def test_operators_and_calls_are_expressions(text: str) -> None:
-    assert is_expression(text)
-
-
-@pytest.mark.parametrize("text", ["Be kind.", "kind", "", "You are a chef - angry", "7", "a, b"])
-def test_prose_is_no_expression(text: str) -> None:
-    assert not is_expression(text)
 
 
 @pytest.fixture
