@@ -14,8 +14,11 @@ from drafting import END, Draws, Small, answers, build, draws, refused
 from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
-from marith.decoding.composition.factor_values import Factors
+from marith.decoding.composition import evaluate as evaluation
+from marith.decoding.composition.evaluate import Evaluation
+from marith.decoding.composition.factor_values import factor_value
 from marith.decoding.sampling import warp
+from marith.formula.tree.factors import Varying
 
 BY_CONTEXT = "supersede(A, M + largest(0.3, 2*jsd(x, M))*(x - y))"
 BY_GATES = "where(first(2), x - 0.6*relu(y - x), M + strength(C)*x)"
@@ -90,15 +93,13 @@ def test_without_a_seed_too_however_drafts_adapt(small: Small, formula: str) -> 
 def test_a_factor_that_one_place_lends_to_all_fails_the_same_test(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Factors._compute
-
-    def of_the_first(self: Factors, factor: Any) -> Tensor:
-        value = whole(self, factor)
+    def of_the_first(factor: Varying, at: Evaluation) -> Tensor:
+        value = factor_value(factor, at)
         return value[:1].expand_as(value)
 
     asked = requests(small, BY_GATES, None)[:200]
     with monkeypatch.context() as patch:
-        patch.setattr(Factors, "_compute", of_the_first)
+        patch.setattr(evaluation, "factor_value", of_the_first)
         done = answers(small, asked)
     drawn = judged(small, asked, done)
     assert min(drawn.of_marginals(), drawn.of_pairs()) < 1e-6

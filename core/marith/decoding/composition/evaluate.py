@@ -1,24 +1,25 @@
-"""The meaning of a formula: a score and a weight for every token, and what is allowed.
+"""From log-probabilities of terms to the distribution that a formula of them defines.
 
 Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) is
 log P = log_softmax(Σ fᵢ log Qᵢ / Σ fᵢ). A node's score is its part of the numerator, its weight
-its part of the denominator. One division, at the end.
+its part of the denominator. One division, at the end. `node_value` computes both for each kind
+of node; a node from elsewhere registers its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from functools import lru_cache, reduce
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache, reduce, singledispatch
 
 import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.composition.factor_values import Factors
-from marith.decoding.composition.value import Meaning, both
+from marith.decoding.composition.factor_values import factor_value, holds
+from marith.decoding.composition.value import Value, both
 from marith.errors import FormulaError
-from marith.formula.tree.factors import Varying
+from marith.formula.tree.factors import Factor, Varying
 from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered
 from marith.formula.tree.operators import (
@@ -40,32 +41,32 @@ from marith.formula.tree.terms import Classifier, Term
 LEAST_MASS = 1e-30  # of a mixture whose weights leave a token none
 
 
-def evaluate(formula: Formula, spoken: Mapping[Term, Tensor]) -> Tensor:
-    """The composed log-distribution, [positions, vocab], as precise as what terms have spoken.
+def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
+    """The composed log-distribution, [positions, vocab], in the precision of the rows.
 
-    `spoken` holds for each term its log-probabilities [positions, vocab], for each classifier its
+    `rows` holds for each term its log-probabilities [positions, vocab], for each classifier its
     log-ratios, 0 outside its candidates, and for each observation its numbers [positions, 1].
     Raises FormulaError where the terms allow no token in common.
     """
-    meaning = meaning_of(formula, spoken)
-    if meaning.allowed is not None and not bool(meaning.allowed.any(dim=-1).all()):
+    value = value_of(formula, rows)
+    if value.allowed is not None and not bool(value.allowed.any(dim=-1).all()):
         raise FormulaError(f"no token is allowed by every part of {to_text(formula)!r}")
-    return meaning.logprobs()
+    return value.logprobs()
 
 
-def meaning_of(formula: Formula, spoken: Mapping[Term, Tensor]) -> Meaning:
-    """Score, weight and allowed tokens of one node."""
-    return Evaluation(spoken, repeated(formula)).meaning(formula)
+def value_of(formula: Formula, rows: Mapping[Term, Tensor]) -> Value:
+    """Score, weight and allowed tokens of a formula; `rows` as `evaluate` takes them."""
+    return Evaluation(rows, repeated(formula)).value(formula)
 
 
 def likeliest(
-    formula: Formula, spoken: Mapping[Term, Tensor], count: int, coverage: float | None = None
+    formula: Formula, rows: Mapping[Term, Tensor], count: int, coverage: float | None = None
 ) -> list[list[int]]:
     """The tokens that a classifier judges at each position: the guide's likeliest, best first.
 
     At most `count`; with `coverage`, only the fewest of them whose probabilities reach it.
     """
-    logprobs = evaluate(formula, spoken)
+    logprobs = evaluate(formula, rows)
     best = logprobs.topk(min(count, logprobs.shape[-1]), dim=-1)
     tokens: list[list[int]] = best.indices.tolist()
     if coverage is None:
@@ -94,158 +95,186 @@ def repeated(formula: Formula) -> frozenset[Formula]:
 
 
 class Evaluation:
-    """One look at what terms have spoken; what is `repeated` is computed once, and kept."""
+    """The values of nodes for one set of rows. A formula that is `repeated` is computed once.
+
+    `rows` are those of `evaluate`. Each factor is computed once, too.
+    """
 
     def __init__(
-        self, spoken: Mapping[Term, Tensor], repeated: Collection[Formula] = frozenset()
+        self, rows: Mapping[Term, Tensor], repeated: Collection[Formula] = frozenset()
     ) -> None:
-        self.spoken = spoken
+        self.rows = rows
         self._repeated = repeated
-        self._meanings: dict[Formula, Meaning] = {}
-        self._values: dict[Varying, Tensor] = {}
+        self._values: dict[Formula, Value] = {}
+        self._factors: dict[Varying, Tensor] = {}
 
-    @property
-    def factors(self) -> Factors:
-        """Factors, whose values are kept. They are not: a circle would keep all tensors."""
-        return Factors(self.spoken, self.meaning, self._difference, self._values)
-
-    def meaning(self, formula: Formula) -> Meaning:
-        """Score, weight and allowed tokens of one node."""
+    def value(self, formula: Formula) -> Value:
+        """Score, weight and allowed tokens of a formula."""
         if formula not in self._repeated:
-            return self._compute(formula)
-        if formula not in self._meanings:
-            self._meanings[formula] = self._compute(formula)
-        return self._meanings[formula]
+            return node_value(formula, self)
+        if formula not in self._values:
+            self._values[formula] = node_value(formula, self)
+        return self._values[formula]
 
-    def _compute(self, formula: Formula) -> Meaning:
+    def logprobs(self, formula: Formula) -> Tensor:
+        """The log-distribution of a formula, [positions, vocab]."""
+        return self.value(formula).logprobs()
+
+    def factor(self, factor: Factor) -> float | Tensor:
+        """A number, or [positions, 1], or for an indicator [positions, vocab]."""
+        if isinstance(factor, float):
+            return factor
+        if factor not in self._factors:
+            self._factors[factor] = factor_value(factor, self)
+        return self._factors[factor]
+
+    def difference(self, formula: Formula) -> Tensor:
+        """A score that is −∞ where a part is impossible, and ∞ where that part is subtracted."""
         match formula:
-            case Classifier():
-                return Meaning(self.spoken[formula], 0.0)
-            case Term():
-                return Meaning.of(self.spoken[formula])
-            case Scaled(0.0, _):
-                return Meaning(torch.zeros(()), 0.0)  # 0 · (−∞) never reaches a sum
-            case Scaled(factor, of):
-                return _scaled(self.factors.of(factor), self.meaning(of))
-            case Sum(members):
-                return reduce(_added, (self.meaning(member) for member in members))
-            case Union(members):
-                return Meaning.of(reduce(torch.maximum, self._distributions(members)))
-            case Intersection(members):
-                return Meaning.of(reduce(torch.minimum, self._distributions(members)))
-            case Supersede(_, of):
-                return self.meaning(of)
-            case Unscaled(of):
-                inner = self.meaning(of)
-                return Meaning(inner.score, 1.0, inner.allowed)
-            case Cut(of, kind, bound):
-                return _cut(self.meaning(of), kind, bound)
-            case Tempered(of, at):
-                inner = self.meaning(of)
-                return Meaning(inner.score / at, inner.weight, inner.allowed)
-        return self._compound(formula)
-
-    def _compound(self, formula: Formula) -> Meaning:
-        match formula:
-            case Relu(of):
-                return _above_zero(self._difference(of))
-            case Where(condition, then, otherwise):
-                chosen, other = self._distributions((then, otherwise))
-                return Meaning.of(torch.where(self.factors.holds(condition), chosen, other))
-            case Mixture():
-                return Meaning.of(self._mixed(formula))
-            case SelfDebias(of, biased, decay, floor):
-                own, *others = self._distributions((of, *biased))
-                return Meaning.of(_debiased(own, reduce(torch.maximum, others), decay, floor))
-            case Posterior(members):
-                return self._posterior(members)
-            case Agreed(members, count):
-                kept = cuts.common(self._distributions(members), count)
-                return Meaning(torch.zeros(()), 0.0, kept)
-        raise TypeError(f"a formula has no meaning for {type(formula).__name__}")
-
-    def _distributions(self, members: tuple[Formula, ...]) -> list[Tensor]:
-        return [self.meaning(member).logprobs() for member in members]
-
-    def _difference(self, of: Formula) -> Tensor:
-        """A score that is −∞ where a part is impossible, and ∞ where that part is taken away."""
-        match of:
             case Scaled(0.0, _):
                 return torch.zeros(())
-            case Scaled(factor, inner):
-                value, score = self.factors.of(factor), self._difference(inner)
+            case Scaled(factor, of):
+                value, score = self.factor(factor), self.difference(of)
                 if isinstance(value, Tensor):
                     score = torch.where(value == 0, 0.0, score)
                 return value * score
             case Sum(members):
-                return reduce(torch.add, map(self._difference, members))
-        meaning = self.meaning(of)
-        if meaning.allowed is None:
-            return meaning.score
-        return meaning.score.masked_fill(~meaning.allowed, -math.inf)
-
-    def _mixed(self, mixture: Mixture) -> Tensor:
-        """Σ wᵢ Pᵢ in float64, normalised; what members can say keeps a mass above zero."""
-        shares = [self.factors.of(weight) for weight in mixture.weights]
-        members = self._distributions(mixture.members)
-        masses = sum(
-            share * member.double().exp() for share, member in zip(shares, members, strict=True)
-        )
-        said = torch.stack([member > -math.inf for member in members]).any(dim=0)
-        assert isinstance(masses, Tensor)
-        masses = torch.where(said, masses.clamp(min=LEAST_MASS), 0.0)
-        return torch.log_softmax(masses.log(), dim=-1).to(members[0].dtype)
-
-    def _posterior(self, members: tuple[Formula, ...]) -> Meaning:
-        """Log P(first | text), each member's log-likelihood divided by the text's length."""
-        distributions = self._distributions(members)
-        length = self.spoken[POSITION] + 1
-        told = [
-            (self.spoken[likelihood_of(member)] + logprobs) / length
-            for member, logprobs in zip(members, distributions, strict=True)
-        ]
-        allowed = told[0] > -math.inf
-        score = told[0] - torch.logsumexp(torch.stack(told), dim=0)
-        return Meaning(score.masked_fill(~allowed, 0.0), 0.0, allowed)
+                return reduce(torch.add, map(self.difference, members))
+        inner = self.value(formula)
+        if inner.allowed is None:
+            return inner.score
+        return inner.score.masked_fill(~inner.allowed, -math.inf)
 
 
-def _scaled(factor: float | Tensor, of: Meaning) -> Meaning:
+@singledispatch
+def node_value(formula: Formula, _at: Evaluation) -> Value:
+    """The value of one kind of node; `_at` has the values of its parts."""
+    raise TypeError(f"no value is registered for a {type(formula).__name__}")
+
+
+@node_value.register
+def _(term: Term, at: Evaluation) -> Value:
+    return Value.of(at.rows[term])
+
+
+@node_value.register
+def _(classifier: Classifier, at: Evaluation) -> Value:
+    return Value(at.rows[classifier], 0.0)
+
+
+@node_value.register
+def _(scaled: Scaled, at: Evaluation) -> Value:
+    if scaled.factor == 0.0:
+        return Value(torch.zeros(()), 0.0)  # 0 · (−∞) never reaches a sum
+    factor, of = at.factor(scaled.factor), at.value(scaled.of)
     allowed = of.allowed
     if allowed is not None and isinstance(factor, Tensor):
-        allowed = allowed | (factor == 0)  # what has no say forbids nothing
-    return Meaning(factor * of.score, factor * of.weight, allowed)
+        allowed = allowed | (factor == 0)  # what is multiplied by zero forbids nothing
+    return Value(factor * of.score, factor * of.weight, allowed)
 
 
-def _above_zero(difference: Tensor) -> Meaning:
-    """max(0, x), of no weight; what is infinitely far above zero is forbidden."""
-    above = difference.clamp(min=0.0)
-    allowed = above < math.inf  # what neither side can say is no number, and not allowed either
-    return Meaning(above.masked_fill(~allowed, 0.0), 0.0, None if bool(allowed.all()) else allowed)
+@node_value.register
+def _(total: Sum, at: Evaluation) -> Value:
+    first, *others = map(at.value, total.members)
+    score, weight, allowed = first.score, first.weight, first.allowed
+    for other in others:
+        score, weight = score + other.score, weight + other.weight
+        allowed = both(allowed, other.allowed)
+    return Value(score, weight, allowed)
 
 
-def _added(left: Meaning, right: Meaning) -> Meaning:
-    return Meaning(
-        left.score + right.score, left.weight + right.weight, both(left.allowed, right.allowed)
-    )
+@node_value.register
+def _(union: Union, at: Evaluation) -> Value:
+    return Value.of(reduce(torch.maximum, map(at.logprobs, union.members)))
 
 
-def _debiased(own: Tensor, biased: Tensor, decay: float, floor: float) -> Tensor:
+@node_value.register
+def _(intersection: Intersection, at: Evaluation) -> Value:
+    return Value.of(reduce(torch.minimum, map(at.logprobs, intersection.members)))
+
+
+@node_value.register
+def _(supersede: Supersede, at: Evaluation) -> Value:
+    return at.value(supersede.of)
+
+
+@node_value.register
+def _(unscaled: Unscaled, at: Evaluation) -> Value:
+    of = at.value(unscaled.of)
+    return Value(of.score, 1.0, of.allowed)
+
+
+@node_value.register
+def _(cut: Cut, at: Evaluation) -> Value:
+    of = at.value(cut.of)
+    kept = _CUTS[cut.kind](of.logprobs(), cut.bound)
+    return Value(of.score, of.weight, both(of.allowed, kept))
+
+
+_CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "top_k": lambda logprobs, k: cuts.top_k(logprobs, int(k)),
+    "top_p": cuts.top_p,
+    "plausible": cuts.plausible,
+}
+
+
+@node_value.register
+def _(tempered: Tempered, at: Evaluation) -> Value:
+    of = at.value(tempered.of)
+    return Value(of.score / tempered.at, of.weight, of.allowed)
+
+
+@node_value.register
+def _(relu: Relu, at: Evaluation) -> Value:
+    above = at.difference(relu.of).clamp(min=0.0)
+    allowed = above < math.inf  # where neither side allows a token it is NaN, and not allowed
+    score = above.masked_fill(~allowed, 0.0)
+    return Value(score, 0.0, None if bool(allowed.all()) else allowed)
+
+
+@node_value.register
+def _(where: Where, at: Evaluation) -> Value:
+    then, otherwise = at.logprobs(where.then), at.logprobs(where.otherwise)
+    return Value.of(torch.where(holds(where.condition, at), then, otherwise))
+
+
+@node_value.register
+def _(mixture: Mixture, at: Evaluation) -> Value:
+    """Σ wᵢ Pᵢ in float64, normalised; what any member allows keeps a mass above zero."""
+    weights = [at.factor(weight) for weight in mixture.weights]
+    members = [at.logprobs(member) for member in mixture.members]
+    pairs = zip(weights, members, strict=True)
+    masses = reduce(torch.add, (weight * member.double().exp() for weight, member in pairs))
+    allowed = torch.stack([member > -math.inf for member in members]).any(dim=0)
+    masses = torch.where(allowed, masses.clamp(min=LEAST_MASS), 0.0)
+    return Value.of(torch.log_softmax(masses.log(), dim=-1).to(members[0].dtype))
+
+
+@node_value.register
+def _(debiased: SelfDebias, at: Evaluation) -> Value:
     """Log P + max(log ε, −λ·max(0, P_b − P)), normalised."""
-    rarer = -decay * (biased.exp() - own.exp()).clamp(min=0.0)
-    if floor > 0.0:
-        rarer = rarer.clamp(min=math.log(floor))
-    return torch.log_softmax(own + rarer, dim=-1)
+    logprobs = at.logprobs(debiased.of)
+    biased = reduce(torch.maximum, map(at.logprobs, debiased.biased))
+    penalty = -debiased.decay * (biased.exp() - logprobs.exp()).clamp(min=0.0)
+    if debiased.floor > 0.0:
+        penalty = penalty.clamp(min=math.log(debiased.floor))
+    return Value.of(torch.log_softmax(logprobs + penalty, dim=-1))
 
 
-def _cut(meaning: Meaning, kind: str, bound: float) -> Meaning:
-    logprobs = meaning.logprobs()
-    match kind:
-        case "top_k":
-            kept = cuts.top_k(logprobs, int(bound))
-        case "top_p":
-            kept = cuts.top_p(logprobs, bound)
-        case "plausible":
-            kept = cuts.plausible(logprobs, bound)
-        case _:
-            raise ValueError(f"no cut is called {kind!r}")
-    return Meaning(meaning.score, meaning.weight, both(meaning.allowed, kept))
+@node_value.register
+def _(posterior: Posterior, at: Evaluation) -> Value:
+    """Log P(first | text), each member's log-likelihood divided by the text's length."""
+    length = at.rows[POSITION] + 1
+    scores = [
+        (at.rows[likelihood_of(member)] + at.logprobs(member)) / length
+        for member in posterior.members
+    ]
+    allowed = scores[0] > -math.inf
+    score = scores[0] - torch.logsumexp(torch.stack(scores), dim=0)
+    return Value(score.masked_fill(~allowed, 0.0), 0.0, allowed)
+
+
+@node_value.register
+def _(agreed: Agreed, at: Evaluation) -> Value:
+    kept = cuts.common([at.logprobs(member) for member in agreed.members], agreed.count)
+    return Value(torch.zeros(()), 0.0, kept)

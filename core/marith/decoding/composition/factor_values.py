@@ -1,16 +1,23 @@
-"""The value of a factor at each position."""
+"""The value of a factor at each position, by kind: `factor_value`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import reduce, singledispatch
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
 
 from marith.decoding.composition import divergences
-from marith.decoding.composition.value import Meaning
-from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
-from marith.formula.tree.nodes import Formula
+from marith.formula.tree.factors import (
+    Arithmetic,
+    Comparison,
+    Extreme,
+    Factor,
+    Sigmoid,
+    Varying,
+)
 from marith.formula.tree.signals import (
     POSITION,
     Balance,
@@ -23,100 +30,89 @@ from marith.formula.tree.signals import (
     judgement_of,
     likelihood_of,
 )
-from marith.formula.tree.terms import Term
+
+if TYPE_CHECKING:
+    from marith.decoding.composition.evaluate import Evaluation  # which computes factors
+
+_Joins: TypeAlias = "dict[str, Callable[[Tensor, Tensor], Tensor]]"
+_RELATIONS: _Joins = {">": torch.gt, ">=": torch.ge, "<": torch.lt, "<=": torch.le}
+_OPERATORS: _Joins = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
+_EXTREMES: _Joins = {"largest": torch.maximum, "smallest": torch.minimum}
 
 
-class Factors:
-    """Values of factors at the positions that terms have spoken of; each is computed once.
+@singledispatch
+def factor_value(factor: Varying, _at: Evaluation) -> Tensor:
+    """The value of one kind of factor; `_at` has the values of its parts.
 
-    `spoken` is that of `evaluate`; `meaning` is what a formula comes to there, and
-    `difference` its score, infinite where only one side can say a token. `known` keeps the values.
+    [positions, 1], or [positions, vocab] where it differs from token to token.
     """
-
-    def __init__(
-        self,
-        spoken: Mapping[Term, Tensor],
-        meaning: Callable[[Formula], Meaning],
-        difference: Callable[[Formula], Tensor],
-        known: dict[Varying, Tensor] | None = None,
-    ) -> None:
-        self._spoken = spoken
-        self._meaning = meaning
-        self._difference = difference
-        self._known = {} if known is None else known
-
-    def of(self, factor: Factor) -> float | Tensor:
-        """A number, or [positions, 1], or for an indicator [positions, vocab]."""
-        if isinstance(factor, float):
-            return factor
-        if factor not in self._known:
-            self._known[factor] = self._compute(factor)
-        return self._known[factor]
-
-    def holds(self, condition: Comparison) -> Tensor:
-        """Whether a condition is met, [positions, 1]."""
-        left, right = self._tensor(condition.left), self._tensor(condition.right)
-        match condition.relation:
-            case ">":
-                return left > right
-            case ">=":
-                return left >= right
-            case "<":
-                return left < right
-        return left <= right
-
-    def _compute(self, factor: Varying) -> Tensor:
-        match factor:
-            case Arithmetic(operator, left, right):
-                return _joined(operator, self._tensor(left), self._tensor(right))
-            case Extreme(kind, of):
-                choose = torch.maximum if kind == "largest" else torch.minimum
-                found, *others = map(self._tensor, of)
-                for other in others:
-                    found = choose(found, other)
-                return found
-            case Sigmoid(of):
-                return self._tensor(of).sigmoid()
-            case Indicator(of):
-                return (self._difference(of) > 0).float()  # no number, and so not above zero
-            case Strength(judge):
-                return self._spoken[judgement_of(judge)].exp()
-            case First(count):
-                return (self._spoken[POSITION] < count).float()
-            case Decay(half_life):
-                position = self._spoken[POSITION]
-                return torch.exp2(-position.double() / half_life).to(position.dtype)
-        return self._compare(factor)
-
-    def _compare(self, factor: Varying) -> Tensor:
-        match factor:
-            case Divergence(first, second, None):
-                return divergences.jensen_shannon(self._logprobs(first), self._logprobs(second))
-            case Divergence(first, second, float() as order):
-                return divergences.renyi(self._logprobs(first), self._logprobs(second), order)
-            case Shape(kind, of):
-                return divergences.shape(kind, self._logprobs(of))
-            case Balance(first, second):
-                lead = self._spoken[likelihood_of(first)] - self._spoken[likelihood_of(second)]
-                return divergences.balance(self._logprobs(first), self._logprobs(second), lead)
-        raise TypeError(f"no factor is a {type(factor).__name__}")
-
-    def _logprobs(self, formula: Formula) -> Tensor:
-        return self._meaning(formula).logprobs()
-
-    def _tensor(self, factor: Factor) -> Tensor:
-        value = self.of(factor)
-        if isinstance(value, Tensor):
-            return value
-        return next(iter(self._spoken.values())).new_tensor([[value]])
+    raise TypeError(f"no value is registered for a {type(factor).__name__}")
 
 
-def _joined(operator: str, left: Tensor, right: Tensor) -> Tensor:
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-    return left / right
+def holds(condition: Comparison, at: Evaluation) -> Tensor:
+    """Whether a condition is met, [positions, 1]."""
+    left, right = _tensor(condition.left, at), _tensor(condition.right, at)
+    return _RELATIONS[condition.relation](left, right)
+
+
+@factor_value.register(Arithmetic)
+def _(factor: Arithmetic, at: Evaluation) -> Tensor:
+    return _OPERATORS[factor.operator](_tensor(factor.left, at), _tensor(factor.right, at))
+
+
+@factor_value.register(Extreme)
+def _(factor: Extreme, at: Evaluation) -> Tensor:
+    return reduce(_EXTREMES[factor.kind], [_tensor(each, at) for each in factor.of])
+
+
+@factor_value.register(Sigmoid)
+def _(factor: Sigmoid, at: Evaluation) -> Tensor:
+    return _tensor(factor.of, at).sigmoid()
+
+
+@factor_value.register(Indicator)
+def _(factor: Indicator, at: Evaluation) -> Tensor:
+    return (at.difference(factor.of) > 0).float()  # NaN is not above zero
+
+
+@factor_value.register(Strength)
+def _(factor: Strength, at: Evaluation) -> Tensor:
+    return at.rows[judgement_of(factor.judge)].exp()
+
+
+@factor_value.register(First)
+def _(factor: First, at: Evaluation) -> Tensor:
+    return (at.rows[POSITION] < factor.count).float()
+
+
+@factor_value.register(Decay)
+def _(factor: Decay, at: Evaluation) -> Tensor:
+    position = at.rows[POSITION]
+    return torch.exp2(-position.double() / factor.half_life).to(position.dtype)
+
+
+@factor_value.register(Divergence)
+def _(factor: Divergence, at: Evaluation) -> Tensor:
+    first, second = at.logprobs(factor.first), at.logprobs(factor.second)
+    if factor.order is None:
+        return divergences.jensen_shannon(first, second)
+    return divergences.renyi(first, second, factor.order)
+
+
+@factor_value.register(Shape)
+def _(factor: Shape, at: Evaluation) -> Tensor:
+    return divergences.shape(factor.kind, at.logprobs(factor.of))
+
+
+@factor_value.register(Balance)
+def _(factor: Balance, at: Evaluation) -> Tensor:
+    first, second = factor.first, factor.second
+    lead = at.rows[likelihood_of(first)] - at.rows[likelihood_of(second)]
+    return divergences.balance(at.logprobs(first), at.logprobs(second), lead)
+
+
+def _tensor(factor: Factor, at: Evaluation) -> Tensor:
+    value = at.factor(factor)
+    if isinstance(value, Tensor):
+        return value
+    return next(iter(at.rows.values())).new_tensor([[value]])

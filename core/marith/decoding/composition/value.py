@@ -1,4 +1,4 @@
-"""What a node of a formula comes to: a score and a weight for every token, and what is allowed."""
+"""What a node of a formula comes to: a score and a weight for each token, and what is allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class Value:
     """A node's score [positions, vocab], finite everywhere; its weight; the tokens it allows.
 
     The weight is a number, or [positions, 1 or vocab] where factors depend on the context.
@@ -30,7 +30,7 @@ class Meaning:
         return torch.log_softmax(scaled, dim=-1)
 
     @classmethod
-    def of(cls, logprobs: Tensor) -> Meaning:
+    def of(cls, logprobs: Tensor) -> Value:
         """A log-distribution [positions, vocab], of weight one; what is impossible is forbidden."""
         allowed = logprobs > -math.inf
         if bool(allowed.all()):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +14,8 @@ from strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.composition import evaluate as evaluation
-from marith.decoding.composition.evaluate import Evaluation, evaluate, likeliest
+from marith.decoding.composition.evaluate import Evaluation, evaluate, likeliest, node_value
+from marith.decoding.composition.value import Value
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.tree.nodes import Formula
@@ -262,15 +262,14 @@ def test_what_occurs_twice_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> 
         formula = union(formula, formula + 0.5 * b)
     assert formula.nodes > 1_000
     counted: list[Formula] = []
-    whole = Evaluation._compute
 
-    def compute(self: Evaluation, of: Formula) -> Any:
+    def counting(of: Formula, at: Evaluation) -> Value:
         counted.append(of)
-        return whole(self, of)
+        return node_value(of, at)
 
     world = {term: torch.log_softmax(torch.randn(2, 9), dim=-1) for term in TERMS}
     with monkeypatch.context() as patch:
-        patch.setattr(Evaluation, "_compute", compute)
+        patch.setattr(evaluation, "node_value", counting)
         once = evaluate(formula, world)
         assert len(counted) < 50
         patch.setattr(evaluation, "repeated", lambda _: frozenset())

@@ -14,8 +14,9 @@ from strategies import JUDGE, World, logprobs, observed, shares, speakers, spoke
 from torch import Tensor
 
 from marith.decoding.composition import divergences
-from marith.decoding.composition.evaluate import Evaluation, evaluate, meaning_of
-from marith.decoding.composition.factor_values import Factors
+from marith.decoding.composition.evaluate import Evaluation, evaluate
+from marith.decoding.composition.factor_values import holds
+from marith.decoding.composition.value import Value
 from marith.formula.tree.factors import (
     Arithmetic,
     Comparison,
@@ -50,8 +51,8 @@ a, b, c = TERMS = speakers(3)
 worlds = spoken(TERMS)
 
 
-def factors(world: World) -> Factors:
-    return Evaluation(world).factors
+def factors(world: World) -> Evaluation:
+    return Evaluation(world)
 
 
 def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
@@ -77,24 +78,24 @@ def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> Non
         ),
     }  # fmt: skip
     for factor, want in told.items():
-        torch.testing.assert_close(known.of(factor), want, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(known.factor(factor), want, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])
 def test_schedules_go_by_the_place(start: int) -> None:
     world: World = {POSITION: torch.arange(start, start + 5)[:, None].float()}
     known, places = factors(world), range(start, start + 5)
-    counted, halved = known.of(first(3)), known.of(decay(2))
+    counted, halved = known.factor(first(3)), known.factor(decay(2))
     assert isinstance(counted, Tensor)
     assert isinstance(halved, Tensor)
     assert counted[:, 0].tolist() == [float(place < 3) for place in places]
     assert halved[:, 0].tolist() == pytest.approx([0.5 ** (place / 2) for place in places])
-    tiny = known.of(decay(1e-300))
+    tiny = known.factor(decay(1e-300))
     assert isinstance(tiny, Tensor)
     assert tiny[:, 0].tolist() == [float(place == 0) for place in places]
 
 
-def worth(factor: Factor, known: Factors, place: int) -> float:
+def worth(factor: Factor, known: Evaluation, place: int) -> float:
     """A factor's value by plain arithmetic, from the values of what cannot be taken apart."""
     match factor:
         case float():
@@ -109,7 +110,7 @@ def worth(factor: Factor, known: Factors, place: int) -> float:
             return max(values) if kind == "largest" else min(values)
         case Sigmoid(of):
             return 1 / (1 + math.exp(-worth(of, known, place)))
-    return float(torch.as_tensor(known.of(factor))[place, 0])
+    return float(torch.as_tensor(known.factor(factor))[place, 0])
 
 
 @settings(max_examples=50)
@@ -122,23 +123,23 @@ def test_factors_are_reckoned_with_as_numbers_are(
         x + n * y - z, (1 - x) * (n - y), (x + n) / (1.5 + y), 1 / (2 - z), -x * y / 4,
         largest(x, n, y), smallest(x, y + n), sigmoid(n * x - y), largest(1, n) * x,
     ):  # fmt: skip
-        value = torch.as_tensor(known.of(factor)).expand(2, 1)
+        value = torch.as_tensor(known.factor(factor)).expand(2, 1)
         want = [worth(factor, known, place) for place in range(2)]
         assert value[:, 0].tolist() == pytest.approx(want, abs=1e-5, rel=1e-4)
 
 
 @given(worlds, st.floats(0, 1))
 def test_a_condition_compares_at_each_place(world: World, bound: float) -> None:
-    known, value = factors(world), torch.as_tensor(factors(world).of(peak(a)))
-    assert known.holds(peak(a) > bound).tolist() == (value > bound).tolist()
-    assert known.holds(peak(a) <= bound).tolist() == (value <= bound).tolist()
-    assert known.holds(Comparison(bound, "<", peak(a))).tolist() == (value > bound).tolist()
-    assert known.holds(Comparison(bound, ">=", peak(a))).tolist() == (value <= bound).tolist()
+    known, value = factors(world), torch.as_tensor(factors(world).factor(peak(a)))
+    assert holds(peak(a) > bound, known).tolist() == (value > bound).tolist()
+    assert holds(peak(a) <= bound, known).tolist() == (value <= bound).tolist()
+    assert holds(Comparison(bound, "<", peak(a)), known).tolist() == (value > bound).tolist()
+    assert holds(Comparison(bound, ">=", peak(a)), known).tolist() == (value <= bound).tolist()
 
 
 @given(spoken(TERMS, holes=True))
 def test_an_indicator_is_one_where_the_first_is_likelier(world: World) -> None:
-    above = torch.as_tensor(factors(world).of(indicator(a - b)))
+    above = torch.as_tensor(factors(world).factor(indicator(a - b)))
     neither = world[a].isneginf() & world[b].isneginf()
     assert above[~neither].tolist() == (world[a] > world[b])[~neither].float().tolist()
 
@@ -169,7 +170,7 @@ def test_scaling_a_whole_formula_by_what_the_context_says_changes_nothing(
 def test_a_varying_sum_is_its_score_divided_by_its_weight(
     world: World, n: float, factor: Varying
 ) -> None:
-    value = torch.as_tensor(factors(world).of(factor)).double()
+    value = torch.as_tensor(factors(world).factor(factor)).double()
     rows = [world[term].double() for term in TERMS]
     score = rows[0] + n * value * (rows[1] - rows[2]) + (1 + value) * rows[2]
     want = torch.log_softmax(score / (2 + value), dim=-1)
@@ -214,7 +215,7 @@ def test_theorem_1_holds_with_factors_of_the_context_and_of_the_token(
     far = torch.softmax(torch.randn(60, 9, generator=source, dtype=torch.float64) * 3, dim=-1)
 
     def objective(p: Tensor) -> Tensor:
-        values = [torch.as_tensor(known.of(factor)) for factor, _ in parts]
+        values = [torch.as_tensor(known.factor(factor)) for factor, _ in parts]
         sides = [
             divergence(p, world[term][0].double(), value[0] if value.ndim else value)  # type: ignore[index]
             for value, (_, term) in zip(values, parts, strict=True)
@@ -235,20 +236,25 @@ def test_numbers_stand_where_the_distributions_stand(factor: Varying) -> None:
     """On whatever device: here on one that has no memory, and refuses to meet another's."""
     world: dict[Term, Tensor] = {a: torch.zeros(2, 9), b: torch.zeros(2, 9), **observed((), 2, 0)}
     there = {term: rows.to("meta") for term, rows in world.items()}
-    known = Factors(
-        there,
-        lambda formula: meaning_of(formula, world).__class__(there[a], 1.0),
-        lambda _: there[a],
-    )
-    assert torch.as_tensor(known.of(factor)).device.type == "meta"
-    assert known.holds(factor > 0.5).device.type == "meta"
+
+    class Elsewhere(Evaluation):
+        def value(self, formula: Formula) -> Value:
+            return Value(there[a], 1.0)
+
+    known = Elsewhere(there)
+    assert torch.as_tensor(known.factor(factor)).device.type == "meta"
+    assert holds(factor > 0.5, known).device.type == "meta"
 
 
 @given(logprobs(2, 5))
 def test_a_factor_is_computed_once(rows: Tensor) -> None:
     looked: list[Formula] = []
-    known = Factors(
-        {a: rows}, lambda f: looked.append(f) or meaning_of(f, {a: rows}), lambda _: rows
-    )  # type: ignore[func-returns-value]
-    known.of(entropy(a) * (1 + entropy(a)) - largest(entropy(a), 0.5))
+
+    class Watched(Evaluation):
+        def value(self, formula: Formula) -> Value:
+            looked.append(formula)
+            return super().value(formula)
+
+    known = Watched({a: rows})
+    known.factor(entropy(a) * (1 + entropy(a)) - largest(entropy(a), 0.5))
     assert looked == [a]

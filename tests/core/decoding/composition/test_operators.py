@@ -12,7 +12,7 @@ from strategies import JUDGE, World, shares, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.composition.evaluate import Evaluation, evaluate, meaning_of
+from marith.decoding.composition.evaluate import Evaluation, evaluate, value_of
 from marith.errors import FormulaError
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula
@@ -51,7 +51,7 @@ def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
 
 
 def value(factor: Varying, world: World) -> Tensor:
-    return torch.as_tensor(Evaluation(world).factors.of(factor))
+    return torch.as_tensor(Evaluation(world).factor(factor))
 
 
 @given(holed, st.floats(0.0, 0.97))
@@ -73,7 +73,7 @@ def test_a_relu_is_what_is_above_zero_and_weighs_nothing(world: World, n: float)
     above = torch.relu(world[b] - 0.3 * world[a] - 0.7 * world[c])
     want = torch.log_softmax(world[a] + n * above, dim=-1)
     close(evaluate(a + n * relu(b - 0.3 * a - 0.7 * c), world), want, 1e-4)
-    assert meaning_of(relu(b - a), world).weight == 0.0
+    assert value_of(relu(b - a), world).weight == 0.0
 
 
 def test_what_only_a_cut_to_be_avoided_forbids_stays_allowed() -> None:
@@ -188,7 +188,7 @@ def test_debiasing_by_itself_or_without_decay_is_the_model(world: World) -> None
 @few
 @given(worlds)
 def test_posteriors_of_all_members_add_up_to_one(world: World) -> None:
-    shares = [meaning_of(posterior(*order), world).score.exp()
+    shares = [value_of(posterior(*order), world).score.exp()
               for order in ((a, b, c), (b, c, a), (c, a, b))]  # fmt: skip
     torch.testing.assert_close(sum(shares), torch.ones(2, 9))
 
@@ -210,7 +210,7 @@ def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) ->
     told = evaluate(0.4 * a + 0.6 * b + agreed(b, 2 * a, count=count), world)
     kept = cuts.common([world[a], world[b]], count)
     close(told, cuts.keep(evaluate(0.4 * a + 0.6 * b, world), kept))
-    assert meaning_of(agreed(a, b), world).weight == 0.0
+    assert value_of(agreed(a, b), world).weight == 0.0
 
 
 @few

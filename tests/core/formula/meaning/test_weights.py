@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from strategies import World, shares, speakers, spoken, weighty
 from torch import Tensor
 
-from marith.decoding.composition.evaluate import Evaluation, meaning_of
-from marith.decoding.composition.factor_values import Factors
+from marith.decoding.composition.evaluate import Evaluation, value_of
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import parse, resolve
@@ -29,22 +28,22 @@ TERMS = speakers(3)
 NAMED = resolve({"a": "A", "b": "B", "C": Classifier("c")})
 
 
-def values(world: World) -> Factors:
-    return Evaluation(world).factors
+def values(world: World) -> Evaluation:
+    return Evaluation(world)
 
 
-def total(weight: Weight, known: Factors) -> Tensor:
+def total(weight: Weight, known: Evaluation) -> Tensor:
     """The sum of products, at each of two positions."""
     found = torch.zeros(2, 1)
     for monomial, number in weight.numbers.items():
-        found = found + number * math.prod([known.of(one) for one in monomial], start=1.0)
+        found = found + number * math.prod([known.factor(one) for one in monomial], start=1.0)
     return found
 
 
 @settings(max_examples=60)
 @given(weighty(TERMS), spoken(TERMS))
 def test_the_weight_is_what_a_score_is_divided_by(f: Formula, world: World) -> None:
-    divisor = torch.as_tensor(meaning_of(f, world).weight).expand(2, 1)
+    divisor = torch.as_tensor(value_of(f, world).weight).expand(2, 1)
     torch.testing.assert_close(total(weigh(f), values(world)), divisor, atol=1e-4, rtol=1e-4)
     assert bool((divisor >= weight_of(f) * (1 - 1e-5) - 1e-5).all())
     assert weight_of(f) > 0
@@ -56,7 +55,7 @@ def test_a_factor_is_within_its_bounds_and_its_expansion_is_itself(
     one: Varying, world: World
 ) -> None:
     known, (low, high) = values(world), Weights().factor(one).range
-    value = torch.as_tensor(known.of(one)).expand(2, 1)
+    value = torch.as_tensor(known.factor(one)).expand(2, 1)
     assert bool(((low - 1e-5 <= value) & (value <= high + 1e-5)).all())
     torch.testing.assert_close(total(Weights().factor(one), known), value, atol=1e-5, rtol=1e-5)
 
