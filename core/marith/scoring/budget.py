@@ -17,6 +17,7 @@ BASE = 1_000_000  # letters of work for any messages
 COPIES = 64  # of messages, tools and options, which a template may trim, join and look at
 EACH = 32  # letters of an element, beside its own, and of a turn of a loop
 MOST_COLUMNS = 1_000  # that a text is padded to
+MOST_DEPTH = 1_000  # of lists in lists: what is nested deeper, Python's hash ends the process for
 MOST_BITS = 64  # of a number that is computed: of larger ones, many have one hash
 
 _COMPARING = {
@@ -51,7 +52,8 @@ class Budget:
     """
 
     def __init__(self, *given: Any) -> None:
-        self._weights: dict[int, tuple[Any, int]] = {}
+        self._weights: dict[int, tuple[Any, int, int]] = {}  # the value, its weight, its depth
+        self._depth = 0  # of the deepest part, while a list is weighed
         self._left = math.inf
         self._left = self._all = BASE + COPIES * self.weight(given)
 
@@ -87,13 +89,19 @@ class Budget:
                 return 1
         known = self._weights.get(id(value))
         if known is not None:
+            self._depth = max(self._depth, known[2])
             return known[1]
         weight = EACH * len(value)
         self.spend(weight)
+        beside, self._depth = self._depth, 0
         parts = chain.from_iterable(value.items()) if isinstance(value, Mapping) else value
         for part in parts:
             weight += len(part) if type(part) is str else self.weight(part)
-        self._weights[id(value)] = (value, weight)  # which keeps the value, and so its id
+        depth = self._depth + 1
+        if depth > MOST_DEPTH:
+            raise RequestError(f"the chat template nests lists more than {MOST_DEPTH:,} deep")
+        self._weights[id(value)] = (value, weight, depth)  # which keeps the value, and so its id
+        self._depth = max(beside, depth)
         return weight
 
     def turns(self, items: Iterable[Any], each: float = 0) -> Iterator[Any]:

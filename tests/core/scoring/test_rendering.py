@@ -177,6 +177,8 @@ BOMBS += (
     "{% for a in range(99999) recursive %}" + "x" * 50_000 + "{% endfor %}",
     "{% set ns = namespace(t=1) %}{% for i in range(30000) %}{% set ns.t = (ns.t,) %}{% endfor %}"
     "{{ {ns.t: 1} }}",
+    "{% set ns = namespace(t=1) %}{% for i in range(3000) %}{% set ns.t = (ns.t,) %}"
+    "{% if ns.t == (1, 2) %}{% endif %}{% endfor %}{{ {ns.t: 1} | length }}",
     "{% for a in range(9) %}{% set a %}{% include 'a' %}{% endset %}{% endfor %}",
     "{{ " + "a < " * 20_000 + "a }}",
     " " * 100_001,
