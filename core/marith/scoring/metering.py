@@ -27,6 +27,7 @@ _BODIES: dict[type[nodes.Node], tuple[str, ...]] = {
     nodes.Macro: ("body",),
     nodes.CallBlock: ("body",),
 }
+_FRAMES = {kind: fields for kind, fields in _BODIES.items() if kind is not nodes.If}
 _OTHER_TEMPLATES = (nodes.Block, nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)
 
 
@@ -47,8 +48,9 @@ class _Paying(NodeTransformer):
         for field in _BODIES.get(type(node), ()):
             body = getattr(node, field)
             if body or field == "body":
-                paying = _call("spend", nodes.Const(_cost(body)))
-                setattr(node, field, [nodes.ExprStmt(paying), *body])
+                cost = _cost([*body, *getattr(node, "defaults", ())])  # of a macro's arguments
+                cost += _names(body) if type(node) in _FRAMES else 0
+                setattr(node, field, [nodes.ExprStmt(_spending(cost)), *body])
         return super().visit(node, *args, **kwargs)
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802 (as Jinja names it)
@@ -56,8 +58,10 @@ class _Paying(NodeTransformer):
         return node
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
+        cost = _cost([node.test]) if node.test is not None else 0
         self.generic_visit(node)
         if node.test is not None:  # which items that enter no body are put to
+            node.test = nodes.Or(_spending(cost), node.test)
             node.iter = _call("turns", node.iter)  # type: ignore[arg-type]  # an expression
         return node
 
@@ -137,13 +141,23 @@ def _call(name: str, *arguments: nodes.Expr) -> nodes.Call:
     return nodes.Call(nodes.EnvironmentAttribute(name), [*arguments], [], None, None)
 
 
-def _cost(body: list[nodes.Node]) -> int:
+def _spending(letters: int) -> nodes.Call:
+    return _call("spend", nodes.Const(letters))
+
+
+def _cost(body: Sequence[nodes.Node]) -> int:
     """The letters of a body's own text and nodes, without the bodies inside it."""
     cost = _NODE
     for node in _within(body, _BODIES):
         cost += len(node.data) if isinstance(node, nodes.TemplateData) else _NODE
         cost += _ATTRIBUTE if isinstance(node, nodes.Getattr) else 0
     return cost
+
+
+def _names(body: Sequence[nodes.Node]) -> int:
+    """How many names Jinja looks up whenever a body is entered, whether they are used or not."""
+    inside = _within(body, _FRAMES)
+    return len({each.name for each in inside if isinstance(each, nodes.Name)})
 
 
 def _within(

@@ -179,6 +179,18 @@ BOMBS += (
     "{{ {ns.t: 1} }}",
     "{% set ns = namespace(t=1) %}{% for i in range(3000) %}{% set ns.t = (ns.t,) %}"
     "{% if ns.t == (1, 2) %}{% endif %}{% endfor %}{{ {ns.t: 1} | length }}",
+    *(
+        each.replace("MANY", ", ".join(["messages.x"] * 2000))
+        for each in (
+            "{% for i in range(99999) if [MANY] == 1 %}{% endfor %}",
+            "{% macro m(a=[MANY]) %}{% endmacro %}{% for i in range(99999) %}{{ m() }}{% endfor %}",
+            "{% macro m() %}{% for i in range(99999) %}{{ caller() }}{% endfor %}{% endmacro %}"
+            "{% call(a=[MANY]) m() %}{% endcall %}",
+        )
+    ),
+    "{% for i in range(99999) %}{% if 0 %}"
+    + "".join(f"{{{{ a{i} }}}}" for i in range(3000))
+    + "{% endif %}{% endfor %}",
     "{% for a in range(9) %}{% set a %}{% include 'a' %}{% endset %}{% endfor %}",
     "{{ " + "a < " * 20_000 + "a }}",
     " " * 100_001,
