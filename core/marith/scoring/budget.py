@@ -118,8 +118,8 @@ class Budget:
         if name in HOLDING and isinstance(rest[0], Mapping | Set):
             self.spend(self.weight(main))
             return main
-        if name in HOLDING and isinstance(rest[0], Iterator) and isinstance(rest[0], Sized):
-            refuse("in loop")
+        if name in HOLDING:
+            refuse_loop(rest[0])
         others = sum(map(self.weight, rest)) if rest else 0
         each = others if name in _BY_ELEMENT else others / 16 if name in _BY_LETTER else 0
         count = len(main) if isinstance(main, Collection) else 0
@@ -159,6 +159,7 @@ class Budget:
 
     def looked_up(self, key: Any) -> Any:
         """A key, or a side of a comparison of several."""
+        refuse_loop(key)
         self.spend(self.weight(key))
         return key
 
@@ -255,6 +256,12 @@ def check_number(value: Any) -> None:
     """Raises RequestError for a number that is too large."""
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         raise RequestError(f"the chat template computes a number of more than {MOST_BITS} bits")
+
+
+def refuse_loop(value: Any) -> None:
+    """Raises RequestError for a `loop`, in which looking for a value takes turns at no cost."""
+    if isinstance(value, Iterator) and isinstance(value, Sized):
+        refuse("in loop")
 
 
 def refuse(name: str) -> Never:

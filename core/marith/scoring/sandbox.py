@@ -70,7 +70,7 @@ class Bounded(ImmutableSandboxedEnvironment):
         """What a template calls; a macro and a loop pay for what they read in their bodies."""
         budget = LEFT.get()
         if isinstance(obj, Macro | LoopContext):
-            budget.spend(EACH)
+            budget.spend(EACH + len(args) + len(kwargs))
             if isinstance(obj, LoopContext):
                 args = (budget.turns(args[0]), *args[1:])
             return super().call(context, obj, *args, **kwargs)

@@ -191,6 +191,10 @@ BOMBS += (
     "{% for i in range(99999) %}{% if 0 %}"
     + "".join(f"{{{{ a{i} }}}}" for i in range(3000))
     + "{% endif %}{% endfor %}",
+    "{% for i in range(99999) %}{% for j in range(99999) %}{{ 1 == 1 in loop }}{% endfor %}"
+    "{% endfor %}",
+    "{% macro m() %}{% if varargs %}{% endif %}{% endmacro %}{% set r = range(99999) %}"
+    "{% for i in r %}{{ m(*r) }}{% endfor %}",
     "{% for a in range(9) %}{% set a %}{% include 'a' %}{% endset %}{% endfor %}",
     "{{ " + "a < " * 20_000 + "a }}",
     " " * 100_001,
