@@ -17,8 +17,8 @@ from marith.evals.experiment.running import run as speak
 from marith.evals.experiment.settings import Speaking, gathered
 from marith.evals.experiment.store import write
 from marith.evals.experiment.texts import Line, Prompt, Text
-from marith.pocket.grammar import chats
-from marith.pocket.grammar.voices import SYSTEM_PROMPTS
+from marith.evals.pocket_texts import QUESTIONS
+from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.request.stop import Stop
 
 MARKDOWN, LINES = "examples.md", "examples.jsonl"
@@ -90,7 +90,7 @@ def run(settings: Settings) -> Report:
     Raises FormulaError, ModelError or RequestError before anything is made.
     """
     lineup = read_lineup(settings.formulas)
-    found = gathered(settings, chats.question, "questions", MANY)
+    found = gathered(settings, QUESTIONS, MANY)
     experiment = Experiment(
         "examples",
         settings.model,

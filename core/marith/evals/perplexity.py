@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import math
-import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from marith.evals.experiment.settings import PLAIN, Settings, gathered
 from marith.evals.experiment.store import Journal, opened, write
 from marith.evals.experiment.texts import FILE, Line, Prompt, Text, read_texts
 from marith.evals.measures import Perplexity
-from marith.pocket.grammar import reviews
+from marith.evals.pocket_texts import REVIEWS
 
 __all__ = ["Settings", "run"]
 
@@ -122,7 +121,7 @@ def _given(settings: Settings) -> _Given:
     path = Path(settings.data or "").expanduser()
     if settings.data and (path.name == FILE or (path / FILE).is_file()):
         return _of_evaluation(settings, path)
-    found = gathered(settings, _review, "film reviews")
+    found = gathered(settings, REVIEWS)
     texts = [Text(NOBODY, row, 0, 0, text, "", text, (), "", 0, 0) for row, text in found.texts]
     return _Given(tuple(texts), found.source, found.notes)
 
@@ -190,9 +189,3 @@ def _in_tokens(text: Text, engine: Engine) -> Text:
     if not engine.decode(text.tokens).startswith(text.text):
         raise RequestError(f"the tokens of {text.text[:40]!r} are not of {engine.model_name!r}")
     return text
-
-
-def _review(draw: random.Random) -> str:
-    """A film review of pocket's, whole."""
-    found = reviews.draw(draw)
-    return f"{found.prompt}{found.completion}"

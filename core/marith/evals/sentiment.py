@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transformers import AutoTokenizer
@@ -17,9 +16,10 @@ from marith.evals.experiment.texts import Prompt
 from marith.evals.measures import Perplexity
 from marith.evals.paper import table
 from marith.evals.perspective import NAME as PERSPECTIVE
+from marith.evals.pocket_texts import REVIEWS_OF
 from marith.evals.steering import Aim, Evaluation
+from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from marith.formula.tree.terms import Prompted
-from marith.pocket.grammar import reviews
 from marith.request.stop import Stop
 from marith.scoring.places import EMBEDDED, locate
 
@@ -29,8 +29,8 @@ MAX_TOKENS = 64
 STOPS = ("\n",)
 TERMS = {
     "M": PLAIN,
-    "positive": str(Prompted(reviews.POSITIVE, template="plain")),
-    "negative": str(Prompted(reviews.NEGATIVE, template="plain")),
+    "positive": str(Prompted(POSITIVE, template="plain")),
+    "negative": str(Prompted(NEGATIVE, template="plain")),
 }
 
 
@@ -72,7 +72,7 @@ def evaluation(settings: Settings) -> Evaluation:
     lineup, terms = steering.lineup(settings, aim, printed, TERMS)
     judge, said = steering.judge(settings, aim)
     other = TONES[1 - TONES.index(settings.to)]
-    found = gathered(settings, _review_of(other), f"{other} film reviews")
+    found = gathered(settings, REVIEWS_OF[other])
     rows, texts = zip(*found.texts, strict=True)
     experiment = Experiment(
         f"{settings.to} sentiment",
@@ -106,18 +106,3 @@ def beginnings(model: str, texts: Sequence[str], length: int = BEGINNING) -> lis
         tokens = tokenizer.encode(text, add_special_tokens=False)
         cut.append(text if len(tokens) <= length else str(tokenizer.decode(tokens[:length])))
     return cut
-
-
-def _review_of(tone: str) -> Callable[[random.Random], str]:
-    """Draws film reviews of a tone that no sentence before them announces."""
-    label = TONES.index(tone)
-
-    def draw(source: random.Random) -> str:
-        while True:
-            found = reviews.draw(source)
-            of_film = found.key.startswith("review/The ")  # others are of everyday things
-            announced = found.prompt.startswith((reviews.POSITIVE, reviews.NEGATIVE))
-            if of_film and not announced and found.labels["sentiment"] == label:
-                return f"{found.prompt}{found.completion}"
-
-    return draw

@@ -13,9 +13,10 @@ from marith.evals.experiment.settings import PLAIN, gathered
 from marith.evals.experiment.texts import Prompt
 from marith.evals.measures import Perplexity
 from marith.evals.paper import table
+from marith.evals.pocket_texts import HOSTILE_MESSAGES
 from marith.evals.steering import Aim, Evaluation
+from marith.evals.system_prompts import TOXIC
 from marith.formula.tree.terms import Prompted
-from marith.pocket.grammar import conversations
 from marith.request.stop import Stop
 
 MESSAGE = "{message}"
@@ -67,7 +68,7 @@ def evaluation(settings: Settings) -> Evaluation:
     printed = table("toxicity_gpt2" if "gpt2" in settings.model.lower() else "toxicity")
     lineup, terms = steering.lineup(settings, AIM, printed, _terms(settings))
     judge, said = steering.judge(settings, AIM)
-    found = gathered(settings, conversations.message, "hostile messages")
+    found = gathered(settings, HOSTILE_MESSAGES)
     frame = settings.frame or (MESSAGE if settings.continues else CONVERSATION)
     experiment = Experiment(
         "toxicity",
@@ -86,5 +87,5 @@ def evaluation(settings: Settings) -> Evaluation:
 
 
 def _terms(settings: Settings) -> Mapping[str, str]:
-    sentence = CONTINUED if settings.continues else conversations.TOXIC
+    sentence = CONTINUED if settings.continues else TOXIC
     return {"M": PLAIN, "toxic": str(Prompted(sentence, template="plain"))}

@@ -15,16 +15,17 @@ from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
 from marith import ModelError, RequestError, parse
-from marith.cli import app
+from marith.cli.shared import app
 from marith.evals.attributes.curves import CURVES, first, second
-from marith.evals.attributes.judges import OPEN, POCKET, named, own_ways, simplicity
+from marith.evals.attributes.judges import OPEN, POCKET, named, simplicity
 from marith.evals.attributes.ranks import deepest_fall, spearman
 from marith.evals.attributes.running import Settings, run
 from marith.evals.experiment.texts import Text
 from marith.evals.measures import Attribute
+from marith.evals.pocket_texts import manners
+from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
-from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 
 heights = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=9)
 
@@ -94,9 +95,9 @@ def test_the_axes_reach_as_far_as_the_papers() -> None:
 def test_pockets_voices_are_the_papers_prompts_and_each_has_ways_of_its_own() -> None:
     assert SYSTEM_PROMPTS["happy"] == "You are a happy assistant."
     assert "related to sports" in SYSTEM_PROMPTS["sports"]
-    assert {"hooray!", "and yay, *!"} <= own_ways("happy")
-    assert {"game on!", "the referee confirms that *."} <= own_ways("sports")
-    ways = [own_ways(voice) for voice in ("happy", "simple", "sports", "formal")]
+    assert {"hooray!", "and yay, *!"} <= manners()["happy"]
+    assert {"game on!", "the referee confirms that *."} <= manners()["sports"]
+    ways = [manners()[voice] for voice in ("happy", "simple", "sports", "formal")]
     assert all(ways)
     assert sum(map(len, ways)) == len(frozenset[str]().union(*ways))
     ask = POCKET["sports"].open(None)

@@ -13,11 +13,11 @@ from pyarrow import parquet
 
 from marith import FormulaError, RequestError
 from marith.evals.experiment import hub
-from marith.evals.experiment.data import Rows, choose, drawn, read
+from marith.evals.experiment.data import Rows, choose, of_pocket, read
 from marith.evals.experiment.lineup import read_lineup
 from marith.evals.experiment.settings import Settings, gathered
 from marith.evals.experiment.texts import Line
-from marith.pocket.grammar import conversations, reviews
+from marith.evals.pocket_texts import BEGINNINGS, HOSTILE_MESSAGES, QUESTIONS, REVIEWS, REVIEWS_OF
 
 RECORDS = [
     {"id": 0, "text": 'one\ntwo, "three"', "label": 1},
@@ -111,33 +111,36 @@ def test_more_rows_keep_those_that_fewer_have(fewer: int, more: int, seed: int) 
     short, long = sorted((fewer, more))
     assert choose(rows, long, seed)[:short] == choose(rows, short, seed)
     assert len(set(choose(rows, long, seed))) == long
-    draw = conversations.message
-    assert drawn(draw, long, seed)[:short] == drawn(draw, short, seed)
+    kept = of_pocket(HOSTILE_MESSAGES, long, seed)[:short]
+    assert kept == of_pocket(HOSTILE_MESSAGES, short, seed)
 
 
 def test_more_rows_than_there_are_are_refused_with_their_number(files: Path) -> None:
     def asked(n: int | None) -> Settings:
         return Settings(data=str(files / "a.jsonl"), n=n)
 
-    found = gathered(asked(None), reviews.opening, "openings")
+    found = gathered(asked(None), BEGINNINGS)
     assert sorted(found.texts) == list(TEXTS)
     assert found.source == f"'text' of {files / 'a.jsonl'}"
     assert found.notes == ("1 of the rows have no text and are left out",)
     with pytest.raises(RequestError, match=r"has 2 texts, not 3"):
-        gathered(asked(3), reviews.opening, "openings")
+        gathered(asked(3), BEGINNINGS)
     with pytest.raises(RequestError, match="n is a whole number from 1, not 0"):
         asked(0)
     with pytest.raises(RequestError, match="column is of data, and there is none: 'text'"):
         Settings(column="text")
-    with pytest.raises(RequestError, match="has 1 texts of this kind, not 2"):
-        drawn(lambda _: "the same", 2, 0)
+    with pytest.raises(RequestError, match='"pocket\'s own questions" has 1000 texts, not 1001'):
+        of_pocket(QUESTIONS, 1001, 0)
 
 
 def test_pockets_own_texts_are_different_and_the_same_for_the_same_seed() -> None:
-    one = gathered(Settings(n=50), reviews.opening, "openings")
-    assert one == gathered(Settings(n=50), reviews.opening, "openings")
-    assert one.texts != gathered(Settings(n=50, seed=1), reviews.opening, "openings").texts
-    assert len({text for _, text in one.texts}) == 50
+    one = gathered(Settings(n=50), BEGINNINGS)
+    assert one == gathered(Settings(n=50), BEGINNINGS)
+    assert one.texts != gathered(Settings(n=50, seed=1), BEGINNINGS).texts
+    assert one.texts[:3] == tuple(of_pocket(BEGINNINGS, 3, 0))
+    assert [row for row, _ in one.texts] == list(range(50))
+    for kind in (QUESTIONS, HOSTILE_MESSAGES, BEGINNINGS, REVIEWS, *REVIEWS_OF.values()):
+        assert len({text for _, text in of_pocket(kind, 500, 1)}) == 500
 
 
 def test_formulas_are_named_in_a_file_or_name_themselves(tmp_path: Path) -> None:

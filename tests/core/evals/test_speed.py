@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from marith import Engine, Plan
 from marith.cli import app
+from marith.evals import pocket_texts
 from marith.evals.bench.settings import Settings as Bench
 from marith.evals.bench.settings import Shape
 from marith.evals.bench.subject import Subject
@@ -39,14 +40,22 @@ def speed(*arguments: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+def replies(folder: pytest.TempPathFactory, count: int) -> Path:
+    """The corpus of the n-grams, cut to a few lines."""
+    lines = pocket_texts.REPLIES.read_text(encoding="utf-8").split("\n")
+    path = folder.mktemp("replies") / "few.txt"
+    path.write_text("\n".join(lines[:count]), encoding="utf-8")
+    return path
+
+
 @pytest.fixture(scope="module")
-def table() -> dict[str, Any]:
+def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The paper's table on few tokens, as JSON."""
     sizes = ("--prompts", "1", "--rounds", "1", "--tokens", "6")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("marith.evals.speed.table.CALIBRATION", 1)
         patch.setattr("marith.speculation.simulate.TOKENS", 20)
-        patch.setattr(material, "DOCUMENTS", 400)
+        patch.setattr(pocket_texts, "REPLIES", replies(tmp_path_factory, 370))
         code, out, _ = speed("--only", "table", *sizes, "--json", "-")
     assert code == 0
     return dict(json.loads(out))
@@ -55,8 +64,8 @@ def table() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def terms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(material, "DOCUMENTS", 20)
-        yield material.known(tmp_path_factory.mktemp("speed"))
+        patch.setattr(pocket_texts, "REPLIES", replies(tmp_path_factory, 20))
+        yield material.known()
 
 
 def test_what_is_spared_searches_for_garbage_stays_spared(table: dict[str, Any]) -> None:
@@ -98,12 +107,18 @@ def test_the_papers_figures_stand_beside_ours(table: dict[str, Any]) -> None:
     assert not any(line["paper_calls"] for line in table["lines"] if line["way"].startswith("A5"))
 
 
-def test_what_is_shown_is_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_shown_is_what_is_written(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(material, "VOICES", {"formal": material.VOICES["formal"]})
     monkeypatch.setattr("marith.evals.speed.running.material.VOICES", material.VOICES)
     monkeypatch.setattr("marith.evals.speed.curve.VOICES", material.VOICES)
     monkeypatch.setattr("marith.speculation.simulate.TOKENS", 20)
     monkeypatch.setattr(material, "DOCUMENTS", 20)
+    monkeypatch.setattr("marith.speculation.simulate.TOKENS", 20)
+    monkeypatch.setattr(pocket_texts, "REPLIES", replies(tmp_path_factory, 20))
     path, plot = tmp_path / "speed.json", tmp_path / "speed.png"
     sizes = ("--prompts", "1", "--rounds", "1", "--tokens", "4")
     code, out, _ = speed("--only", "lambda", *sizes, "--json", str(path), "--plot", str(plot))
@@ -181,7 +196,7 @@ def test_a_plan_is_told_by_the_names_of_its_terms(terms: dict[str, Any]) -> None
 def test_the_large_model_has_97_million_parameters_and_a_rival_is_asked_the_same() -> None:
     subject = Subject.of(Bench("pocket", Shape.parse(lineups.LARGE)))
     assert abs(subject.model.num_parameters() - 97e6) < 1e6
-    asked = material.questions(4, "large")
+    asked = material.questions(4, material.BLOCK_OF_LARGE)
     interview = lineups.Interview.over(subject, tuple(map(lineups.as_prompt, asked)))
     prompt = interview.prompt(1, str(random.random()))
     assert prompt.question in asked

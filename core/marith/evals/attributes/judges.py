@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from statistics import fmean
 from typing import Any
 
@@ -13,15 +12,12 @@ from marith.engine.engine import Engine
 from marith.errors import RequestError
 from marith.evals.experiment.measuring import Ask, Better, Measure
 from marith.evals.measures import VADER, Attribute, Lexicon
-from marith.pocket.grammar.voices import VOICES
+from marith.evals.pocket_texts import manners
 
 TONES = ("positive", "negative")
 LENGTH = "length"
 TOPICS = "cardiffnlp/tweet-topic-21-multi"
-_SLOT = re.compile(r"\{\w+\}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_LETTER = re.compile(r"[a-z]")
-_VOICES = ("helpful", "plain", "formal", "happy", "simple", "sports")
 
 
 def named(name: str, text: str, better: Better = "higher") -> Measure:
@@ -55,14 +51,14 @@ class Manner:
 
     def described(self) -> Mapping[str, Any]:
         """The voice and its ways."""
-        return {"manner of": self.voice, "ways": sorted(own_ways(self.voice))}
+        return {"manner of": self.voice, "ways": sorted(manners()[self.voice])}
 
     def check(self) -> None:
         """Nothing can be wrong with it."""
 
     def open(self, engine: Engine | None) -> Ask:
         """A text without a sentence has none."""
-        ways = [re.escape(way).replace(r"\*", ".+") for way in sorted(own_ways(self.voice))]
+        ways = [re.escape(way).replace(r"\*", ".+") for way in sorted(manners()[self.voice])]
         pattern = re.compile("|".join(ways))
         return lambda texts: [_share(text.text, pattern) for text in texts]
 
@@ -93,24 +89,9 @@ def simplicity(text: str) -> float | None:
     return 1 - fmean(map(len, words)) / 10 if words else None
 
 
-@cache
-def own_ways(voice: str) -> frozenset[str]:
-    """The sentences that pocket's grammar gives to this voice alone, `*` for what it talks of."""
-    others = frozenset[str]().union(*(_ways(name) for name in _VOICES if name != voice))
-    return frozenset(way for way in _ways(voice) - others if _LETTER.search(way))
-
-
 def _share(text: str, pattern: re.Pattern[str]) -> float | None:
     sentences = [sentence for sentence in _SENTENCE.split(text.strip().lower()) if sentence]
     return fmean(bool(pattern.fullmatch(one)) for one in sentences) if sentences else None
-
-
-def _ways(voice: str) -> frozenset[str]:
-    own = VOICES[voice]
-    lines = (*own.openers, *own.frames, *own.joins, *own.closers)
-    return frozenset(
-        _SLOT.sub("*", sentence.lower()) for line in lines for sentence in _SENTENCE.split(line)
-    )
 
 
 POCKET: Mapping[str, Measure] = {

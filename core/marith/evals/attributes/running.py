@@ -16,9 +16,9 @@ from marith.evals.experiment.running import run as speak
 from marith.evals.experiment.settings import Speaking, gathered
 from marith.evals.experiment.texts import Line, Prompt
 from marith.evals.measures import Perplexity
+from marith.evals.pocket_texts import QUESTIONS
+from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.formula.tree.terms import Classifier
-from marith.pocket.grammar import chats
-from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 from marith.request.stop import Stop
 
 MAX_TOKENS = 64
@@ -81,7 +81,7 @@ def run(settings: Settings) -> Report:
 
     Raises FormulaError, ModelError or RequestError before anything is made.
     """
-    found = gathered(settings, chats.question, "questions")
+    found = gathered(settings, QUESTIONS)
     curves = settings.curves
     alone = {"helpful", *(curve.attribute for curve in curves if curve.prompted)}
     spoken = [voice for voice in VOICES if voice in alone]

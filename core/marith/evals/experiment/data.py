@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from marith import tables
 from marith.errors import RequestError
+from marith.evals import pocket_texts
 from marith.evals.experiment import hub
 from marith.tables import Record
 
 USUAL = ("prompt", "text", "message", "review", "instruction")
 MANY = 200  # texts that are taken where nobody says how many
-_PATIENCE = 1000  # draws that bring nothing new
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,13 @@ def choose(rows: Rows, n: int, seed: int) -> list[tuple[int, str]]:
     return order[:n]
 
 
-def drawn(draw: Callable[[random.Random], str], n: int, seed: int) -> list[tuple[int, str]]:
-    """So many different texts of one of pocket's grammars, in place of rows."""
-    source = random.Random(f"texts {seed}")  # noqa: S311 (texts, not secrets)
-    found: dict[str, None] = {}
-    in_vain = 0
-    while len(found) < n and in_vain < _PATIENCE:
-        known = len(found)
-        found[draw(source)] = None
-        in_vain = 0 if len(found) > known else in_vain + 1
-    if len(found) < n:
-        raise RequestError(f"pocket's grammar has {len(found)} texts of this kind, not {n!r}")
-    return list(enumerate(found))
+def of_pocket(kind: str, n: int, seed: int) -> list[tuple[int, str]]:
+    """So many of pocket's own texts of a kind; seed 0 takes them in their order.
+
+    Raises RequestError where there are too few.
+    """
+    rows = replace(read(str(pocket_texts.file(kind))), source=f"pocket's own {kind}")
+    return choose(rows, n, seed) if seed or n > len(rows.texts) else list(rows.texts[:n])
 
 
 def _local(data: str) -> list[Path]:

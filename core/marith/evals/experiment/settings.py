@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from marith.errors import RequestError
 from marith.evals.bench.settings import require_whole
-from marith.evals.experiment.data import MANY, choose, drawn, read
+from marith.evals.experiment.data import MANY, choose, of_pocket, read
 from marith.evals.experiment.texts import Line
 from marith.formula.meaning import binding
 from marith.scoring.places import locate
@@ -76,18 +75,13 @@ class Gathered:
     notes: tuple[str, ...] = ()
 
 
-def gathered(
-    settings: Settings,
-    draw: Callable[[random.Random], str],
-    own: str,
-    many: int = MANY,
-) -> Gathered:
-    """The rows that are asked for; without data, texts that `draw` makes, which are called `own`.
+def gathered(settings: Settings, own: str, many: int = MANY) -> Gathered:
+    """The rows that are asked for; without data, pocket's texts of the kind `own`.
 
     Without `n` they are `many`, or all there are. Raises RequestError.
     """
     if settings.data is None:
-        texts = drawn(draw, settings.n or many, settings.seed)
+        texts = of_pocket(own, settings.n or many, settings.seed)
         return Gathered(tuple(texts), f"pocket's own {own}")
     rows = read(settings.data, settings.column, settings.where)
     wanted = settings.n or min(many, len(rows.texts))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from marith.engine.engine import Engine
 from marith.evals.speed.asking import Tally, Terms, Way, contestant, in_words
-from marith.evals.speed.material import VOICES, questions
+from marith.evals.speed.material import BLOCK_OF_CALIBRATION, VOICES, questions
 from marith.evals.speed.settings import Size
 
 FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
@@ -42,7 +42,7 @@ def _point(
     engine: Engine, terms: Terms, size: Size, tokens: int, voice: str, factor: float
 ) -> Point:
     formula, total = f"M + {factor}*{voice}", Tally()
-    plan = engine.calibrate(formula, questions(size.prompts, "calibration"), terms, "calls")
+    plan = engine.calibrate(formula, questions(size.prompts, BLOCK_OF_CALIBRATION), terms, "calls")
     way = Way(formula, formula, terms, plan)
     asked = contestant(engine, way, lambda turn: questions(size.prompts, turn), tokens, total)
     for turn in range(1, size.rounds + 1):

@@ -9,7 +9,7 @@ from marith.evals.bench.subject import Prompt, Subject
 from marith.evals.speed.asking import Terms, Way
 from marith.evals.speed.material import F1, Quotation
 from marith.evals.speed.table import PLAIN
-from marith.pocket.grammar.conversations import TOXIC
+from marith.evals.system_prompts import TOXIC
 
 AUTO = "auto"
 LARGE = "768,13,12,2112,4096"  # 97 M parameters

@@ -6,8 +6,6 @@ import gc
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rich.progress import Progress
 
@@ -81,7 +79,7 @@ class Course:
             quoted = material.quotations(
                 small, size.prompts, quoting[0].formula, quoting[0].terms, tokens
             )
-        asked = material.questions(size.prompts, "large")
+        asked = material.questions(size.prompts, material.BLOCK_OF_LARGE)
         with Engine.load(subject.model, tokenizer=tokenizer) as engine:
             rival = _rival(subject, asked, tokens)
             self._against("large", "four terms", speaking, engine, tell, asked, rival)
@@ -131,9 +129,8 @@ def run(settings: Settings) -> Report:
     Raises ModelError for a model that cannot be had or that a draft does not fit.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(TemporaryDirectory())
         progress = stack.enter_context(progress_bars(20))
-        course = Course(settings, material.known(Path(folder)), progress)
+        course = Course(settings, material.known(), progress)
         with Engine.load(settings.model) as engine:
             for section, measure in (
                 ("table", course.table),

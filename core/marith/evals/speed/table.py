@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from marith.engine.engine import Engine
 from marith.evals.speed.asking import Terms, Way
-from marith.evals.speed.material import F1, F2, questions
+from marith.evals.speed.material import BLOCK_OF_CALIBRATION, F1, F2, questions
 from marith.request.plan import MOST, Plan
 
 PLAIN = "no speculation"
@@ -56,7 +56,7 @@ def ways(
     yield plain
     drafted = row.formula("A2")
     tell(f"calibrates {drafted}")
-    asked = questions(CALIBRATION, "calibration")
+    asked = questions(CALIBRATION, BLOCK_OF_CALIBRATION)
     plan = engine.calibrate(drafted, asked, terms, "calls")
     yield replace(plain, name="as the paper", formula=drafted, speculation=plan)
     whole = Plan.drafts("A5", length=AHEAD)

@@ -79,7 +79,7 @@ def _sought(
 def _experiment(settings: Settings) -> Experiment:
     """All but the formulas, which come one after another."""
     place = settings.place
-    found = gathered(settings, place.draw, place.own, MANY)
+    found = gathered(settings, place.own, MANY)
     rows, texts = zip(*found.texts, strict=True)
     read = sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
     frame = settings.frame or place.frame

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from marith.evals import sentiment, toxicity
+from marith.evals import pocket_texts, sentiment, toxicity
 from marith.evals.experiment.settings import PLAIN
+from marith.evals.system_prompts import NON_TOXIC, SYSTEM_PROMPTS, TOXIC
 from marith.formula.tree.terms import Classifier, Prompted
-from marith.pocket.grammar import chats, conversations, reviews
-from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 from marith.request.stop import Stop
 
 MESSAGE = toxicity.MESSAGE
@@ -20,14 +18,13 @@ MESSAGE = toxicity.MESSAGE
 class Task:
     """`frame` is how a prompt is put; `classifiers` are there for pocket alone.
 
-    `draw` makes a prompt of those that are called `own`.
+    `own` is the kind of pocket's own prompts.
     """
 
     frame: str
     stop: Stop
     terms: Mapping[str, str]
     classifiers: Mapping[str, str]
-    draw: Callable[[random.Random], str]
     own: str
 
 
@@ -37,27 +34,24 @@ TASKS = {
         Stop(64),
         SYSTEM_PROMPTS,
         {"educational": str(Classifier("pocket-education", label="educational"))},
-        chats.question,
-        "questions",
+        pocket_texts.QUESTIONS,
     ),
     "toxicity": Task(
         toxicity.CONVERSATION,
         Stop(toxicity.MAX_TOKENS, toxicity.STOPS),
         {
             "M": PLAIN,
-            "toxic": str(Prompted(conversations.TOXIC, template="plain")),
-            "nontoxic": str(Prompted(conversations.NON_TOXIC, template="plain")),
+            "toxic": str(Prompted(TOXIC, template="plain")),
+            "nontoxic": str(Prompted(NON_TOXIC, template="plain")),
         },
         {"C": str(Classifier("pocket-toxicity", label="civil"))},
-        conversations.message,
-        "hostile messages",
+        pocket_texts.HOSTILE_MESSAGES,
     ),
     "sentiment": Task(
         MESSAGE,
         Stop(sentiment.MAX_TOKENS, sentiment.STOPS),
         sentiment.TERMS,
         {"C": str(Classifier("pocket-sentiment", label="positive"))},
-        reviews.opening,
-        "beginnings of film reviews",
+        pocket_texts.BEGINNINGS,
     ),
 }

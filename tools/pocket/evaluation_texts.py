@@ -1,0 +1,139 @@
+"""Write what evaluations of pocket read: `python -m tools.pocket.evaluation_texts`.
+
+Prompts, passages and replies are drawn from the grammar, so that `marith eval` needs no data.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from marith.evals import pocket_texts
+from marith.evals.speed import material
+from marith.evals.system_prompts import NEGATIVE, POSITIVE
+from marith.pocket.corpus import documents
+from marith.pocket.grammar import chats, conversations, passages, reviews
+from marith.pocket.grammar.document import Document
+from marith.pocket.grammar.voices import VOICES
+
+PROMPTS, REVIEWS, PASSAGES, ROUNDS = 1000, 500, 384, 10
+DOCUMENTS, CORPUS_SEED = 8000, 7
+LEAST_PASSAGE = 200  # characters read before an answer
+MANNERLY = ("helpful", "plain", "formal", "happy", "simple", "sports")
+_SLOT = re.compile(r"\{\w+\}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_LETTER = re.compile(r"[a-z]")
+
+
+def main(folder: Path = pocket_texts.FOLDER) -> None:
+    """Write all files into `folder`; the same grammar makes the same files."""
+    for kind, kept in kinds().items():
+        lines = [json.dumps(record) for record in kept]
+        path = folder / pocket_texts.file(kind).name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / pocket_texts.REPLIES.name).write_text("\n".join(replies()), encoding="utf-8")
+    told = {voice: sorted(own_ways(voice)) for voice in MANNERLY}
+    (folder / pocket_texts.MANNERS.name).write_text(f"{json.dumps(told, indent=1)}\n", "utf-8")
+
+
+def kinds() -> dict[str, list[Mapping[str, Any]]]:
+    """The records of every kind, in the order in which the grammar draws them."""
+    return {
+        pocket_texts.QUESTIONS: texts(different(chats.question, PROMPTS)),
+        pocket_texts.HOSTILE_MESSAGES: texts(different(conversations.message, PROMPTS)),
+        pocket_texts.BEGINNINGS: texts(different(reviews.opening, PROMPTS)),
+        pocket_texts.REVIEWS: texts(different(review, REVIEWS)),
+        **{
+            kind: texts(different(unannounced(tone), REVIEWS))
+            for tone, kind in enumerate(pocket_texts.REVIEWS_OF.values())
+        },
+        pocket_texts.SPEED_QUESTIONS: texts(speed_questions()),
+        pocket_texts.PASSAGES: [
+            {"messages": asked} for asked in islice(about_passages(), PASSAGES)
+        ],
+    }
+
+
+def texts(found: Sequence[str]) -> list[Mapping[str, Any]]:
+    """A record for each text."""
+    return [{"text": text} for text in found]
+
+
+def different(draw: Callable[[random.Random], str], count: int) -> list[str]:
+    """The first different texts that are drawn."""
+    source = random.Random("texts 0")
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[draw(source)] = None
+    return list(found)
+
+
+def review(source: random.Random) -> str:
+    """Any review, whole."""
+    found = reviews.draw(source)
+    return f"{found.prompt}{found.completion}"
+
+
+def unannounced(label: int) -> Callable[[random.Random], str]:
+    """Draws film reviews of a tone that no sentence before them announces."""
+
+    def is_one(found: Document) -> bool:
+        of_film = found.key.startswith("review/The ")  # others are of everyday things
+        announced = found.prompt.startswith((POSITIVE, NEGATIVE))
+        return of_film and not announced and found.labels["sentiment"] == label
+
+    def draw(source: random.Random) -> str:
+        found = next(found for found in iter(lambda: reviews.draw(source), None) if is_one(found))
+        return f"{found.prompt}{found.completion}"
+
+    return draw
+
+
+def speed_questions() -> list[str]:
+    """A block of questions for each round, then those of the large model and of calibration."""
+    blocks = []
+    for seed in (*range(ROUNDS), "large", "calibration"):
+        source = random.Random(f"questions {seed}")
+        blocks += [chats.question(source) for _ in range(material.BLOCK)]
+    return blocks
+
+
+def about_passages() -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Messages up to the first question of each document that brings a passage."""
+    source = random.Random("passages")
+    while True:
+        messages = passages.draw(source).messages
+        asked = next(i for i, said in enumerate(messages) if said["role"] == "assistant")
+        if sum(len(str(message["content"])) for message in messages[:asked]) > LEAST_PASSAGE:
+            yield messages[:asked]
+
+
+def replies() -> Iterator[str]:
+    """What assistants say in the corpus, one line each."""
+    for document in islice(documents(CORPUS_SEED), DOCUMENTS):
+        for message in document.messages:
+            if message["role"] == "assistant" and message.get("content"):
+                yield " ".join(str(message["content"]).split())
+
+
+def own_ways(voice: str) -> frozenset[str]:
+    """The sentences that the grammar gives to this voice alone, `*` for what it talks of."""
+    others = frozenset[str]().union(*(_ways(name) for name in MANNERLY if name != voice))
+    return frozenset(way for way in _ways(voice) - others if _LETTER.search(way))
+
+
+def _ways(voice: str) -> frozenset[str]:
+    own = VOICES[voice]
+    lines = (*own.openers, *own.frames, *own.joins, *own.closers)
+    return frozenset(
+        _SLOT.sub("*", sentence.lower()) for line in lines for sentence in _SENTENCE.split(line)
+    )
+
+
+if __name__ == "__main__":
+    main()
