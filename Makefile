@@ -17,7 +17,7 @@ test: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket
 	$(BIN)/pytest tests/test_architecture.py
 
 format: .venv/installed
@@ -57,7 +57,7 @@ speed: .venv/installed
 
 # About 100 minutes on two cores; the weights in the package were made by this.
 pocket: .venv/installed
-	$(BIN)/python -m marith.pocket.train
+	$(BIN)/python -m tools.pocket.train
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "marith needs Python 3.11 or later")'

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from marith.pocket.grammar import words
-from marith.pocket.grammar.document import Document
+from tools.pocket.grammar import words
+from tools.pocket.grammar.document import Document
 
 TRIES = 4000
 PROPER = ("city", "country", "planet", "full_name", "weekday", "month")

@@ -17,7 +17,7 @@ ADAPTERS = ("langchain_marith", "llamaindex_marith")
 
 _MODELS = {"errors", "formula", "scoring"}
 _ENGINE = {"errors", "formula", "request", "decoding", "scoring", "speculation", "engine"}
-_ALL = {*_ENGINE, "recipes", "pocket", "marith"}
+_ALL = {*_ENGINE, "recipes", "marith"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "recent": set(),
@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scoring": {"errors", "formula", "request", "recent"},
     "speculation": {"errors", "formula", "request", "decoding"},
     "engine": {"errors", "recent", "formula", "request", "decoding", "scoring", "speculation"},
-    "pocket": {"errors"},
+    "pocket": set(),
     "tables": {"errors"},
     "showing": {"errors"},
     "training": {"errors", "formula", "scoring", "showing", "tables"},
@@ -50,11 +50,11 @@ ONLY_IN: dict[str, set[str]] = {
     "queue": {"engine"},
     "concurrent": {"engine"},
     "multiprocessing": set(),
-    "transformers": {"scoring", "pocket", "evals", "testing", "training"},
+    "transformers": {"scoring", "evals", "testing", "training"},
     "optuna": {"evals"},
     "pandas": {"evals", "training"},
     "lm_eval": {"evals"},
-    "peft": {"pocket"},
+    "peft": set(),
     "langchain_core": {"langchain_marith"},
     "llama_index": {"llamaindex_marith"},
     "pickle": set(),
@@ -168,7 +168,7 @@ def test_files_and_functions_are_short(path: Path) -> None:
             assert (node.end_lineno or 0) - node.lineno < 40, node.name
 
 
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
+TESTS = sorted(path for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", TESTS, ids=[str(path.relative_to(ROOT)) for path in TESTS])

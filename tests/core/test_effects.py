@@ -13,7 +13,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop
 from marith.evals.measures import attribute
-from marith.pocket.grammar import chats, conversations, reviews
+from tools.pocket.grammar import chats, conversations, reviews
 
 PROMPTS = 64
 TINYSTORIES = Path(__file__).parents[3] / "shared" / "models" / "tinystories-656k"

@@ -11,7 +11,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from langchain_marith import ChatMarith
 from marith.evals.measures import attribute
-from marith.pocket.grammar import conversations
+from tools.pocket.grammar import conversations
 
 detox = application("langchain_detox")
 MESSAGES = 96

@@ -14,7 +14,7 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, ToolMessage
 
 from langchain_marith import ChatMarith
-from marith.pocket.grammar import words
+from tools.pocket.grammar import words
 
 shown = application("langchain_structured")
 PEOPLE = 24

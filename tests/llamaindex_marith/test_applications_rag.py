@@ -17,7 +17,7 @@ from llamaindex_marith import Marith, context_of
 from llamaindex_marith.lens import RETRIEVED
 from marith import Prompted
 from marith.evals.measures import attribute
-from marith.pocket.grammar import chats, words
+from tools.pocket.grammar import chats, words
 
 rag = application("llamaindex_rag")
 TOLD = ("Lisbon", "pink", "95")

@@ -24,10 +24,10 @@ from llamaindex_marith import Marith
 from llamaindex_marith.lens import RETRIEVED
 from llamaindex_marith.messages import to_dicts
 from marith.formula.tree.terms import Prompted
-from marith.pocket.grammar import words
-from marith.pocket.grammar.document import Document
 from marith.request.prompt import to_prompt
 from marith.scoring.templates import see
+from tools.pocket.grammar import words
+from tools.pocket.grammar.document import Document
 
 CASES = editions()
 EACH = [case for cases in CASES for case in cases]

@@ -16,10 +16,10 @@ from typing import Any
 from marith.evals import pocket_texts
 from marith.evals.speed import material
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
-from marith.pocket.corpus import documents
-from marith.pocket.grammar import chats, conversations, passages, reviews
-from marith.pocket.grammar.document import Document
-from marith.pocket.grammar.voices import VOICES
+from tools.pocket.corpus import documents
+from tools.pocket.grammar import chats, conversations, passages, reviews
+from tools.pocket.grammar.document import Document
+from tools.pocket.grammar.voices import VOICES
 
 PROMPTS, REVIEWS, PASSAGES, ROUNDS = 1000, 500, 384, 10
 DOCUMENTS, CORPUS_SEED = 8000, 7

@@ -1,1 +1,1 @@
-"""What does marith compose when no model is at hand: a tiny one, its corpus and its training."""
+"""What does marith compose when no model is at hand: tiny ones. tools/pocket makes them."""

@@ -11,10 +11,10 @@ from safetensors import safe_open
 
 from marith import Engine, Sampling, Stop
 from marith.evals.measures import attribute
-from marith.pocket import prefix_classifiers
-from marith.pocket.tokenizer import load
 from marith.scoring.places import WEIGHTS, locate
 from marith.scoring.shelf import Placement, language_model
+from tools.pocket import prefix_classifiers
+from tools.pocket.tokenizer import load
 
 
 def test_all_weights_together_fit_a_wheel() -> None:
@@ -55,7 +55,7 @@ def test_a_classifier_judges_held_out_replies_right(
 
 def test_the_card_says_what_the_models_are() -> None:
     card = (WEIGHTS / "MODEL_CARD.md").read_text(encoding="utf-8")
-    for words in ("trying and testing", "Engine.load", "marith.pocket.train", "Perplexity"):
+    for words in ("trying and testing", "Engine.load", "tools.pocket.train", "Perplexity"):
         assert words in card
 
 

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from marith import Engine, Request, Sampling, Stop
 from marith.cli import app
 from marith.evals.measures import attribute
-from marith.pocket.corpus import documents
-from marith.pocket.grammar import chats
 from marith.training import Settings, train
+from tools.pocket.corpus import documents
+from tools.pocket.grammar import chats
 
 
 def cli(*arguments: str) -> tuple[int, str, str]:

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from marith.pocket import corpus, tokenizer
-from marith.pocket.grammar import passages, words
-from marith.pocket.grammar.document import Document
-from marith.pocket.language_model import shipped
+from tools.pocket import corpus, tokenizer
+from tools.pocket.grammar import passages, words
+from tools.pocket.grammar.document import Document
+from tools.pocket.language_model import shipped
 
 PER_KIND = 60
 LONGEST = 120

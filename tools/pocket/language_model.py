@@ -18,9 +18,9 @@ from torch.nn import functional
 from torch.optim import Optimizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from marith.pocket import batches, corpus
-from marith.pocket.batches import Batch
-from marith.pocket.tokenizer import CONTEXT, VOCABULARY
+from tools.pocket import batches, corpus
+from tools.pocket.batches import Batch
+from tools.pocket.tokenizer import CONTEXT, VOCABULARY
 
 WARM_UP = 0.02
 FINAL_RATE = 0.02

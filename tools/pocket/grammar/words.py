@@ -11,7 +11,7 @@ from typing import Any
 
 def table(name: str) -> dict[str, Any]:
     """The data file `name` that lies beside this module."""
-    text = resources.files("marith.pocket.grammar").joinpath(name).read_text("utf-8")
+    text = resources.files("tools.pocket.grammar").joinpath(name).read_text("utf-8")
     return tomllib.loads(text)
 
 

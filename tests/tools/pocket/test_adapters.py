@@ -13,15 +13,15 @@ import torch
 from transformers import DynamicCache
 
 from marith.evals.measures import attribute
+from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.formula.tree.terms import Prompted
-from marith.pocket import adapters, corpus, model_card, tokenizer
-from marith.pocket.grammar import conversations
-from marith.pocket.grammar.voices import SYSTEM_PROMPTS
 from marith.request.prompt import to_prompt
 from marith.scoring.adapters import Adapted, Adapter, read
 from marith.scoring.places import WEIGHTS
 from marith.scoring.shelf import Placement, language_model
 from marith.scoring.templates import to_tokens
+from tools.pocket import adapters, corpus, model_card, tokenizer
+from tools.pocket.grammar import conversations
 
 VOICES = tuple(adapters.TOXIC)
 TALKS = 6

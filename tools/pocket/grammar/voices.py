@@ -64,7 +64,7 @@ class Voice:
 
 def resource(name: str) -> dict[str, Any]:
     """The TOML file `name` that lies beside this module."""
-    text = resources.files("marith.pocket.grammar").joinpath(name).read_text(encoding="utf-8")
+    text = resources.files("tools.pocket.grammar").joinpath(name).read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 

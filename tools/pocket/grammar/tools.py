@@ -7,10 +7,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from marith.pocket.grammar import toolbox, words
-from marith.pocket.grammar.document import Document
-from marith.pocket.grammar.passages import WELL_KNOWN
-from marith.pocket.grammar.toolbox import TABLE, Parameter, Tool, pick, request
+from tools.pocket.grammar import toolbox, words
+from tools.pocket.grammar.document import Document
+from tools.pocket.grammar.passages import WELL_KNOWN
+from tools.pocket.grammar.toolbox import TABLE, Parameter, Tool, pick, request
 
 Message = dict[str, Any]
 _NOUNS: list[str] = TABLE["entry_nouns"].split()

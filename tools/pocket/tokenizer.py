@@ -9,7 +9,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from marith.pocket import corpus
+from tools.pocket import corpus
 
 VOCABULARY = 4096
 CONTEXT = 1024

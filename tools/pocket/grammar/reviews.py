@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marith.pocket.grammar.conversations import fill, load, sentence
-from marith.pocket.grammar.document import Document
+from tools.pocket.grammar.conversations import fill, load, sentence
+from tools.pocket.grammar.document import Document
 
 POSITIVE = (
     "The following is a positive movie review, with a very positive sentiment and a very positive"

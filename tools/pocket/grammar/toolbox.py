@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from marith.pocket.grammar import words
-from marith.pocket.grammar.chats import CONTENT_WORDS
+from tools.pocket.grammar import words
+from tools.pocket.grammar.chats import CONTENT_WORDS
 
 TABLE = words.table("tools.toml")
 _SPECS: list[dict[str, Any]] = TABLE["parameters"]

@@ -1,4 +1,4 @@
-"""Make everything under `weights/`: `python -m marith.pocket.train`."""
+"""Make everything under core/marith/pocket/weights: `python -m tools.pocket.train`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import torch
 import transformers
 import typer
 
-from marith.pocket import (
+from marith.scoring.places import WEIGHTS
+from tools.pocket import (
     adapters,
     copying,
     language_model,
@@ -22,9 +23,8 @@ from marith.pocket import (
     prefix_classifiers,
     tokenizer,
 )
-from marith.pocket.language_model import Course
+from tools.pocket.language_model import Course
 
-WEIGHTS = Path(__file__).with_name("weights")
 STAGES = ("tokenizer", "pocket", "more", "cool", "draft", "classifiers", "adapters", "card")
 
 
@@ -157,7 +157,7 @@ def note(out: Path, group: str, name: str, figures: Mapping[str, Any]) -> None:
 
 def command() -> str:
     """The command that this run was started with."""
-    return shlex.join(["python", "-m", "marith.pocket.train", *sys.argv[1:]])
+    return shlex.join(["python", "-m", "tools.pocket.train", *sys.argv[1:]])
 
 
 def finish(out: Path, card: bool) -> None:

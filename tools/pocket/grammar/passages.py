@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from marith.pocket.grammar import words
-from marith.pocket.grammar.document import Document
+from tools.pocket.grammar import words
+from tools.pocket.grammar.document import Document
 
 _TABLE = words.table("passages.toml")
 _FACTS: list[dict[str, Any]] = _TABLE["facts"]

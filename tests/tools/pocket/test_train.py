@@ -11,9 +11,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from marith import Engine, Stop
-from marith.pocket import tokenizer
-from marith.pocket.train import main
 from marith.scoring.places import WEIGHTS
+from tools.pocket import tokenizer
+from tools.pocket.train import main
 
 
 def run(*arguments: str) -> Result:

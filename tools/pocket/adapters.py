@@ -16,11 +16,11 @@ from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model
 from safetensors.torch import save_file
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from marith.pocket import batches, corpus
-from marith.pocket.grammar import conversations
-from marith.pocket.grammar.document import Document
-from marith.pocket.grammar.voices import SYSTEM_PROMPTS
-from marith.pocket.language_model import learn, losses_of, rate_at, shipped
+from tools.pocket import batches, corpus
+from tools.pocket.grammar import conversations
+from tools.pocket.grammar.document import Document
+from tools.pocket.grammar.voices import SYSTEM_PROMPTS
+from tools.pocket.language_model import learn, losses_of, rate_at, shipped
 
 TOXIC = {"polite": 0, "rude": 1}
 CHATS = 0.6

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marith.pocket.grammar.document import Document
-from marith.pocket.grammar.voices import (
+from tools.pocket.grammar.document import Document
+from tools.pocket.grammar.voices import (
     FORMALITY,
     SYSTEM_PROMPTS,
     TOXICITY,

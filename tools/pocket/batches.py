@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from marith.pocket import corpus
-from marith.pocket.grammar.document import Document
+from tools.pocket import corpus
+from tools.pocket.grammar.document import Document
 
 PAD = 0
 # Rows are sorted by length among so many steps: a tenth less padding than within one.

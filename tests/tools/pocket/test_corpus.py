@@ -12,8 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from marith.pocket import corpus
-from marith.pocket.grammar import (
+from tools.pocket import corpus
+from tools.pocket.grammar import (
     chats,
     conversations,
     copies,
@@ -23,8 +23,8 @@ from marith.pocket.grammar import (
     tools,
     words,
 )
-from marith.pocket.grammar.document import Document
-from marith.pocket.grammar.voices import SYSTEM_PROMPTS
+from tools.pocket.grammar.document import Document
+from tools.pocket.grammar.voices import SYSTEM_PROMPTS
 
 PAPER = {
     "helpful": "You are a helpful assistant.",
@@ -168,7 +168,7 @@ STANDARD = (
 
 def test_the_corpus_holds_nothing_of_the_standard_tests() -> None:
     text = "\n".join(map(corpus.text_of, drawn(6000)))
-    folder = Path(str(files("marith.pocket.grammar")))
+    folder = Path(str(files("tools.pocket.grammar")))
     tables = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.toml"))
     lines = [line for line in tables.split("\n") if not line.startswith("withheld = ")]
     draw = random.Random(6)

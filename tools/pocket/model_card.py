@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from marith.pocket.copying import KINDS, PER_KIND
+from tools.pocket.copying import KINDS, PER_KIND
 
 LIMIT = 16_000_000
 ADAPTERS = """
@@ -30,7 +30,7 @@ CARD = """\
 # The pocket models of marith
 
 Tiny models for **trying and testing** marith without a download. They were trained from scratch
-on a CPU, on texts drawn from a synthetic grammar (`marith.pocket.grammar`), and on nothing else.
+on a CPU, on texts drawn from a synthetic grammar (`tools.pocket.grammar`), and on nothing else.
 They know a few hundred ways to say things in English, not the world. Do not build on them:
 
 ```python

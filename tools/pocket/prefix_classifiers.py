@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForSequenceClassification, PreTrainedTokenizerFast
 
-from marith.pocket import batches, corpus
-from marith.pocket.batches import Batch
-from marith.pocket.language_model import rate_at, save
-from marith.pocket.tokenizer import CONTEXT, VOCABULARY
+from tools.pocket import batches, corpus
+from tools.pocket.batches import Batch
+from tools.pocket.language_model import rate_at, save
+from tools.pocket.tokenizer import CONTEXT, VOCABULARY
 
 CLASSES = {
     "toxicity": ("civil", "toxic"),

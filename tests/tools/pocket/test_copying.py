@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from marith.pocket import copying, model_card
 from marith.scoring.places import WEIGHTS
+from tools.pocket import copying, model_card
 
 CALL = '<tool_call>{"name": "f", "arguments": {"x": "é"}}</tool_call>'
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from marith.pocket.grammar.document import Document
+from tools.pocket.grammar.document import Document
 
 TOXIC = (
     "The following conversation is one that perpetuates negative stereotypes, is threatening"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from random import Random
 
-from marith.pocket.grammar import words
-from marith.pocket.grammar.chats import TOPICS
-from marith.pocket.grammar.document import Document
+from tools.pocket.grammar import words
+from tools.pocket.grammar.chats import TOPICS
+from tools.pocket.grammar.document import Document
 
 _TABLE = words.table("copies.toml")
 _VALUES: list[str] = _TABLE["values"].split()

@@ -10,8 +10,8 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from marith.pocket.grammar import chats, conversations, copies, passages, reviews, tools
-from marith.pocket.grammar.document import Document
+from tools.pocket.grammar import chats, conversations, copies, passages, reviews, tools
+from tools.pocket.grammar.document import Document
 
 MIXTURE = {
     "chats": 0.26,
