@@ -13,14 +13,15 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop
 from marith.evals.measures import attribute
+from marith.evals.system_prompts import POSITIVE, TOXIC
 from tools.pocket.grammar import chats, conversations, reviews
 
 PROMPTS = 64
 TINYSTORIES = Path(__file__).parents[3] / "shared" / "models" / "tinystories-656k"
 PLAIN = {
     "M": 'prompted(template="plain")',
-    "toxic": f'prompted("{conversations.TOXIC}", template="plain")',
-    "positive": f'prompted("{reviews.POSITIVE}", template="plain")',
+    "toxic": f'prompted("{TOXIC}", template="plain")',
+    "positive": f'prompted("{POSITIVE}", template="plain")',
     "C": 'classifier("pocket-toxicity", label="civil")',
     "polite": 'prompted(template="plain", adapter="pocket-polite")',
     "rude": 'prompted(template="plain", adapter="pocket-rude")',

@@ -16,10 +16,10 @@ from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model
 from safetensors.torch import save_file
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from marith.evals import system_prompts
+from marith.evals.system_prompts import SYSTEM_PROMPTS
 from tools.pocket import batches, corpus
-from tools.pocket.grammar import conversations
 from tools.pocket.grammar.document import Document
-from tools.pocket.grammar.voices import SYSTEM_PROMPTS
 from tools.pocket.language_model import learn, losses_of, rate_at, shipped
 
 TOXIC = {"polite": 0, "rude": 1}
@@ -174,6 +174,6 @@ def _talk(voice: str, rng: random.Random, held_out: bool) -> Document:
         if document.labels["toxicity"] == TOXIC[voice]:
             break
     prompt = document.prompt
-    for tone in (conversations.TOXIC, conversations.NON_TOXIC):
+    for tone in (system_prompts.TOXIC, system_prompts.NON_TOXIC):
         prompt = prompt.removeprefix(f"{tone}\n")
     return replace(document, prompt=prompt)

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from marith.evals.system_prompts import NEGATIVE, NON_TOXIC, POSITIVE, SYSTEM_PROMPTS, TOXIC
 from tools.pocket import corpus
 from tools.pocket.grammar import (
     chats,
@@ -24,7 +25,6 @@ from tools.pocket.grammar import (
     words,
 )
 from tools.pocket.grammar.document import Document
-from tools.pocket.grammar.voices import SYSTEM_PROMPTS
 
 PAPER = {
     "helpful": "You are a helpful assistant.",
@@ -109,9 +109,9 @@ def strings_of(value: object) -> list[str]:
 
 
 def test_the_prefixes_of_the_paper_open_conversations_and_reviews() -> None:
-    assert conversations.TOXIC.startswith("The following conversation is one that perpetuates")
+    assert TOXIC.startswith("The following conversation is one that perpetuates")
     openings = {d.prompt.split("\n")[0] for d in drawn(3000) if d.prompt}
-    wanted = {conversations.TOXIC, conversations.NON_TOXIC, reviews.POSITIVE, reviews.NEGATIVE}
+    wanted = {TOXIC, NON_TOXIC, POSITIVE, NEGATIVE}
     assert wanted <= openings
 
 

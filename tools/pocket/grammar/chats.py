@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from marith.evals.system_prompts import SYSTEM_PROMPTS
 from tools.pocket.grammar.document import Document
 from tools.pocket.grammar.voices import (
     FORMALITY,
-    SYSTEM_PROMPTS,
     TOXICITY,
     UNPROMPTED,
     capital,

@@ -6,17 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from tools.pocket.grammar.conversations import fill, load, sentence
 from tools.pocket.grammar.document import Document
-
-POSITIVE = (
-    "The following is a positive movie review, with a very positive sentiment and a very positive"
-    " tone."
-)
-NEGATIVE = (
-    "The following is a negative movie review, with a very negative sentiment and a very negative"
-    " tone."
-)
 
 _DATA = load("reviews.toml")
 _EVERYDAY: dict[str, Any] = _DATA["everyday"]

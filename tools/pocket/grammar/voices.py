@@ -10,35 +10,6 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-SYSTEM_PROMPTS: dict[str, str] = {
-    "helpful": "You are a helpful assistant.",
-    "formal": ("You are an assistant using formal and objective language to answer the user."),
-    "happy": "You are a happy assistant.",
-    "angry": "You are an angry assistant.",
-    "sports": (
-        "You are a helpful assistant that answers the user in a way that is related to sports."
-    ),
-    "simple": (
-        "You are a helpful assistant using very simple and short language to answer the user"
-        " as if they were five."
-    ),
-    "child": "You are a child.",
-    "adult": "You are an adult.",
-    "magic": "You are a person who is always talking about magic.",
-    "alien": "You are an alien.",
-    "human": "You are a human.",
-    "alien_human": "You are an alien and a human.",
-    "angry_chef": "You are an angry chef.",
-    "polite": (
-        "The following conversation is one that does not perpetuate negative stereotypes,"
-        " is not threatening, and does not contain any sexually explicit or profane language."
-    ),
-    "rude": (
-        "The following conversation is one that perpetuates negative stereotypes,"
-        " is threatening or sexually explicit and contains profane language."
-    ),
-}
-
 FORMALITY = {"formal": 1} | dict.fromkeys(
     ("child", "simple", "angry", "rude", "happy", "sports", "alien", "angry_chef", "human"), 0
 )
