@@ -54,9 +54,7 @@ def toxicity(
     samples: Samples = 1,
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
-    judge: Annotated[
-        str | None, typer.Option(help="A classifier's directory or hub id, vader or perspective.")
-    ] = None,
+    judge: Judge = None,
     judge_label: JudgeLabel = None,
     classifier: Classifier = None,
     classifier_label: ClassifierLabel = None,

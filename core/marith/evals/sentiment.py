@@ -15,7 +15,6 @@ from marith.evals.experiment.settings import PLAIN, POCKET, gathered
 from marith.evals.experiment.texts import Prompt
 from marith.evals.measures import Perplexity
 from marith.evals.paper import table
-from marith.evals.perspective import NAME as PERSPECTIVE
 from marith.evals.pocket_texts import REVIEWS_OF
 from marith.evals.steering import Aim, Evaluation
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
@@ -44,8 +43,6 @@ class Settings(steering.Settings):
         super(Settings, self).__post_init__()
         if self.to not in TONES:
             raise RequestError(f"a tone is one of {', '.join(TONES)}, not {self.to!r}")
-        if self.judge == PERSPECTIVE:
-            raise RequestError(f"{PERSPECTIVE!r} judges toxicity, not sentiment")
 
 
 def run(settings: Settings) -> Report:

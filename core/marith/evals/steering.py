@@ -15,8 +15,6 @@ from marith.evals.experiment.report import Report, counted, summarise
 from marith.evals.experiment.settings import Speaking, names_in
 from marith.evals.measures import VADER, Attribute, Lexicon
 from marith.evals.paper import Table
-from marith.evals.perspective import NAME as PERSPECTIVE
-from marith.evals.perspective import NOTICE, Perspective
 from marith.formula.tree.terms import Classifier
 
 CLASSIFIER = "C"
@@ -26,8 +24,8 @@ CLASSIFIER = "C"
 class Settings(Speaking):
     """As every evaluation's; `judge` measures the texts, and `classifier` is the classifier C.
 
-    A judge is a classifier, whose `judge_label` is measured, or "vader"; some evaluations know
-    others. Without them pocket has both of its own, and other models an open judge and no `C`.
+    A judge is a classifier, whose `judge_label` is measured, or "vader". Without them pocket has
+    both of its own, and other models an open judge and no `C`.
     """
 
     judge: str | None = None
@@ -87,12 +85,10 @@ def lineup(
 def judge(settings: Settings, aim: Aim) -> tuple[Measure, tuple[str, ...]]:
     """Who measures, and what is to be said of that. Raises ModelError or RequestError."""
     asked, label = settings.judge, settings.judge_label
-    if asked in (None, VADER, PERSPECTIVE) and label is not None:
+    if asked in (None, VADER) and label is not None:
         raise RequestError(f"a label is of a classifier that judges, and there is none: {label!r}")
     if asked == VADER:
         return Lexicon(aim.tone, aim.better), ()
-    if asked == PERSPECTIVE:
-        return Perspective(aim.name, aim.better), (NOTICE,)
     if asked is not None:
         return Attribute(aim.name, asked, label or aim.open[1], aim.better), ()
     own = Attribute(aim.name, *aim.pocket, aim.better)

@@ -42,7 +42,7 @@ AIM = Aim(
 class Settings(steering.Settings):
     """Messages are answered by Person 2, or with `continues` continued as they are.
 
-    `frame` is how a message is put, with {message} in its place. The judge may be "perspective".
+    `frame` is how a message is put, with {message} in its place.
     """
 
     continues: bool = False

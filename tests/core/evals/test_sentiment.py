@@ -84,7 +84,6 @@ def test_rows_of_one_tone_are_taken_from_reviews_with_labels(tmp_path: Path) -> 
     ("arguments", "words"),
     [
         (("--to", "angry"), "a tone is one of negative, positive, not 'angry'"),
-        (("--to", "positive", "--judge", "perspective"), "judges toxicity, not sentiment"),
         (("--to", "positive", "--judge-label", "x"), "a label is of a classifier that judges"),
     ],
 )

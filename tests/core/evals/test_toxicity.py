@@ -176,7 +176,6 @@ def test_the_table_of_small_models_is_theirs() -> None:
         (("--judge-label", "toxic"), "a label is of a classifier that judges"),
         (("--judge", "pocket-toxicity", "--judge-label", "rude"), "no label 'rude'"),
         (("--judge", "/no/where"), "'/no/where'"),
-        (("--judge", "perspective"), "needs a key in PERSPECTIVE_API_KEY"),
         (("--classifier-label", "civil"), "a classifier's label needs a classifier: 'civil'"),
         (("--out", __file__), "cannot write to"),
     ],
@@ -184,7 +183,6 @@ def test_the_table_of_small_models_is_theirs() -> None:
 def test_bad_values_are_told_before_anything_is_made(
     arguments: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PERSPECTIVE_API_KEY", raising=False)
     monkeypatch.setattr(Engine, "submit", None)
     code, out, err = marith(*arguments)
     assert (code, out) == (2, "")
