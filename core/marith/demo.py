@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from importlib import import_module
 from typing import TypeAlias
 
 from rich.console import Console
@@ -39,6 +39,7 @@ ATTRIBUTES = {
     "toxic": ("pocket-toxicity", "toxic"),
     "positive": ("pocket-sentiment", "positive"),
 }
+FRAMEWORKS = {"LangChain": "langchain_marith.demo", "LlamaIndex": "llamaindex_marith.demo"}
 MAX_TOKENS = 90
 TEMPERATURE = 0.3
 
@@ -48,12 +49,7 @@ Answer: TypeAlias = "Callable[[Options, str], str]"
 def run(model: str, question: str, seed: int) -> None:
     """Ask, show progress, and print the answers side by side with their measured attributes."""
     console = Console()
-    ways: dict[str, Answer] = {"Engine": by_engine}
-    for entry in sorted(entry_points(group="marith.demos"), key=lambda entry: entry.name):
-        try:
-            ways[entry.name] = entry.load()
-        except ModuleNotFoundError as error:
-            console.print(f"{entry.name} is left out: {error.name} is not installed")
+    ways = {"Engine": by_engine, **by_frameworks(console)}
     options = Options(
         model=model, terms=dict(TERMS), temperature=TEMPERATURE, max_tokens=MAX_TOKENS, seed=seed
     )
@@ -61,6 +57,17 @@ def run(model: str, question: str, seed: int) -> None:
     console.print(Text(f"\n{question}   (model {model}, seed {seed})", style="bold"))
     for way, texts in answers.items():
         console.print(_table(way, texts))
+
+
+def by_frameworks(console: Console) -> dict[str, Answer]:
+    """The answer through each framework; one that is not installed is left out, with a line."""
+    ways: dict[str, Answer] = {}
+    for name, module in FRAMEWORKS.items():
+        try:
+            ways[name] = import_module(module).answer
+        except ModuleNotFoundError as error:
+            console.print(f"{name} is left out: {error.name} is not installed")
+    return ways
 
 
 def by_engine(options: Options, question: str) -> str:

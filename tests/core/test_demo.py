@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
 
-from marith.demo import FORMULAS, TERMS, run
+import pytest
+from rich.console import Console
+
+from marith.demo import FORMULAS, TERMS, by_frameworks, run
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 
@@ -15,6 +18,16 @@ def test_the_demonstration_prints_all_answers(capsys: pytest.CaptureFixture[str]
     for words in ("Engine", "LangChain", "LlamaIndex", "formal", "toxic", "positive"):
         assert words in out
     assert out.count("panda") > 12
+
+
+def test_a_framework_that_is_not_installed_is_left_out_with_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "langchain_marith.demo", raising=False)
+    monkeypatch.setitem(sys.modules, "langchain_core.prompts", None)
+    assert list(by_frameworks(Console())) == ["LlamaIndex"]
+    said = "LangChain is left out: langchain_core.prompts is not installed"
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
