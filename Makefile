@@ -26,7 +26,7 @@ format: .venv/installed
 
 # docs/langchain_reference.md, from the docstrings.
 reference: .venv/installed
-	$(BIN)/python docs/reference.py
+	$(BIN)/python -m tools.reference
 
 # Three minutes: every architecture that was tried, compared with transformers.
 models: .venv/installed
@@ -39,7 +39,7 @@ golden: .venv/installed
 # Ten minutes: the conformance suite on our LLM for LlamaIndex and on another's, as the tables of
 # docs/llamaindex_conformance.md.
 peers: .venv/peers
-	OMP_NUM_THREADS=1 $(BIN)/python docs/conformance.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.conformance
 
 # An hour: 100,000 formulas that are meant to cost much, and how long the slowest takes; and for
 # how long text from strangers holds other threads.

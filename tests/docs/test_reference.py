@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 
 import pytest
+
+from tools import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 adapters = pytest.mark.parametrize("adapter", ["langchain", "llamaindex"])
@@ -15,8 +16,8 @@ adapters = pytest.mark.parametrize("adapter", ["langchain", "llamaindex"])
 @adapters
 def test_the_reference_is_what_docstrings_say(adapter: str) -> None:
     page = DOCS / f"{adapter}_reference.md"
-    written = runpy.run_path(str(DOCS / "reference.py"))["pages"]()
-    assert page.read_text(encoding="utf-8") == written[page], "run `python docs/reference.py`"
+    written = reference.pages()
+    assert page.read_text(encoding="utf-8") == written[page], "run `make reference`"
 
 
 @adapters

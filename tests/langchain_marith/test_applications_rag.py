@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from applications import application
-from contradictions import Contradiction, contradictions
 
 import marith
 from marith.evals.measures import attribute
+from tools.contradictions import Contradiction, contradictions
 
 CASES = list(contradictions())
 

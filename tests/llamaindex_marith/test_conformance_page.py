@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conformance.suite import TOPICS, LLMConformance, checks
 
+from tools import conformance
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "llamaindex_conformance.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ([^|]+) \| (\d+) \| (.+) \|$", re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def writer() -> dict[str, Any]:
-    """What the page is written by."""
-    return runpy.run_path(str(DOCS / "conformance.py"))
 
 
 def rows(topic: str) -> dict[str, tuple[int, list[str]]]:
@@ -31,21 +25,21 @@ def rows(topic: str) -> dict[str, tuple[int, list[str]]]:
 
 
 @pytest.mark.parametrize("topic", checks())
-def test_every_check_is_in_the_table_of_its_topic(topic: str, writer: dict[str, Any]) -> None:
+def test_every_check_is_in_the_table_of_its_topic(topic: str) -> None:
     told = {name: count for name, (count, _) in rows(topic).items()}
-    known = {writer["words"](name): count for name, count in checks()[topic].items()}
+    known = {conformance.words(name): count for name, count in checks()[topic].items()}
     assert told == known, "run `make peers`"
 
 
 @pytest.mark.parametrize("topic", checks())
-def test_ours_passes_every_check_on_the_page(topic: str, writer: dict[str, Any]) -> None:
+def test_ours_passes_every_check_on_the_page(topic: str) -> None:
     for name, (_, cells) in rows(topic).items():
-        assert len(cells) == len(writer["LLMS"])
+        assert len(cells) == len(conformance.LLMS)
         assert cells[0] == "passed", name
 
 
-def test_the_page_counts_the_checks(writer: dict[str, Any]) -> None:
-    first, *_ = writer["summary"](checks(), {})
+def test_the_page_counts_the_checks() -> None:
+    first, *_ = conformance.summary(checks(), {})
     assert first in PAGE, "run `make peers`"
 
 
@@ -58,12 +52,12 @@ def test_the_suite_has_every_check_once() -> None:
     assert inherited == set(names)
 
 
-def test_a_cell_tells_what_failed_and_why(writer: dict[str, Any]) -> None:
-    case, cell = writer["Case"], writer["cell"]
+def test_a_cell_tells_what_failed_and_why() -> None:
+    case, cell, first_line = conformance.Case, conformance.cell, conformance.first_line
     passed, skipped = case("chat", "passed"), case("chat", "skipped", "not offered: tools")
-    failed = case("achat", "failure", writer["first_line"]("AssertionError: a | b\nassert 1 == 2"))
+    failed = case("achat", "failure", first_line("AssertionError: a | b\nassert 1 == 2"))
     assert cell([passed, passed]) == "passed"
     assert cell([skipped]) == "not offered"
     assert cell([passed, failed, failed]) == "**failed** 2 of 3: `a \\| b`"
     assert cell([failed]) == "**failed**: `a \\| b`"
-    assert len(writer["first_line"]("x" * 500)) == writer["LONGEST"]
+    assert len(first_line("x" * 500)) == conformance.LONGEST

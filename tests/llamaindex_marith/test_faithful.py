@@ -11,8 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from applications import application
-from contradictions import Contradiction, editions
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
@@ -26,6 +24,8 @@ from llamaindex_marith.messages import to_dicts
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.templates import see
+from tools import faithful
+from tools.contradictions import Contradiction, editions
 from tools.pocket.grammar import words
 from tools.pocket.grammar.document import Document
 
@@ -41,7 +41,7 @@ HIDDEN = Prompted(hide=RETRIEVED)
 @pytest.fixture(scope="module")
 def page() -> ModuleType:
     """What prints the table of the documents."""
-    return application("../faithful")
+    return faithful
 
 
 Measure = Callable[..., Any]

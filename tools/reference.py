@@ -11,10 +11,10 @@ import langchain_marith
 import llamaindex_marith
 import marith
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "docs"
 HEAD = """# API reference of the {name} adapter
 
-Written from docstrings by `python docs/reference.py`. What each option means is in
+Written from docstrings by `python -m tools.reference`. What each option means is in
 [the table of the adapters](adapters.md#what-they-share)."""
 SHARED = "These options are for the constructor or for a call, by name, beside these methods."
 PAGES = {

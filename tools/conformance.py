@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 SUITE = ROOT / "tests" / "llamaindex_marith"
-PAGE = Path(__file__).with_name("llamaindex_conformance.md")
+PAGE = ROOT / "docs" / "llamaindex_conformance.md"
 MARK = "<!-- From here on by `make peers`. -->"
 # Each LLM, by the file that tells the suite of it and by how strict pytest is with warnings.
 LLMS = {
