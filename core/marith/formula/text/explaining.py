@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import singledispatch
+from typing import TypeAlias
 
 from marith.formula.meaning.binding import Terms, names_in, parse, resolve
 from marith.formula.meaning.checking import check
@@ -13,16 +15,15 @@ from marith.formula.tree.operators import (
     Agreed,
     Intersection,
     Mixture,
-    Posterior,
     Relu,
     SelfDebias,
-    Supersede,
     Union,
-    Unscaled,
     Where,
 )
-from marith.formula.tree.printing import _SUM, _text, number_text, times_text, to_text
+from marith.formula.tree.printing import number_text, times_text, to_text
 from marith.formula.tree.terms import Classifier, Prompted
+
+Branches: TypeAlias = "list[tuple[str, Formula]]"
 
 
 def explain(formula: str | Formula, terms: Terms | None = None) -> str:
@@ -62,30 +63,45 @@ def normalised(formula: Formula, weights: Weights) -> str:
 def _written(formula: Formula, scale: float, weights: Weights) -> str:
     """So many times a score, what occurs twice taken together."""
     factors: dict[Formula, float] = {}
-    for factor, atom in _linear(formula, scale, weights):
+    for factor, atom in addends(formula, scale, weights):
         factors[atom] = factors.get(atom, 0.0) + factor * _own(atom, weights)
     pieces: list[tuple[float, str]] = []
     for atom in list(factors):
         if isinstance(atom, Union | Intersection):
             pieces.append(_as_relu(atom, factors, weights))
-    plain = [(f, _log(a, weights)) for a, f in factors.items() if not _is_pair(a)]
+    plain = [(f, log_text(a, weights)) for a, f in factors.items() if not _is_pair(a)]
     written = [(f, text) for f, text in plain + pieces if abs(f) > 1e-9]
     return _signed(written) or "0"
 
 
-def _linear(formula: Formula, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
-    """Factors and what they multiply; a name for something with no weight above 0 is opened."""
-    match formula:
-        case Sum(members):
-            return [piece for member in members for piece in _linear(member, factor, weights)]
-        case Scaled(float() as inner, of):
-            return _linear(of, factor * inner, weights)
-        case Scaled(Arithmetic("*", float() as inner, rest), of):
-            return _linear(Scaled(rest, of), factor * inner, weights)
-        case Name(name) if isinstance(weights.terms[name], Sum | Scaled):
-            if weights.of(formula).least <= 0:
-                return _linear(weights.terms[name], factor, weights)
+@singledispatch
+def addends(formula: Formula, factor: float, _weights: Weights) -> list[tuple[float, Formula]]:
+    """Factors and the formulas they multiply, which add up to `factor` times this one."""
     return [(factor, formula)]
+
+
+@addends.register
+def _(total: Sum, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
+    return [piece for member in total.members for piece in addends(member, factor, weights)]
+
+
+@addends.register
+def _(scaled: Scaled, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
+    match scaled.factor:
+        case float() as number:
+            return addends(scaled.of, factor * number, weights)
+        case Arithmetic("*", float() as number, rest):
+            return addends(Scaled(rest, scaled.of), factor * number, weights)
+    return [(factor, scaled)]
+
+
+@addends.register
+def _(name: Name, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
+    """A name stands for itself, unless what it names has no weight above zero."""
+    named = weights.terms[name.name]
+    if isinstance(named, Sum | Scaled) and weights.of(name).least <= 0:
+        return addends(named, factor, weights)
+    return [(factor, name)]
 
 
 def _as_relu(
@@ -96,12 +112,12 @@ def _as_relu(
     beside = next((m for m in members if m in factors and not _is_pair(m)), None)
     if len(members) != 2 or beside is None:
         name = "max" if isinstance(pair, Union) else "min"
-        return factor, f"{name}({', '.join(_log(m, weights) for m in members)})"
+        return factor, f"{name}({', '.join(log_text(m, weights) for m in members)})"
     factors[beside] += factor
     other = members[0] if members[1] == beside else members[1]
     if isinstance(pair, Union):
-        return factor, f"relu({_log(other, weights)} − {_log(beside, weights)})"
-    return -factor, f"relu({_log(beside, weights)} − {_log(other, weights)})"
+        return factor, f"relu({log_text(other, weights)} − {log_text(beside, weights)})"
+    return -factor, f"relu({log_text(beside, weights)} − {log_text(other, weights)})"
 
 
 def _is_pair(formula: Formula) -> bool:
@@ -109,24 +125,31 @@ def _is_pair(formula: Formula) -> bool:
 
 
 def _own(atom: Formula, weights: Weights) -> float:
-    """How often `_log` of an atom stands for its score: "log t" is a log-distribution."""
+    """How often `log_text` of an atom stands for its score: "log t" is a log-distribution."""
     return 1.0 if isinstance(atom, Scaled) else weights.of(atom).constant or 1.0
 
 
-def _log(formula: Formula, weights: Weights) -> str:
-    """An atom's score, less what `_own` says."""
-    if isinstance(formula, Scaled):  # by what differs from context to context
-        inner = _linear(formula.of, 1.0, weights)
-        alone = len(inner) == 1 and inner[0][0] * _own(inner[0][1], weights) == 1.0
-        text = _written(formula.of, 1.0, weights)
-        return f"{times_text(formula.factor)}·{text if alone else f'({text})'}"
-    if isinstance(formula, Relu):
-        return f"relu({_written(formula.of, 1.0, weights)})"
+@singledispatch
+def log_text(formula: Formula, weights: Weights) -> str:
+    """The score of an atom as text, less the factor that `_own` gives."""
     weight = weights.of(formula)
     if weight.constant == 0.0:  # a number for each token, and no distribution
         return to_text(formula)
     log = f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"
     return log if weight.constant is not None else f"({weight})·{log}"
+
+
+@log_text.register
+def _(scaled: Scaled, weights: Weights) -> str:  # by a factor that depends on the context
+    inner = addends(scaled.of, 1.0, weights)
+    alone = len(inner) == 1 and inner[0][0] * _own(inner[0][1], weights) == 1.0
+    text = _written(scaled.of, 1.0, weights)
+    return f"{times_text(scaled.factor)}·{text if alone else f'({text})'}"
+
+
+@log_text.register
+def _(relu: Relu, weights: Weights) -> str:
+    return f"relu({_written(relu.of, 1.0, weights)})"
 
 
 def _signed(pieces: list[tuple[float, str]]) -> str:
@@ -152,32 +175,52 @@ def draw_tree(formula: Formula) -> str:
 
 
 def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:
-    parts: list[tuple[str, Formula]] = [("", child) for child in children(formula)]
-    match formula:
-        case Scaled(number, of):
-            yield from _tree(of, lead, rest, f"{factor}{times_text(number)} × ")
-            return
-        case Cut(_, kind, bound):
-            label = f"{kind}({number_text(bound)})"
-        case Tempered(_, at):
-            label = f"temperature({number_text(at)})"
-        case Where(condition):
-            label = f"where {_text(condition, _SUM, None)}"
-            parts = [("then ", formula.then), ("else ", formula.otherwise)]
-        case Mixture(weights, members):
-            label = "mixture"
-            shares = [f"{times_text(weight)} × " for weight in weights]
-            parts = list(zip(shares, members, strict=True))
-        case SelfDebias(_, _, decay, floor):
-            label = f"self_debias, decay {number_text(decay)}, floor {number_text(floor)}"
-        case Agreed(_, count):
-            label = f"agreed, at least {count}"
-        case Sum() | Union() | Intersection() | Supersede() | Unscaled() | Relu() | Posterior():
-            label = type(formula).__name__.lower()
-        case _:
-            label = to_text(formula)
+    while isinstance(formula, Scaled):
+        factor += f"{times_text(formula.factor)} × "
+        formula = formula.of
+    label, parts = drawn(formula)
     yield f"{lead}{factor}{label}"
     for i, (share, part) in enumerate(parts):
         last = i == len(parts) - 1
         branch, below = ("└── ", "    ") if last else ("├── ", "│   ")
         yield from _tree(part, rest + branch, rest + below, share)
+
+
+@singledispatch
+def drawn(formula: Formula) -> tuple[str, Branches]:
+    """How one kind of node is drawn: its label, and the formulas below it, each after a text."""
+    below = [("", child) for child in children(formula)]
+    return type(formula).__name__.lower() if below else to_text(formula), below
+
+
+@drawn.register
+def _(cut: Cut) -> tuple[str, Branches]:
+    return f"{cut.kind}({number_text(cut.bound)})", [("", cut.of)]
+
+
+@drawn.register
+def _(tempered: Tempered) -> tuple[str, Branches]:
+    return f"temperature({number_text(tempered.at)})", [("", tempered.of)]
+
+
+@drawn.register
+def _(where: Where) -> tuple[str, Branches]:
+    below: Branches = [("then ", where.then), ("else ", where.otherwise)]
+    return f"where {to_text(where.condition)}", below
+
+
+@drawn.register
+def _(mixture: Mixture) -> tuple[str, Branches]:
+    shares = [f"{times_text(weight)} × " for weight in mixture.weights]
+    return "mixture", [*zip(shares, mixture.members, strict=True)]
+
+
+@drawn.register
+def _(node: SelfDebias) -> tuple[str, Branches]:
+    label = f"self_debias, decay {number_text(node.decay)}, floor {number_text(node.floor)}"
+    return label, [("", child) for child in children(node)]
+
+
+@drawn.register
+def _(agreed: Agreed) -> tuple[str, Branches]:
+    return f"agreed, at least {agreed.count}", [("", member) for member in agreed.members]

@@ -1,75 +1,33 @@
-"""Formula → text that parses back to it, and → a drawn tree."""
+"""Formula → text that parses back to it: `pieces` says how each kind of node is written."""
 
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import TypeAlias
 
 from marith.formula.tree.bounds import MAX_ROW
-from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid
+from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
 from marith.formula.tree.node import Node
-from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered, children
-from marith.formula.tree.operators import (
-    Agreed,
-    Intersection,
-    Mixture,
-    Posterior,
-    Relu,
-    SelfDebias,
-    Supersede,
-    Union,
-    Unscaled,
-    Where,
-)
-from marith.formula.tree.signals import (
-    Balance,
-    Decay,
-    Divergence,
-    First,
-    Indicator,
-    Shape,
-    Strength,
-)
-from marith.formula.tree.terms import (
-    Classifier,
-    Judgement,
-    Likelihood,
-    NGram,
-    Position,
-    Prompted,
-    Uniform,
-)
+from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
+from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
+from marith.formula.tree.signals import Decay, Divergence, First, Shape
+from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
-Piece: TypeAlias = "str | tuple[Node | float, int]"  # a part, and how tightly it has to bind
+Piece: TypeAlias = "str | tuple[Node | float, int]"  # text, or a part and the least precedence
+SUM, PRODUCT, ATOM = 1, 2, 3  # what is written at a lower precedence needs parentheses
 
-_SUM, _PRODUCT, _ATOM = 1, 2, 3
 _START, _END = "\ue000", "\ue001"
 
 
 def to_text(node: Node) -> str:
     """A formula, or a part of one, in Python's arithmetic: `parse(to_text(f)) == f`."""
-    return _text(node, _SUM, None)
+    return _text(node, SUM, None)
 
 
 def times_text(factor: Factor) -> str:
     """A factor as it stands before what it multiplies, in parentheses if need be."""
-    return _text(factor, _PRODUCT, None)
-
-
-def letters(node: Node) -> int:
-    """In how many letters a node is printed, at the most; each term counts as one."""
-    if isinstance(node, Sum):  # where one is taken away, a minus takes the place of a plus
-        rows = math.ceil(len(node.members) / MAX_ROW)
-        return sum(member.letters + 3 for member in node.members) - 3 + 2 * rows * (rows > 1)
-    return sum(map(_length, _pieces(node, None)))
-
-
-def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
-    """The formula's text, and where in it this very part begins and ends."""
-    marked = _text(formula, _SUM, part)
-    text = marked.replace(_START, "").replace(_END, "")
-    start = marked.find(_START)
-    return (text, start, marked.find(_END) - 1) if start >= 0 else (text, 0, len(text))
+    return _text(factor, PRODUCT, None)
 
 
 def number_text(value: float) -> str:
@@ -77,13 +35,198 @@ def number_text(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def _text(node: Node | float, outer: int, part: Node | None) -> str:
+def letters(node: Node) -> int:
+    """In how many letters a node is printed, at the most; each term counts as one."""
+    if isinstance(node, Sum):  # a member that is subtracted has a minus in place of the plus
+        rows = math.ceil(len(node.members) / MAX_ROW)
+        return sum(member.letters + 3 for member in node.members) - 3 + 2 * rows * (rows > 1)
+    return sum(map(_length, pieces(node)))
+
+
+def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
+    """The formula's text, and where in it this very part begins and ends."""
+    marked = _text(formula, SUM, part)
+    text = marked.replace(_START, "").replace(_END, "")
+    start = marked.find(_START)
+    return (text, start, marked.find(_END) - 1) if start >= 0 else (text, 0, len(text))
+
+
+def call(name: str, *arguments: Node | float | str) -> list[Piece]:
+    """The pieces of `name(…)`; an argument that is text is written as it is."""
+    written: list[Piece] = [f"{name}("]
+    for place, argument in enumerate(arguments):
+        written += [", "] if place else []
+        written.append(argument if isinstance(argument, str) else (argument, SUM))
+    return [*written, ")"]
+
+
+@singledispatch
+def precedence(_node: Node | float) -> int:
+    """How tightly the text of one kind of node binds: as a call does, unless registered."""
+    return ATOM
+
+
+@precedence.register
+def _(number: float) -> int:
+    return PRODUCT if number < 0 else ATOM
+
+
+@precedence.register
+def _(_node: Sum | Comparison) -> int:
+    return SUM
+
+
+@precedence.register
+def _(_node: Scaled) -> int:
+    return PRODUCT
+
+
+@precedence.register
+def _(node: Arithmetic) -> int:
+    return SUM if node.operator in "+-" else PRODUCT
+
+
+@singledispatch
+def pieces(node: Node) -> list[Piece]:
+    """What one kind of node is written with, without parentheses around it.
+
+    Unless registered, that is a call: `Union(members)` is `union(a, b)`.
+    """
+    return call(type(node).__name__.lower(), *node.inner)
+
+
+@pieces.register
+def _(total: Sum) -> list[Piece]:
+    return _addends(total, None)
+
+
+@pieces.register
+def _(scaled: Scaled) -> list[Piece]:
+    if scaled.factor == -1.0:
+        return ["-", (scaled.of, PRODUCT)]
+    return [(scaled.factor, PRODUCT), "*", (scaled.of, ATOM)]
+
+
+@pieces.register
+def _(cut: Cut) -> list[Piece]:
+    return [(cut.of, ATOM), f".{cut.kind}({number_text(cut.bound)})"]
+
+
+@pieces.register
+def _(tempered: Tempered) -> list[Piece]:
+    return [(tempered.of, ATOM), f".temperature({number_text(tempered.at)})"]
+
+
+@pieces.register
+def _(name: Name) -> list[Piece]:
+    return [name.name]
+
+
+@pieces.register
+def _(mixture: Mixture) -> list[Piece]:
+    pairs = zip(mixture.weights, mixture.members, strict=True)
+    return call("mixture", *(part for pair in pairs for part in pair))
+
+
+@pieces.register
+def _(node: SelfDebias) -> list[Piece]:
+    named = [f"decay={number_text(node.decay)}"] * (node.decay != 50)
+    named += [f"floor={number_text(node.floor)}"] * (node.floor != 0.01)
+    return call("self_debias", node.of, *node.biased, *named)
+
+
+@pieces.register
+def _(agreed: Agreed) -> list[Piece]:
+    return call("agreed", *agreed.members, *[f"count={agreed.count}"] * (agreed.count != 5))
+
+
+@pieces.register
+def _(factor: Arithmetic) -> list[Piece]:
+    operator, left, right = factor.operator, factor.left, factor.right
+    if operator == "*" and left == -1.0:
+        return ["-", (right, ATOM)]
+    if operator in "*/":
+        return [(left, PRODUCT), operator, (right, ATOM)]
+    return [(left, SUM), f" {operator} ", (right, PRODUCT)]
+
+
+@pieces.register
+def _(condition: Comparison) -> list[Piece]:
+    return [(condition.left, SUM), f" {condition.relation} ", (condition.right, SUM)]
+
+
+@pieces.register
+def _(factor: Extreme) -> list[Piece]:
+    return call(factor.kind, *factor.of)
+
+
+@pieces.register
+def _(factor: Divergence) -> list[Piece]:
+    if factor.order is None:
+        return call("jsd", factor.first, factor.second)
+    named = [f"order={number_text(factor.order)}"] * (factor.order != 0.5)
+    return call("renyi", factor.first, factor.second, *named)
+
+
+@pieces.register
+def _(factor: Shape) -> list[Piece]:
+    return call(factor.kind, factor.of)
+
+
+@pieces.register
+def _(factor: First) -> list[Piece]:
+    return call("first", str(factor.count))
+
+
+@pieces.register
+def _(factor: Decay) -> list[Piece]:
+    return call("decay", factor.half_life)
+
+
+@pieces.register
+def _(term: Prompted) -> list[Piece]:
+    given = [_quoted(term.system)] if term.system else []
+    return call("prompted", *given, *_keywords(
+        mode=(term.mode, "append"), hide=(term.hide, None), model=(term.model, None),
+        adapter=(term.adapter, None), template=(term.template, None),
+        options=(dict(term.options), {}), exit_layer=(term.exit_layer, None),
+    ))  # fmt: skip
+
+
+@pieces.register
+def _(term: Classifier) -> list[Piece]:
+    given = _keywords(label=(term.label, 1), candidates=(term.candidates, 50))
+    rest = _keywords(read_prompt=(term.read_prompt, False), coverage=(term.coverage, None),
+                     scale=(term.scale, "log"))  # fmt: skip
+    if term.guide is None:
+        return call("classifier", _quoted(term.model), *given, *rest)
+    before = "".join([f"classifier({_quoted(term.model)}", *(f", {one}" for one in given)])
+    after = "".join(f", {one}" for one in rest)
+    return [f"{before}, guide=", (term.guide, SUM), f"{after})"]
+
+
+@pieces.register
+def _(term: NGram) -> list[Piece]:
+    given = [_quoted(term.path)] if term.path is not None else []
+    given += _keywords(order=(term.order, 2), texts=(list(term.texts), []),
+                       online=(term.online, False))  # fmt: skip
+    return call("ngram", *given)
+
+
+@pieces.register
+def _(term: Judgement) -> list[Piece]:
+    named = _keywords(label=(term.label, 1), read_prompt=(term.read_prompt, False))
+    return ["strength(", *call("classifier", _quoted(term.model), *named), ")"]
+
+
+def _text(node: Node | float, least: int, part: Node | None) -> str:
+    """The text of a node at a precedence of at least `least`; the text of `part` is marked."""
     if isinstance(node, float):
         text = number_text(node)
     else:
-        pieces = _pieces(node, part)
-        text = "".join([p if isinstance(p, str) else _text(*p, part) for p in pieces])
-    if _binding(node) < outer:
+        written = _addends(node, part) if isinstance(node, Sum) else pieces(node)
+        text = "".join([p if isinstance(p, str) else _text(*p, part) for p in written])
+    if precedence(node) < least:
         text = f"({text})"
     return f"{_START}{text}{_END}" if node is part else text
 
@@ -91,155 +234,33 @@ def _text(node: Node | float, outer: int, part: Node | None) -> str:
 def _length(piece: Piece) -> int:
     if isinstance(piece, str):
         return len(piece)
-    node, outer = piece
+    node, least = piece
     length = len(number_text(node)) if isinstance(node, float) else node.letters
-    return length + 2 * (_binding(node) < outer)
+    return length + 2 * (precedence(node) < least)
 
 
-def _binding(node: Node | float) -> int:
-    """How tightly a node's text binds without parentheses around it."""
-    match node:
-        case float():
-            return _PRODUCT if node < 0 else _ATOM
-        case Sum() | Comparison() | Arithmetic("+" | "-"):
-            return _SUM
-        case Scaled() | Arithmetic():
-            return _PRODUCT
-    return _ATOM
-
-
-def _pieces(node: Node, part: Node | None) -> list[Piece]:
-    """What a node is written with, without parentheses around it; `part` keeps its own sign."""
-    match node:
-        case Sum(members) if len(members) > MAX_ROW:
-            pieces: list[Piece] = []
-            for i in range(0, len(members), MAX_ROW):
-                pieces += [" + ", (Sum(members[i : i + MAX_ROW]), _ATOM)]
-            return pieces[1:]
-        case Sum(members):
-            rest = [piece for member in members[1:] for piece in _addend(member, part)]
-            return [(members[0], _PRODUCT), *rest]
-        case Scaled(-1.0, of):
-            return ["-", (of, _PRODUCT)]
-        case Scaled(factor, of):
-            return [(factor, _PRODUCT), "*", (of, _ATOM)]
-        case Cut(of, kind, bound):
-            return [(of, _ATOM), f".{kind}({number_text(bound)})"]
-        case Tempered(of, at):
-            return [(of, _ATOM), f".temperature({number_text(at)})"]
-        case Name(name):
-            return [name]
-        case Arithmetic("*", -1.0, of):
-            return ["-", (of, _ATOM)]
-        case Arithmetic("*" | "/" as operator, left, right):
-            return [(left, _PRODUCT), operator, (right, _ATOM)]
-        case Arithmetic(operator, left, right):
-            return [(left, _SUM), f" {operator} ", (right, _PRODUCT)]
-        case Comparison(left, relation, right):
-            return [(left, _SUM), f" {relation} ", (right, _SUM)]
-    name, arguments = _call(node)
-    if not name:
-        return [p if isinstance(p, str) else (p, _SUM) for p in term_pieces(node)]
-    inside = [p if isinstance(p, str) else (p, _SUM) for p in arguments]
-    commas = [", "] * len(inside)
-    return [f"{name}(", *[p for pair in zip(inside, commas, strict=True) for p in pair][:-1], ")"]
-
-
-def _call(node: Node) -> tuple[str, list[Node | float | str]]:
-    """The name and the arguments of what is written as a call; no name for a term."""
-    match node:
-        case Union() | Intersection() | Supersede() | Unscaled() | Relu() | Posterior():
-            return type(node).__name__.lower(), [*children(node)]
-        case Mixture(weights, members):
-            pairs = zip(weights, members, strict=True)
-            return "mixture", [part for pair in pairs for part in pair]
-        case Where(condition, then, otherwise):
-            return "where", [condition, then, otherwise]
-        case SelfDebias(of, biased, decay, floor):
-            named = [f"decay={number_text(decay)}"] * (decay != 50)
-            named += [f"floor={number_text(floor)}"] * (floor != 0.01)
-            return "self_debias", [of, *biased, *named]
-        case Agreed(members, count):
-            return "agreed", [*members, *([f"count={count}"] * (count != 5))]
-    return _factor_call(node)
-
-
-def _factor_call(node: Node) -> tuple[str, list[Node | float | str]]:
-    match node:
-        case Divergence(first, second, None):
-            return "jsd", [first, second]
-        case Divergence(first, second, float() as order):
-            named = [f"order={number_text(order)}"] * (order != 0.5)
-            return "renyi", [first, second, *named]
-        case Shape(kind, of):
-            return kind, [of]
-        case Extreme(kind, of):
-            return kind, [*of]
-        case Indicator(of) | Strength(of) | Sigmoid(of):
-            return type(node).__name__.lower(), [of]
-        case First(count):
-            return "first", [str(count)]
-        case Decay(half_life):
-            return "decay", [half_life]
-        case Balance(first, second):
-            return "balance", [first, second]
-    return "", []
+def _addends(total: Sum, part: Node | None) -> list[Piece]:
+    """The pieces of a sum; a member that is `part` keeps its own sign."""
+    members = total.members
+    if len(members) > MAX_ROW:
+        rows = range(0, len(members), MAX_ROW)
+        written = [[" + ", (Sum(members[row : row + MAX_ROW]), ATOM)] for row in rows]
+    else:
+        written = [[" + ", (members[0], PRODUCT)], *(_addend(one, part) for one in members[1:])]
+    return [piece for addend in written for piece in addend][1:]
 
 
 def _addend(member: Formula, part: Node | None) -> list[Piece]:
-    """A sign, and what is added or taken away."""
+    """A sign, and what is added or subtracted."""
     match member:
         case Scaled(float() as factor, of) if factor < 0 and member is not part:
             size: list[Piece] = [] if factor == -1 else [number_text(-factor), "*"]
-            return [" - ", *size, (of, _ATOM if size else _PRODUCT)]
+            return [" - ", *size, (of, ATOM if size else PRODUCT)]
         case Scaled(Arithmetic("*", float() as number, factor), of) if number < 0:
             if member is not part:
                 size = [] if number == -1 else [number_text(-number), "*"]
-                return [" - ", *size, (factor, _ATOM if size else _PRODUCT), "*", (of, _ATOM)]
-    return [" + ", (member, _PRODUCT)]
-
-
-def term_pieces(term: Node) -> list[str | Formula]:
-    """A term as a call, and between its texts the formulas in it."""
-    match term:
-        case Prompted(system, mode, hide, model, template, options, adapter, exit_layer):
-            given = [_quoted(system)] if system else []
-            given += _keywords(
-                mode=(mode, "append"),
-                hide=(hide, None),
-                model=(model, None),
-                adapter=(adapter, None),
-                template=(template, None),
-                options=(dict(options), {}),
-                exit_layer=(exit_layer, None),
-            )
-            return [f"prompted({', '.join(given)})"]
-        case Classifier(model, label, candidates, guide, read_prompt, coverage, scale):
-            given = [_quoted(model), *_keywords(label=(label, 1), candidates=(candidates, 50))]
-            rest = _keywords(
-                read_prompt=(read_prompt, False), coverage=(coverage, None), scale=(scale, "log")
-            )
-            if guide is None:
-                return [f"classifier({', '.join([*given, *rest])})"]
-            return [f"classifier({', '.join([*given, 'guide='])}", guide, *_after(rest), ")"]
-        case NGram(path, order, texts, online):
-            given = [_quoted(path)] if path is not None else []
-            given += _keywords(order=(order, 2), texts=(list(texts), []), online=(online, False))
-            return [f"ngram({', '.join(given)})"]
-        case Uniform():
-            return ["uniform()"]
-        case Position():
-            return ["position()"]
-        case Judgement(model, label, read_prompt):
-            named = _keywords(label=(label, 1), read_prompt=(read_prompt, False))
-            return [f"strength(classifier({', '.join([_quoted(model), *named])}))"]
-        case Likelihood(of):
-            return ["likelihood(", of, ")"]
-    raise TypeError(f"a formula has no node {type(term).__name__}")
-
-
-def _after(arguments: list[str]) -> list[str]:
-    return [f", {one}" for one in arguments]
+                return [" - ", *size, (factor, ATOM if size else PRODUCT), "*", (of, ATOM)]
+    return [" + ", (member, PRODUCT)]
 
 
 def _keywords(**values: tuple[object, object]) -> list[str]:
