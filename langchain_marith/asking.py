@@ -72,9 +72,7 @@ class Asked:
     """The options of one call, and what its answer has to be."""
 
     options: marith.Options
-    grammar: marith.Grammar | None = None
-    tools: marith.Tools | None = None
-    logprobs: int | None = None
+    asked: Mapping[str, Any]  # of a request, beside what the options say
 
     @classmethod
     def of(
@@ -92,14 +90,16 @@ class Asked:
         said = {name: options[name] for name in own if name in options}
         rest = {k: v for k, v in options.items() if k not in said and k not in _NOTES}
         chosen = asking.over(rest, stop)
+        if not said:
+            return cls(chosen, said)
         with translated():
             tooling = {name: said.get(name) for name in _TOOLING}
-            return cls(
-                chosen,
-                to_grammar(said.get("grammar"), said.get("response_format")),
-                to_tools(**tooling),
-                to_logprobs(said.get("logprobs"), said.get("top_logprobs")),
-            )
+            asked = {
+                "grammar": to_grammar(said.get("grammar"), said.get("response_format")),
+                "tools": to_tools(**tooling),
+                "logprobs": to_logprobs(said.get("logprobs"), said.get("top_logprobs")),
+            }
+            return cls(chosen, asked)
 
     def submit(self, prompts: Sequence[Prompt], begun: float) -> list[marith.Ticket]:
         """One ticket for each prompt, all in flight together; the call was `begun` before."""
@@ -107,9 +107,7 @@ class Asked:
         try:
             with translated():
                 for prompt in prompts:
-                    ticket = self.options.submit(
-                        prompt, self.grammar, self.tools, self.logprobs, begun
-                    )
+                    ticket = self.options.submit(prompt, begun=begun, **self.asked)
                     tickets.append(ticket)
         except BaseException:
             _leave(tickets)

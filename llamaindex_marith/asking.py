@@ -25,9 +25,7 @@ class Asked:
     """The options of one call, and what its answer may be."""
 
     options: marith.Options
-    grammar: marith.Grammar | None = None
-    tools: marith.Tools | None = None
-    logprobs: int | None = None
+    asked: Mapping[str, Any]  # of a request, beside what the options say
 
     @classmethod
     def of(
@@ -55,7 +53,8 @@ class Asked:
             chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
         tooling = {name: said[name] for name in _TOOLING if said.get(name) is not None}
         tools = to_tools(tooling.pop("tools", None), **tooling)
-        return cls(chosen, said.get("grammar", grammar), tools, said.get("logprobs"))
+        answering = {"grammar": grammar} | {n: said[n] for n in _ANSWERING if n in said}
+        return cls(chosen, {"tools": tools, **answering})
 
     def about(self, prompt: Sequence[dict[str, Any]]) -> Asked:
         """The same of one prompt: where nothing was retrieved for it, there is no faithfulness."""
@@ -68,7 +67,7 @@ class Asked:
 
         The timeout counts from when the call was `begun`.
         """
-        return self.options.submit(prompt, self.grammar, self.tools, self.logprobs, begun)
+        return self.options.submit(prompt, begun=begun, **self.asked)
 
     async def asubmit(self, prompt: Sequence[dict[str, Any]], begun: float) -> marith.Ticket:
         """The same in a thread, awaited until the deadline."""

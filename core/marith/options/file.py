@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from marith.errors import FormulaError, RequestError
-from marith.formula.meaning.binding import resolve
 from marith.formula.text.files import LOWERED, as_text, load_file, terms_as_text
-from marith.formula.tree.nodes import Formula
+from marith.request.plan import read_speculation
 
 Kind = TypeVar("Kind", bound=BaseModel)
 ELSEWHERE = frozenset(("terms", "formula", "file"))  # a file says these in places of their own
@@ -58,58 +56,92 @@ class Personas:
                 )
         return cls(str(path), terms_as_text(file.terms), options, formulas)
 
-    def of(self, name: str) -> dict[str, Any]:
-        """All options that the file gives where this formula of it is spoken, or "", none."""
-        return {**self.options, **self.formulas.get(name, {}), "terms": self.terms}
-
     def names(self, model: object) -> bool:
         """Whether what is given as a model is a formula of the file."""
         return isinstance(model, str) and model in self.formulas
 
-    def chosen(
-        self, given: Mapping[str, Any], name: str, former: Mapping[str, Any]
+    def apply(self, given: Mapping[str, Any], model: object, kind: type[Kind]) -> dict[str, Any]:
+        """Options as they are given, and as the file has them where they are not.
+
+        | options were made of the file | `model` is a formula of it | what stays of the given |
+        | --- | --- | --- |
+        | not yet | no  | all |
+        | not yet | yes | all; another `formula` beside it raises FormulaError |
+        | before  | no  | all |
+        | before  | yes | what was given beside the file, or differs from what the former brought |
+
+        Whoever makes options of all values of others, as LangChain's `configurable_fields` does,
+        gives values that a former formula brought, and they are not kept for the next.
+        """
+        if not self.names(model):
+            kept = _keepable(given, kind) if self.spoken is None else self.kept
+            return self._completed(given, self.spoken or "", kept)
+        stays = self._staying(given, str(model), kind)
+        return self._completed(stays, str(model), _keepable(stays, kind))
+
+    def switched(
+        self, given: Mapping[str, Any], call: Mapping[str, Any], kind: type[Kind]
     ) -> dict[str, Any]:
-        """Options given for a formula of the file, without those that the `former` one brought.
+        """Given options, those of the `model` that a call names in place of the former's."""
+        model = call["model"]
+        if not self.names(model):
+            return {**given, "model": model, "file": replace(self, spoken="")}
+        if "formula" in call:
+            raise self._second(model, call["formula"])
+        return self.apply({**given, "model": model}, model, kind)
 
-        One that is not `kept` was brought if its value is the former's: whoever makes options
-        of all values of others, as LangChain's `configurable_fields` does, and gives such a value
-        again beside another formula, gets that formula's. Raises FormulaError where another
-        formula is given beside it.
+    def with_kept(self, given: Iterable[str], kind: type[Kind]) -> Personas:
+        """The same, where some options were given for a call: the next formula leaves them."""
+        return replace(self, kept=_keepable([*self.kept, *given], kind))
+
+    def _staying(self, given: Mapping[str, Any], name: str, kind: type[Kind]) -> dict[str, Any]:
+        """The given options less those that the former formula brought, and less its name."""
+        given, former = dict(given), {}
+        if self.spoken is not None:
+            if "speculation" in given:
+                given["speculation"] = read_speculation(given["speculation"])
+            made_before = made(kind, self, self.spoken)
+            former = {option: getattr(made_before, option) for option in kind.model_fields}
+        other = given.get("formula")
+        if "formula" in given and self.spoken != "" and other != former.get("formula"):
+            raise self._second(name, other)
+        changed = (option for option, value in given.items() if _differs(value, option, former))
+        stays = {*self.kept, *changed} - {"model", "formula"}
+        return {option: value for option, value in given.items() if option in stays}
+
+    def _completed(
+        self, given: Mapping[str, Any], name: str, kept: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """Given options over the file's. Its terms are joined by those given at first.
+
+        A name is kept only for the formula, over the model, that the file has under it.
         """
-        if "formula" in given and self.spoken != "" and given["formula"] != former.get("formula"):
-            raise self.second(name, given["formula"])
-        stays = {*self.kept, *(k for k, v in given.items() if k not in former or v != former[k])}
-        return {k: given[k] for k in given if k in stays and k not in ("model", "formula")}
-
-    def second(self, name: str, formula: object) -> FormulaError:
-        """What is wrong with giving a formula beside one of the file's."""
-        problem = f"the model {name!r} is a formula of {self.path!r}"
-        return FormulaError(f"{problem}; it is not given another, {str(formula)!r}")
-
-    def settled(self, given: Mapping[str, Any], name: str, kept: tuple[str, ...]) -> dict[str, Any]:
-        """Options as given, and as the file has them where they are not.
-
-        Terms that are given before options were made of the file join its own. A name is kept
-        only for the formula, over the model, that the file has under it.
-        """
-        said = self.of(name)
-        merged = {**said, **given}
+        filed = {**self.options, **self.formulas.get(name, {}), "terms": self.terms}
+        merged = {**filed, **given}
         if self.spoken is None and isinstance(given.get("terms"), Mapping):
             merged["terms"] = {**self.terms, **given["terms"]}
         merged |= {key: low for key, low in LOWERED.items() if self.options.get(key) is low}
         formula, model = merged.get("formula"), merged["model"]
-        if name and (model != said["model"] or str(formula) != said["formula"]):
+        if name and (model != filed["model"] or str(formula) != filed["formula"]):
             name = ""
         return {**merged, "file": replace(self, spoken=name, kept=kept)}
 
+    def _second(self, name: str, formula: object) -> FormulaError:
+        """What is wrong with giving a formula beside one of the file's."""
+        problem = f"the model {name!r} is a formula of {self.path!r}"
+        return FormulaError(f"{problem}; it is not given another, {str(formula)!r}")
+
+
+def _keepable(given: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
+    """The options among the given that another formula of a file leaves as they are."""
+    return tuple(sorted({*given} & ({*kind.model_fields} - {"model", *ELSEWHERE})))
+
+
+def _differs(value: Any, option: str, former: Mapping[str, Any]) -> bool:
+    return option not in former or bool(value != former[option])
+
 
 _FILED: TypeAdapter[Personas] = TypeAdapter(Personas)
-
-
-@lru_cache(maxsize=16)  # options are made again for each call that gives one
-def resolved(terms: tuple[tuple[str, str], ...]) -> Mapping[str, Formula]:
-    """Every name of the terms of options with what it stands for, as `resolve` says."""
-    return resolve(dict(terms))
 
 
 def opened(file: Any, kind: type[BaseModel], model: str) -> Personas | None:

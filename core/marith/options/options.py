@@ -5,42 +5,39 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from marith.engine.deadline import Deadline
 from marith.errors import FormulaError, RequestError
 from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.binding import bind, parse, resolve
-from marith.formula.meaning.checking import check
+from marith.formula.meaning.binding import bind
 from marith.formula.text.files import as_text, terms_as_text
 from marith.formula.text.trust import of_call
 from marith.formula.tree.terms import Prompted
-from marith.options.file import ELSEWHERE, Personas, made, opened, resolved
-from marith.recipes import faithful_to
+from marith.options import meaning
+from marith.options.file import Personas, opened
 from marith.request.checks import check_names
 from marith.request.limits import LOADED_BYTES
 from marith.request.plan import Plan, read_speculation
+from marith.request.prompt import Message, hides, to_prompt
+from marith.request.request import Request, RequestOptions
+from marith.request.sampling import Sampling
 from marith.request.stop import read_stop
-from marith.scoring.places import context_length_of
-from marith.speculation.execution_plan import ExecutionPlan
 
 if TYPE_CHECKING:
+    from marith.engine.deadline import Deadline
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
     from marith.formula.tree.nodes import Formula
-    from marith.request.grammar import Grammar
-    from marith.request.prompt import Message
-    from marith.request.request import Request
-    from marith.request.tools import Tools
 
+_DRAWN = tuple(field.name for field in fields(Sampling))
 _PLACED = (
-    *("device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes"),
-    *("context_length", "revision"),
-)
+    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
+    "context_length", "revision",
+)  # fmt: skip
 
 
 def _variable(option: str) -> str | None:
@@ -108,17 +105,8 @@ class Options(BaseModel):
         file = _opened(data.get("file", _variable("file")))
         if file is None:
             return data
-        name = data.get("model", None if "formula" in data else _variable("model"))
-        if not file.names(name):
-            kept = _kept(data) if file.spoken is None else file.kept
-            return file.settled(data, file.spoken or "", kept)
-        given, former = dict(data), {}
-        if file.spoken is not None:
-            if "speculation" in given:
-                given["speculation"] = read_speculation(given["speculation"])
-            former = made(Options, file, file.spoken).values()
-        given = file.chosen(given, name, former)
-        return file.settled(given, name, _kept(given))
+        model = data.get("model", None if "formula" in data else _variable("model"))
+        return file.apply(data, model, Options)
 
     @field_validator("formula", mode="before")
     @classmethod
@@ -137,10 +125,7 @@ class Options(BaseModel):
 
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
-        known = resolved(tuple(self.terms.items()))
-        for formula in dict.fromkeys((parse(self.formula), self.faithfully)):
-            check(formula, known)
-            ExecutionPlan.of(formula, known, self.speculation)
+        meaning.require_meaning(*self._meaning, self.speculation)
         return self
 
     @classmethod
@@ -171,12 +156,8 @@ class Options(BaseModel):
 
     @property
     def faithfully(self) -> Formula:
-        """The formula as it is spoken where something was retrieved."""
-        formula = parse(self.formula)
-        if self.faithful_to is None:
-            return formula
-        known = resolve(self.terms, formula)  # no other names: it is asked for each request
-        return faithful_to(self.faithful_to, formula, self.faithful, known)
+        """The formula for a prompt in which something was retrieved."""
+        return meaning.faithfully(*self._meaning)
 
     def values(self) -> dict[str, Any]:
         """Every option with its value as it is kept."""
@@ -197,21 +178,27 @@ class Options(BaseModel):
         RequestError for an option that does not exist, and for a `file`, which is read before.
         """
         check_names(options, self.option_names(), type(self).__name__)
-        base, given = self.values(), dict(options)
+        given, strings = dict(options), read_stop(stop)
+        if not given and not strings:
+            return self
+        base = self.values()
         if self.frozen or not self.trusted:
             given = of_call(given, self.terms, getattr(self.file, "formulas", ()), self.frozen)
         if self.file is not None and "model" in given:
-            base = self._speaking(self.file, given.pop("model"), given)
-        strings = [*read_stop(stop), *read_stop(given.pop("stop", None))]
+            base = self.file.switched(base, given, Options)
+            del given["model"]
+        strings += read_stop(given.pop("stop", None))
         if strings:
-            given["stop"] = list(dict.fromkeys([*base["stop"], *strings]))
+            given["stop"] = list(dict.fromkeys([*base.get("stop", ()), *strings]))
         if base["file"] is not None:
-            base["file"] = replace(base["file"], kept=_kept([*base["file"].kept, *given]))
+            base["file"] = base["file"].with_kept(given, Options)
         return Options(**{**base, **given})
 
     def known_context(self, base: int | None = None) -> int | None:
         """How many tokens all terms read at most, as files say, or `base` of the model itself."""
-        terms = leaves(bind(self.faithfully, resolved(tuple(self.terms.items()))))
+        from marith.scoring.places import context_length_of
+
+        terms = leaves(bind(self.faithfully, meaning.resolved(self._meaning[1])))
         named = {term.model for term in terms if isinstance(term, Prompted) and term.model}
         own = base or self.context_length or context_length_of(self.model, self.revision)
         return own and min([own, *(size for size in map(context_length_of, named) if size)])
@@ -222,79 +209,62 @@ class Options(BaseModel):
             return False
         if self.faithful_to is None:
             raise RequestError(f"faithful is {self.faithful}, but faithful_to does not say to what")
-        from marith.request.prompt import hides, to_prompt  # torch again
-
         return hides(self.faithful_to, to_prompt(prompt).messages)
 
     def engine(self) -> Engine:
         """The process's one engine for this model and placement; loads it at first."""
-        from marith.engine.engine import Engine  # torch, which plain data does without
+        from marith.engine.engine import Engine
 
         return Engine.shared(self.model, **{name: getattr(self, name) for name in _PLACED})
 
     def submit(
         self,
         prompt: str | Sequence[Message],
-        grammar: Grammar | None = None,
-        tools: Tools | None = None,
-        logprobs: int | None = None,
+        *,
         begun: float | None = None,
+        **asked: Unpack[RequestOptions],
     ) -> Ticket:
-        """Start a request on the engine. Blocks while weights load, or while the engine is busy."""
-        from marith.engine.patience import submit  # torch again
+        """Start a request on the engine. Blocks while weights load, or while the engine is busy.
+
+        `asked` is what a request holds beside what these options say, as for `request`.
+        """
+        from marith.engine.patience import submit
 
         deadline = self.deadline(begun)  # what follows counts too
-        request = self.request(prompt, grammar, tools, logprobs)
+        request = self.request(prompt, **asked)
         return submit(self.engine(), request, self.max_retries, deadline.begun)
 
     def deadline(self, begun: float | None = None) -> Deadline:
         """When an answer comes too late that is asked for now, or was `begun` (time.monotonic)."""
+        from marith.engine.deadline import Deadline
+
         return Deadline.of(self.timeout, begun)
 
-    def request(
-        self,
-        prompt: str | Sequence[Message],
-        grammar: Grammar | None = None,
-        tools: Tools | None = None,
-        logprobs: int | None = None,
-    ) -> Request:
-        """What the engine is asked for a prompt."""
-        from marith.request.ban import Ban
-        from marith.request.request import Request
-        from marith.request.sampling import Sampling  # torch again
-        from marith.request.stop import Stop
-
-        sampling = Sampling(
-            self.temperature, self.top_k, self.top_p, self.seed, self.min_p, self.repetition_penalty
-        )
+    def request(self, prompt: str | Sequence[Message], **asked: Unpack[RequestOptions]) -> Request:
+        """What the engine is asked for a prompt; `asked` comes before these options."""
+        tools = asked.get("tools")
+        if tools is not None and not self.steer_tools:
+            asked["tools"] = replace(tools, steer=False)
+        own: RequestOptions = {
+            "timeout": self.timeout,
+            "template_options": self.chat_template_kwargs or None,
+            "ban": meaning.ban(tuple(self.ban)),
+        }
         return Request(
             prompt,
             self.faithfully if self.retrieves(prompt) else self.formula,
             self.terms,
-            sampling,
-            Stop(self.max_tokens, tuple(self.stop)),
+            meaning.sampling(*(getattr(self, name) for name in _DRAWN)),
+            meaning.stop(self.max_tokens, tuple(self.stop)),
             self.speculation,
-            self.timeout,
-            grammar=grammar,
-            tools=tools if tools is None or self.steer_tools else replace(tools, steer=False),
-            logprobs=logprobs,
-            template_options=self.chat_template_kwargs or None,
-            ban=Ban(tuple(self.ban)) if self.ban else None,
+            **(own | asked),
         )
 
-    def _speaking(self, file: Personas, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """These options over another model, or with another formula of the file."""
-        if not file.names(model):
-            return {**self.values(), "model": model, "file": replace(file, spoken="")}
-        if "formula" in given:
-            raise file.second(model, given["formula"])
-        return Options(**{**self.values(), "model": model}).values()
+    @property
+    def _meaning(self) -> tuple[str, tuple[tuple[str, str], ...], float, str | None]:
+        """All that the formula hangs on."""
+        return self.formula, tuple(self.terms.items()), self.faithful, self.faithful_to
 
 
 def _opened(file: Any) -> Personas | None:
     return opened(file, Options, _variable("model") or "pocket")
-
-
-def _kept(given: Iterable[str]) -> tuple[str, ...]:
-    """The options among what is given that another formula of a file leaves as they are."""
-    return tuple(sorted({*given} & ({*Options.option_names()} - {"model", *ELSEWHERE})))

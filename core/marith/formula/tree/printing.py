@@ -244,7 +244,9 @@ def _addends(total: Sum, part: Node | None) -> list[Piece]:
     members = total.members
     if len(members) > MAX_ROW:
         rows = range(0, len(members), MAX_ROW)
-        written = [[" + ", (Sum(members[row : row + MAX_ROW]), ATOM)] for row in rows]
+        written: list[list[Piece]] = [
+            [" + ", (Sum(members[row : row + MAX_ROW]), ATOM)] for row in rows
+        ]
     else:
         written = [[" + ", (members[0], PRODUCT)], *(_addend(one, part) for one in members[1:])]
     return [piece for addend in written for piece in addend][1:]
