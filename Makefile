@@ -18,7 +18,7 @@ check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket
-	$(BIN)/pytest tests/test_architecture.py
+	$(BIN)/pytest tests/test_architecture.py tests/test_names.py
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .
