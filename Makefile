@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check format reference models golden evidence peers bench speed pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -17,7 +17,7 @@ test: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools
 	$(BIN)/pytest tests/test_architecture.py tests/test_names.py
 
 format: .venv/installed
@@ -54,6 +54,12 @@ bench: .venv/installed
 # A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
 speed: .venv/installed
 	$(BIN)/marith eval speed --plot docs/images/calls_by_lambda.png
+
+# A minute: how many calls, files and rooms a token and a chat call cross, and what the engine's own
+# work costs a token. Times are of a machine with nothing else to do.
+way: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.way
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.host_time
 
 # About 100 minutes on two cores; the weights in the package were made by this.
 pocket: .venv/installed

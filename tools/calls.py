@@ -1,0 +1,189 @@
+"""Which functions of the packages Python enters, as a tree of calls for each thread.
+
+Not counted are comprehensions and lambdas, a node's hash and comparison (which Python asks for at
+each look-up), what a model calls back while it computes, and the cache's work on single layers.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from torch import nn
+from transformers.cache_utils import CacheLayerMixin
+
+import marith
+
+CORE = Path(marith.__file__).parent
+ADAPTERS = ("langchain_marith", "llamaindex_marith")
+UNCOUNTED = {"__hash__", "__eq__"}
+FORWARD = "a forward pass"
+_MODULE = nn.Module.__call__.__code__
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A function that was entered, the calls that it made, and the forward passes among these."""
+
+    file: str
+    function: str
+    calls: list[Call] = field(default_factory=list)
+    passes: int = 0
+
+    def walk(self) -> Iterator[Call]:
+        """Itself and all calls below, in order, without those that lie in no file of ours."""
+        if self.file:
+            yield self
+        for call in self.calls:
+            yield from call.walk()
+
+
+class Recorder:
+    """Records the calls of threads, each as one tree."""
+
+    def __init__(self) -> None:
+        self.threads: list[Call] = []
+
+    @contextmanager
+    def new_threads(self) -> Iterator[None]:
+        """Record the threads that start in the block, for as long as they run."""
+        threading.setprofile(self._begin)
+        try:
+            yield
+        finally:
+            threading.setprofile(None)
+
+    @contextmanager
+    def this_thread(self) -> Iterator[Call]:
+        """Record the block as it runs in this thread."""
+        root = Call("", "block")
+        sys.setprofile(_into(root))
+        try:
+            yield root
+        finally:
+            sys.setprofile(None)
+
+    def rounds(self) -> list[Way]:
+        """The rounds of the thread that made most passes: each from one pass's call to the next.
+
+        The loop is the innermost call that contains all passes. A round begins with a call of the
+        loop in which the model runs.
+        """
+        loop = max(self.threads, key=lambda thread: thread.passes)
+        total = loop.passes
+        while inner := next((call for call in loop.calls if call.passes == total), None):
+            if inner.function == FORWARD:
+                break
+            loop = inner
+        rounds: list[list[Call]] = []
+        for call in list(loop.calls):
+            if call.passes:
+                rounds.append([])
+            if rounds:
+                rounds[-1].append(call)
+        return [Way.of(calls) for calls in rounds]
+
+    def _begin(self, frame: FrameType, event: str, value: Any) -> None:
+        """The first event of a new thread: it gets a tree of its own."""
+        self.threads.append(Call("", "thread"))
+        profile = _into(self.threads[-1])
+        sys.setprofile(profile)
+        profile(frame, event, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What was entered between two moments: file and function, in order."""
+
+    steps: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, calls: Iterable[Call]) -> Way:
+        """The way through these calls and all below them."""
+        return cls(tuple((step.file, step.function) for call in calls for step in call.walk()))
+
+    @property
+    def calls(self) -> int:
+        """How many calls were made; a generator counts each time it goes on."""
+        return len(self.steps)
+
+    @property
+    def functions(self) -> int:
+        """How many different functions were entered."""
+        return len(set(self.steps))
+
+    @property
+    def files(self) -> list[str]:
+        """The files, in the order in which they were first entered."""
+        return list(dict.fromkeys(file for file, _ in self.steps))
+
+    @property
+    def entries(self) -> dict[str, int]:
+        """How often each room was entered from another one; a round of one entry each is ideal."""
+        entries: dict[str, int] = {}
+        before = ""
+        for file, _ in self.steps:
+            room = room_of(file)
+            if room != before:
+                entries[room] = entries.get(room, 0) + 1
+            before = room
+        return entries
+
+    @property
+    def switches(self) -> int:
+        """How often one call was in another room than the call before it."""
+        return max(0, sum(self.entries.values()) - 1)
+
+
+def _into(root: Call) -> Callable[[FrameType, str, Any], None]:
+    stack = [root]
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            above = stack[-1]
+            call = None if above.function == FORWARD else _entered(frame)
+            if call is not None:
+                above.calls.append(call)
+                for containing in {*stack} if call.passes else ():
+                    containing.passes += 1
+            stack.append(call or above)
+        elif event == "return" and len(stack) > 1:  # frames from before have no entry
+            stack.pop()
+
+    return profile
+
+
+def _entered(frame: FrameType) -> Call | None:
+    """The call of a frame, if it is counted."""
+    code = frame.f_code
+    if code is _MODULE:
+        return Call("", FORWARD, passes=1)
+    file = file_of(code)
+    if not file or isinstance(frame.f_locals.get("self"), CacheLayerMixin):
+        return None
+    return Call(file, code.co_qualname)
+
+
+@cache
+def file_of(code: CodeType) -> str:
+    """The file of a function that is counted, from `core/marith` or the root; empty for others."""
+    if code.co_name.startswith("<") or code.co_name in UNCOUNTED:
+        return ""
+    path = Path(code.co_filename)
+    if path.is_relative_to(CORE):
+        return path.relative_to(CORE).as_posix()
+    root = CORE.parents[1]
+    ours = any(path.is_relative_to(root / adapter) for adapter in ADAPTERS)
+    return path.relative_to(root).as_posix() if ours else ""
+
+
+def room_of(file: str) -> str:
+    """The first folder, or the file that lies in none; `marith` for the front door."""
+    return "marith" if file == "__init__.py" else file.split("/")[0].removesuffix(".py")

@@ -1,0 +1,161 @@
+"""Print what the engine itself costs for each request and token, the model's time left out.
+
+Run as `make way`, or as `python -m tools.host_time`. Requests of four terms run together over a
+model whose pass costs nothing: it returns logits that were computed before, through the real
+runner and engine. The time of a short text is taken off that of a long one, so that neither
+opening a request nor reading its prompt counts. Beside it stands the arithmetic's own time: the
+same distributions and draws by hand, in a few calls of torch.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from marith import Engine, Request, Sampling, Stop
+from marith.testing import tiny_tokenizer
+
+REQUESTS = 32
+FORMULA = "M + 0.5*a + 0.3*b - 0.4*c"
+TERMS = {"a": "word1 word2", "b": "word3", "c": "word4 word5"}
+FACTORS = (1.0, 0.5, 0.3, -0.4)
+SHORT, LONG = 8, 40  # tokens of a text
+ROUNDS = 7
+VOCABULARIES = (256, 16_000)
+NEVER = -30.0  # the logit of the token that ends a text
+Speculation = Literal["auto"] | None
+
+
+class FreeConfig(PreTrainedConfig):
+    """How many tokens there are, and what the engine asks of any model."""
+
+    model_type = "marith-free"
+    vocab_size: int = 256
+    num_hidden_layers: int = 1
+    max_position_embeddings: int = 4096
+
+
+class FreeModel(PreTrainedModel):
+    """A language model whose pass costs nothing: the same logits after every text."""
+
+    config_class = FreeConfig
+    _supports_sdpa = True  # takes masks as booleans
+    logits: Tensor
+
+    def __init__(self, config: FreeConfig, seed: int = 0) -> None:
+        super().__init__(config)
+        logits = torch.randn(config.vocab_size, generator=torch.Generator().manual_seed(seed))
+        logits[1] = NEVER
+        self.logits = torch.nn.Parameter(logits, requires_grad=False)
+        self.post_init()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
+
+    def forward(
+        self, input_ids: Tensor, logits_to_keep: int = 0, **_: Any
+    ) -> CausalLMOutputWithPast:
+        """[rows, width] tokens → logits [rows, width or `logits_to_keep`, vocab], all alike."""
+        rows, width = input_ids.shape
+        shape = rows, logits_to_keep or width, len(self.logits)
+        logits: Any = self.logits.expand(shape)
+        return CausalLMOutputWithPast(logits=logits)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A time in microseconds for each request and token: the median, least and most of rounds."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Figure:
+        """The figure of so many rounds, in seconds for each request and token."""
+        micro = [1e6 * second for second in seconds]
+        return cls(statistics.median(micro), min(micro), max(micro))
+
+    def __str__(self) -> str:
+        return f"{self.median:.1f} ({self.least:.1f}–{self.most:.1f})"
+
+
+def engine_of(vocab: int, requests: int = REQUESTS) -> Engine:
+    """An engine over the free model, with lanes for so many requests at once."""
+    words = [f"word{i}" for i in range(vocab - 2)]
+    model = FreeModel(FreeConfig(vocab_size=vocab))
+    lanes = requests * len(FACTORS)
+    return Engine.load(model, tokenizer=tiny_tokenizer(words), max_lanes=lanes)
+
+
+def host_time(
+    engine: Engine, speculation: Speculation, requests: int = REQUESTS, rounds: int = ROUNDS
+) -> Figure:
+    """What a token of one of so many requests costs, beyond what opening the requests costs."""
+    _together(engine, speculation, requests, LONG)
+    seconds = []
+    for _ in range(rounds):
+        short = _together(engine, speculation, requests, SHORT)
+        long = _together(engine, speculation, requests, LONG)
+        seconds.append((long - short) / (LONG - SHORT) / requests)
+    return Figure.of(seconds)
+
+
+def _together(engine: Engine, speculation: Speculation, requests: int, tokens: int) -> float:
+    """The seconds that these requests take, from the first one's start to the last one's end."""
+    start = time.perf_counter()
+    tickets = [
+        engine.submit(
+            Request(f"word{i} word7", FORMULA, TERMS, Sampling(seed=i), Stop(tokens), speculation)
+        )
+        for i in range(requests)
+    ]
+    made = sum(len(ticket.result().tokens) for ticket in tickets)
+    assert made == requests * tokens
+    return time.perf_counter() - start
+
+
+@torch.inference_mode()
+def arithmetic_time(
+    vocab: int, requests: int = REQUESTS, rounds: int = ROUNDS
+) -> tuple[Figure, Figure]:
+    """What the same costs by hand: the terms' log-probabilities; composing and drawing."""
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(requests, len(FACTORS), vocab, generator=draw)
+    factors = torch.tensor(FACTORS)[None, :, None] / sum(FACTORS)
+    chances = torch.rand(requests, 1, generator=draw)
+    terms, composed = [], []
+    for _ in range(rounds + 1):
+        start = time.perf_counter()
+        logprobs = logits.log_softmax(-1)
+        middle = time.perf_counter()
+        mass = (factors * logprobs).sum(1).softmax(-1).cumsum(-1)
+        torch.searchsorted(mass, chances * mass[:, -1:]).tolist()
+        terms.append((middle - start) / requests)
+        composed.append((time.perf_counter() - middle) / requests)
+    return Figure.of(terms[1:]), Figure.of(composed[1:])
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="How often each is timed.")] = ROUNDS,
+) -> None:
+    """Print the table; figures are medians, with the least and the most of the rounds."""
+    columns = ("None", "auto", "by hand: log-probabilities", "by hand: composing and drawing")
+    table = Table("vocabulary", *columns, title="µs a request and token")
+    for vocab in VOCABULARIES:
+        with engine_of(vocab) as engine:
+            plain, auto = (host_time(engine, s, rounds=rounds) for s in (None, "auto"))
+        by_hand = arithmetic_time(vocab, rounds=10 * rounds)
+        table.add_row(f"{vocab:,}", *map(str, (plain, auto, *by_hand)))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)
