@@ -17,7 +17,7 @@ test: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/calls.py tools/way.py tools/host_time.py
 	$(BIN)/pytest tests/test_architecture.py tests/test_names.py
 
 format: .venv/installed
