@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -104,8 +105,14 @@ def target(module: str) -> str:
 
 
 FILES = sources()
-NAMES = [str(path.relative_to(ROOT)) for path in FILES]
-each_file = pytest.mark.parametrize("path", FILES, ids=NAMES)
+TESTS = sorted(path for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py"))
+Rule: TypeAlias = "Callable[[Path], Iterator[object]]"  # what in a file breaks it
+
+
+def hold(rule: Rule, files: Sequence[Path] = FILES) -> None:
+    """Assert that no file breaks a rule; all that do are listed."""
+    offenders = [f"{path.relative_to(ROOT)}: {what}" for path in files for what in rule(path)]
+    assert not offenders, "\n".join(offenders)
 
 
 def test_there_is_something_to_hold() -> None:
@@ -119,62 +126,88 @@ def test_there_is_something_to_hold() -> None:
     }
 
 
-@each_file
-def test_a_room_knows_its_neighbours_only(path: Path) -> None:
-    own = room(path)
-    assert own in MAY_IMPORT, f"{own!r} is a room that nobody designed"
-    rooms = {target(m) for m in imported(path) if m.split(".")[0] in {"marith", *ADAPTERS}}
-    assert rooms - {own} <= MAY_IMPORT[own]
+def test_a_broken_rule_lists_every_offender() -> None:
+    with pytest.raises(AssertionError) as failure:
+        hold(lambda path: iter([3, 5] if path == FILES[1] else []), FILES[:2])
+    name = FILES[1].relative_to(ROOT)
+    assert {line.strip() for line in str(failure.value).splitlines()} > {f"{name}: 3", f"{name}: 5"}
 
 
-@each_file
-def test_what_belongs_to_one_room_stays_there(path: Path) -> None:
-    for module in imported(path):
-        allowed = ONLY_IN.get(module.split(".")[0])
-        assert allowed is None or room(path) in allowed, module
+def test_a_room_knows_its_neighbours_only() -> None:
+    def strangers(path: Path) -> Iterator[str]:
+        own = room(path)
+        if own not in MAY_IMPORT:
+            yield f"{own!r} is a room that nobody designed"
+            return
+        rooms = {target(m) for m in imported(path) if m.split(".")[0] in {"marith", *ADAPTERS}}
+        yield from sorted(rooms - {own} - MAY_IMPORT[own])
+
+    hold(strangers)
 
 
-@each_file
-def test_the_algebra_needs_no_torch(path: Path) -> None:
-    if room(path) in NO_TORCH:
-        assert not {m.split(".")[0] for m in imported(path)} & {"torch", "numpy", "transformers"}
+def test_what_belongs_to_one_room_stays_there() -> None:
+    def misplaced(path: Path) -> Iterator[str]:
+        for module in imported(path):
+            allowed = ONLY_IN.get(module.split(".")[0])
+            if allowed is not None and room(path) not in allowed:
+                yield module
+
+    hold(misplaced)
 
 
-@each_file
-def test_nothing_is_evaluated_and_core_is_no_package(path: Path) -> None:
-    assert not any(module.split(".")[0] == "core" for module in imported(path))
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in FORBIDDEN_CALLS, node.lineno
-        if isinstance(node, ast.keyword) and node.arg == "trust_remote_code":
-            assert isinstance(node.value, ast.Constant)
-            assert node.value.value is False
+def test_the_algebra_needs_no_torch() -> None:
+    def heavy(path: Path) -> Iterator[str]:
+        if room(path) in NO_TORCH:
+            modules = {module.split(".")[0] for module in imported(path)}
+            yield from sorted(modules & {"torch", "numpy", "transformers"})
+
+    hold(heavy)
 
 
-def _lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").split("\n"))
+def test_nothing_is_evaluated_and_core_is_no_package() -> None:
+    def dangers(path: Path) -> Iterator[str]:
+        yield from (module for module in imported(path) if module.split(".")[0] == "core")
+        for node in ast.walk(tree(path)):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in FORBIDDEN_CALLS:
+                    yield f"{name} in line {node.lineno}"
+                case ast.keyword(arg="trust_remote_code", value=value):
+                    if not (isinstance(value, ast.Constant) and value.value is False):
+                        yield f"trust_remote_code in line {value.lineno}"
+
+    hold(dangers)
 
 
-@each_file
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    assert (ast.get_docstring(tree(path)) or "").strip()
+def without_docstring(path: Path) -> Iterator[str]:
+    if not (ast.get_docstring(tree(path)) or "").strip():
+        yield "no docstring"
 
 
-@each_file
-def test_files_and_functions_are_short(path: Path) -> None:
-    assert _lines(path) <= 300
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < 40, node.name
+def too_long(path: Path) -> Iterator[str]:
+    lines = len(path.read_text(encoding="utf-8").split("\n"))
+    if lines > 300:
+        yield f"{lines} lines"
 
 
-TESTS = sorted(path for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py"))
+def test_every_module_says_what_it_is_for() -> None:
+    hold(without_docstring)
 
 
-@pytest.mark.parametrize("path", TESTS, ids=[str(path.relative_to(ROOT)) for path in TESTS])
-def test_tests_are_short_files_with_a_purpose(path: Path) -> None:
-    assert (ast.get_docstring(tree(path)) or "").strip()
-    assert _lines(path) <= 300
+def test_files_and_functions_are_short() -> None:
+    def long_functions(path: Path) -> Iterator[str]:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno
+                if lines >= 40:
+                    yield f"{node.name} has {lines + 1} lines"
+
+    hold(too_long)
+    hold(long_functions)
+
+
+def test_tests_are_short_files_with_a_purpose() -> None:
+    hold(without_docstring, TESTS)
+    hold(too_long, TESTS)
 
 
 @pytest.mark.parametrize(
