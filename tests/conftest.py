@@ -13,8 +13,10 @@ from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
-settings.register_profile("marith", deadline=None)  # laws are timed by nobody: machines are shared
-settings.load_profile("marith")
+# How many examples of each law: `make evidence` has more. None is timed, for machines are shared.
+settings.register_profile("ci", deadline=None, max_examples=25)
+settings.register_profile("evidence", deadline=None, max_examples=300)
+settings.load_profile(os.environ.get("MARITH_PROFILE", "ci"))
 
 
 def pytest_sessionstart() -> None:

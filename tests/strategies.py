@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -52,9 +51,6 @@ from marith.formula.tree.terms import RESERVED, SCALES, Classifier, NGram, Promp
 
 Some: TypeAlias = "st.SearchStrategy[Formula]"
 World: TypeAlias = "Mapping[Term, Tensor]"
-
-settings.register_profile("marith", deadline=None)
-settings.load_profile("marith")
 
 NAMES = ("M", "a", "b", "toxic", "C", "größe", "union")
 

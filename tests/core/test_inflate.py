@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig, LlamaForCausalLM
@@ -52,7 +52,6 @@ def assert_same(small: Any, large: Any, tokens: Tensor) -> None:
     more=st.integers(0, 40),
     seed=st.integers(0, 5),
 )
-@settings(max_examples=25)
 def test_no_size_changes_what_a_model_says(
     family: str, pairs: int, layers: int, more: int, seed: int
 ) -> None:

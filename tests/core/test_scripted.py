@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference import Reference
 from torch import Tensor
@@ -64,7 +64,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield engine
 
 
-@settings(max_examples=25)
 @given(reply=texts)
 def test_whatever_is_written_is_said_as_it_is_written(reply: str) -> None:
     model = scripted_model([("Hello", reply)], TOKENIZER)
@@ -87,7 +86,6 @@ def test_rows_of_unequal_length_each_say_their_own() -> None:
     assert TOKENIZER.batch_decode(said, skip_special_tokens=True) == ["Short.", REPLY]
 
 
-@settings(max_examples=50)
 @given(reply=texts, data=st.data())
 def test_what_follows_hangs_on_the_text_and_not_on_how_it_was_cut(
     reply: str, data: st.DataObject
@@ -105,7 +103,6 @@ def test_what_follows_hangs_on_the_text_and_not_on_how_it_was_cut(
     assert after[wanted].min() > after[~wanted].max()
 
 
-@settings(max_examples=25)
 @given(tokens=st.lists(st.integers(0, 4095), min_size=2, max_size=20), cut=st.integers(1, 19))
 def test_what_is_cached_changes_nothing(tokens: list[int], cut: int) -> None:
     model = scripted_model(SCRIPT, TOKENIZER)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from families import FAMILIES, speaker
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from marith.decoding.constraints.stop_strings import beginning
@@ -82,7 +82,6 @@ anything = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300)
 @given(
     text=anything,
     places=st.lists(st.integers(0, 80), max_size=12),
@@ -102,7 +101,6 @@ def test_however_a_text_is_cut_it_says_the_same(
     assert heard(reader(markup, thinks, opened), list(text)) == whole
 
 
-@settings(max_examples=150)
 @given(
     made=calls,
     said=st.sampled_from(["", "I look.", "a < b {", "é\n"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from families import FAMILIES, answers, speaker, spelling, tool
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
@@ -227,7 +227,6 @@ said = st.lists(
 
 
 @EVERY
-@settings(max_examples=25)
 @given(text=said, choice=st.sampled_from(["auto", "required", "none"]), letters=st.booleans())
 def test_whatever_is_let_through_calls_only_tools_with_right_arguments(
     name: str, text: str, choice: str, letters: bool

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from families import speaker, tool
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from languages import NESTED, REGULAR
 from reference import Reference, first_banned
@@ -85,7 +85,6 @@ words = st.lists(st.text("abcA .", min_size=1, max_size=3), max_size=5)
 bans = st.builds(Ban, words, st.booleans(), st.booleans())
 
 
-@settings(max_examples=40)
 @given(
     formula=weighty(SPEAKERS).filter(lambda formula: "judge" not in str(formula)),
     ban=bans,

@@ -94,7 +94,7 @@ def test_sixteen_uneven_requests_from_threads_and_tasks_equal_the_reference(hous
     assert [(c.text, c.tokens, c.finish_reason) for c in got] == want
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.lists(st.tuples(st.integers(0, 13), st.integers(0, 6)), min_size=2, max_size=16))
 def test_any_interleaving_with_cancellations_equals_the_reference(
     house: House, plan: list[tuple[int, int]]

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from families import speaker, tool
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from schemas import random_schema
 
@@ -86,7 +86,6 @@ def spoken(engine: Engine, grammar: Grammar, seed: int, how: Any) -> marith.Comp
     return out
 
 
-@settings(max_examples=30)
 @given(word=words, seed=st.integers(0, 99), how=st.sampled_from([None, "auto"]))
 @example(word="東京 Zürich", seed=0, how="auto")
 @example(word="🌍👩‍🚀", seed=0, how=None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from families import answers, speaker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.decoding.constraints.matcher import Matcher
@@ -92,7 +92,6 @@ described = st.recursive(
 )
 
 
-@settings(max_examples=120)
 @given(data=st.data(), described=described)
 def test_what_a_schema_describes_can_be_written_as_json_writes_it(
     data: st.DataObject, described: tuple[dict[str, Any], Any]
@@ -101,7 +100,6 @@ def test_what_a_schema_describes_can_be_written_as_json_writes_it(
     assert lets(Grammar.json_schema(schema), written(data.draw(values)))
 
 
-@settings(max_examples=80)
 @given(data=st.data(), parts=st.dictionaries(texts, scalars, min_size=1, max_size=3))
 def test_what_breaks_a_schema_cannot_be_written(
     data: st.DataObject, parts: dict[str, tuple[Any, Any]]

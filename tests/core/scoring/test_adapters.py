@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from torch import Tensor
@@ -87,7 +87,6 @@ def test_every_row_is_its_merged_model(tmp_path: Path, kind: str, layers: str) -
         assert distance(merged_a(IDS), model(IDS)) > 0.1
 
 
-@settings(max_examples=25)
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=5), min_size=1, max_size=4))
 def test_whoever_stands_beside_and_came_before_changes_no_row(passes: list[list[int]]) -> None:
     model, adapters, alone = family()

@@ -23,7 +23,7 @@ def read_off(trunk: tuple[int, ...], grown: Branches, leaf: int) -> tuple[int, .
     return trunk[: grown.forks[leaf]] + tuple(grown.tokens[i] for i in seen)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trunk=words, texts=st.lists(words, max_size=12), room=st.integers(1, 20))
 def test_every_text_stands_where_it_is_said_to_stand(
     monkeypatch: pytest.MonkeyPatch,

@@ -97,9 +97,7 @@ calls = st.lists(
     min_size=1,
     max_size=6,
 )
-patient = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("family", FAMILIES)

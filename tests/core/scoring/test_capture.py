@@ -57,7 +57,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.usefixtures("narrow")
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=LANES, max_size=LANES),
     steps=st.lists(st.tuples(lanes, st.one_of(st.just(set()), lanes)), min_size=1, max_size=12),

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.formula.tree.terms import NGram
@@ -60,7 +60,6 @@ def candidates(seen: list[int], newest: bool) -> tuple[int, float]:
     return tied[0], (most - DISCOUNT) / len(seen)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     order=st.integers(1, 5), given_=texts, reading=tokens, text=tokens, online=st.booleans(),
 )  # fmt: skip
@@ -87,7 +86,6 @@ def test_a_guess_is_what_followed_the_longest_known_context_most_often(
         assert 0 < guesses[0].confidence < 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(order=st.integers(1, 5), given_=texts, text=tokens, online=st.booleans())
 def test_many_guesses_are_what_one_guess_at_a_time_gives(
     order: int, given_: list[str], text: list[int], online: bool
@@ -105,7 +103,6 @@ def test_many_guesses_are_what_one_guess_at_a_time_gives(
     assert together == one_by_one
 
 
-@settings(max_examples=100, deadline=None)
 @given(given_=texts, reading=tokens, text=tokens, other=tokens, most=st.integers(0, 6))
 def test_no_guess_changes_a_score(
     given_: list[str], reading: list[int], text: list[int], other: list[int], most: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -26,7 +26,6 @@ def written(cache: KVCache, rows: list[int], slots: list[list[int]], seen: int) 
     return keys
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     script=st.lists(
         st.tuples(st.integers(0, 6), st.integers(0, 60), st.integers(1, 5)), min_size=1, max_size=25

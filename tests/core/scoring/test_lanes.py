@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.scoring.kv_cache import KVCache
@@ -38,7 +38,6 @@ def holds(lanes: Lanes, lane: Lane) -> list[int]:
     return [int(key) for key in kept]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     script=st.lists(
         st.tuples(st.integers(0, 9), st.sampled_from("ab"), tokens, st.booleans()), max_size=40

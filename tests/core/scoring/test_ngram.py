@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.errors import ModelError
@@ -32,7 +32,6 @@ def scored(term: NGram, continuation: list[int], count: int = 1) -> torch.Tensor
     return scorer.score([span])[0].logprobs
 
 
-@settings(max_examples=150, deadline=None)
 @given(order=st.integers(1, 4), texts=texts_of_tokens, before=st.lists(st.integers(0, 5)))
 def test_every_context_has_a_proper_distribution_with_no_impossible_token(
     order: int, texts: list[list[int]], before: list[int]
@@ -44,7 +43,6 @@ def test_every_context_has_a_proper_distribution_with_no_impossible_token(
 
 
 @given(order=st.integers(1, 4), texts=texts_of_tokens, before=st.lists(st.integers(0, 5)))
-@settings(max_examples=50, deadline=None)
 def test_only_the_last_tokens_of_a_context_count(
     order: int, texts: list[list[int]], before: list[int]
 ) -> None:
@@ -117,7 +115,6 @@ def test_no_context_reaches_into_the_text_before() -> None:
     assert not torch.equal(joined.logprobs([1, 2]), joined.logprobs([5]))
 
 
-@settings(max_examples=100, deadline=None)
 @given(order=st.integers(1, 5), texts=texts_of_tokens, before=st.lists(st.integers(0, 5)))
 def test_the_counts_are_those_of_a_plain_count(
     order: int, texts: list[list[int]], before: list[int]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.errors import RequestError
@@ -36,7 +36,6 @@ def anew(term: NGram, known: Vocabulary, before: list[int]) -> torch.Tensor:
     return NGramCounts(term.order, known.size, [*fitted, before]).logprobs(before)
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data(), order=st.integers(1, 5), given_=texts)
 def test_what_is_counted_online_is_what_fitting_anew_would_count(
     data: st.DataObject, order: int, given_: list[str]

@@ -68,7 +68,7 @@ def play(model: Any, runner: ModelRunner, script: list[Round], close: float = CL
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(script=rounds())
 def test_any_sequence_of_questions_is_answered_as_without_a_cache(
     family: str, script: list[Round]
@@ -78,7 +78,7 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(script=rounds())
 def test_gentle_models_are_answered_to_a_hundred_thousandth(
     family: str, script: list[Round]
@@ -88,7 +88,6 @@ def test_gentle_models_are_answered_to_a_hundred_thousandth(
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-@settings(max_examples=25, deadline=None)
 @given(script=rounds(longest_tail=25), sizes=st.tuples(*[st.integers(1, 6)] * 4))
 def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
     family: str, script: list[Round], sizes: tuple[int, int, int, int]
@@ -117,7 +116,7 @@ def test_several_positions_are_answered_when_the_last_chunk_is_short(
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox"])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(script=rounds())
 def test_eager_attention_is_answered_as_without_a_cache(family: str, script: list[Round]) -> None:
     model = eager_model(family)
@@ -174,7 +173,6 @@ def test_a_repeated_question_computes_its_last_positions_only() -> None:
     assert ask(runner, [Asked("a", text(25))])[0].cached == 20
 
 
-@settings(max_examples=25, deadline=None)
 @given(first=st.lists(tokens, min_size=1, max_size=12), second=st.lists(tokens, min_size=1))
 def test_cached_counts_the_common_prefix(first: list[int], second: list[int]) -> None:
     runner = runner_of(cached_model("llama"))

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import (
     Regex,
@@ -119,7 +119,6 @@ texts = st.lists(bits, max_size=60).map(" ".join)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=60, deadline=None)
 @given(text=texts, ends=st.lists(bits, max_size=4))
 def test_the_tokens_are_those_of_the_whole_text(name: str, text: str, ends: list[str]) -> None:
     encoder, vocabulary = encoder_of(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.scoring.suffixes import Corpus, GrowingText
@@ -12,7 +12,6 @@ readings = st.lists(tokens, max_size=12).map(tuple)
 
 
 @given(depth=st.integers(0, 5), history=st.lists(st.tuples(readings, readings), min_size=2))
-@settings(max_examples=100, deadline=None)
 def test_a_text_that_was_another_is_as_if_it_had_never_been(
     depth: int, history: list[tuple[tuple[int, ...], tuple[int, ...]]]
 ) -> None:
@@ -37,7 +36,6 @@ def test_nothing_is_left_of_a_text_taken_back() -> None:
     assert grown._followers == {}
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     depth=st.integers(0, 5),
     text=st.lists(tokens, min_size=1, max_size=20),

@@ -18,7 +18,7 @@ from chatting import (
     user,
     vocabulary,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.errors import ContextOverflow, RequestError
@@ -70,7 +70,6 @@ def test_what_is_hidden_is_gone_from_every_message() -> None:
     texts=st.lists(st.text(max_size=20), min_size=1, max_size=5),
     pattern=st.sampled_from(["a+", "[0-9]", r"\w"]),
 )
-@settings(max_examples=50, deadline=None)
 def test_no_message_of_a_term_matches_what_it_hides(texts: list[str], pattern: str) -> None:
     import re
 
@@ -177,7 +176,6 @@ contents = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(first=contents, second=contents, template=st.sampled_from([PLAIN_CHAT, DROPS_SYSTEM]))
 def test_content_that_spells_special_tokens_is_letters(
     first: str, second: str, template: str
@@ -192,7 +190,6 @@ def test_content_that_spells_special_tokens_is_letters(
     ).replace("assistant\nb<", f"assistant\n{second}<", 1)
 
 
-@settings(max_examples=50, deadline=None)
 @given(text=contents)
 def test_plain_text_that_spells_special_tokens_is_letters(text: str) -> None:
     tokens = to_tokens(Prompted(text, template="plain"), to_prompt(text), vocabulary())

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AddedToken, PreTrainedTokenizerFast
@@ -78,7 +78,6 @@ def streamed(vocabulary: Vocabulary, tokens: list[int]) -> tuple[list[str], str]
     return [stream.feed(token) for token in tokens], stream.flush()
 
 
-@settings(max_examples=200, deadline=None)
 @given(tokens=st.lists(st.integers(0, byte_level().size - 1), max_size=40))
 def test_any_byte_level_tokens_stream_to_the_whole_text(tokens: list[int]) -> None:
     vocabulary = byte_level()
@@ -87,7 +86,6 @@ def test_any_byte_level_tokens_stream_to_the_whole_text(tokens: list[int]) -> No
     assert not any(piece.endswith(BROKEN) for piece in pieces)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     text=st.lists(st.sampled_from(TEXTS) | st.text(max_size=12), max_size=4).map("".join),
     cut=st.integers(0, 200),
@@ -115,7 +113,6 @@ def llama_tokens(draw: st.DrawFn) -> list[int]:
     return [t for part in draw(st.lists(single | character, max_size=25)) for t in part]
 
 
-@settings(max_examples=200, deadline=None)
 @given(tokens=llama_tokens())
 def test_any_metaspace_tokens_stream_to_the_whole_text(tokens: list[int]) -> None:
     vocabulary = llama_like()
@@ -125,7 +122,6 @@ def test_any_metaspace_tokens_stream_to_the_whole_text(tokens: list[int]) -> Non
 
 
 @given(texts=st.lists(st.sampled_from("abc") | st.just("<end>"), max_size=12))
-@settings(max_examples=50, deadline=None)
 def test_special_tokens_leave_no_text_and_lose_none(texts: list[str]) -> None:
     vocabulary = Vocabulary(tiny_tokenizer(), 28)
     tokens = [vocabulary._ids[text] for text in texts]
@@ -175,7 +171,6 @@ def test_padding_and_truncation_of_the_callers_tokenizer_change_nothing() -> Non
     assert tokenizer.backend_tokenizer.truncation["max_length"] == 2
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     one=st.permutations("abcd").map(tuple),
     other=st.permutations("abcd").map(tuple),

@@ -9,7 +9,7 @@ from statistics import median_low
 from time import perf_counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.speculation.acceptance import Acceptance, confidence_bucket
@@ -206,7 +206,6 @@ def test_buckets_of_confidence_rise_and_are_finer_near_certainty() -> None:
 
 
 @given(st.lists(drafts, max_size=3), st.integers(1, 3), st.integers(0, 9), any_costs)
-@settings(max_examples=300)
 def test_lengths_equal_exhaustive_search_where_rows_are_equal(
     drafted: list[list[float]], rows: int, more: int, cost: Cost
 ) -> None:
@@ -216,7 +215,6 @@ def test_lengths_equal_exhaustive_search_where_rows_are_equal(
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), drafts), max_size=3), st.integers(3, 9), affine_costs)
-@settings(max_examples=300)
 def test_lengths_equal_exhaustive_search_where_the_cost_is_affine(
     drafted: list[tuple[int, list[float]]], tokens: int, cost: Cost
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.errors import RequestError
@@ -21,7 +21,6 @@ def as_rows(pairs: list[tuple[str, str]]) -> list[Row]:
     return [Row(text, label, f"line {i}") for i, (text, label) in enumerate(pairs, start=1)]
 
 
-@settings(max_examples=40)
 @given(data, st.floats(0.01, 0.99), st.integers(0, 3))
 def test_every_row_is_on_one_side_and_no_text_on_both(
     pairs: list[tuple[str, str]], share: float, seed: int
@@ -47,7 +46,6 @@ def test_every_row_is_on_one_side_and_no_text_on_both(
     assert split(rows, share, seed) == sides
 
 
-@settings(max_examples=40)
 @given(classes, st.booleans(), st.integers(0, 5))
 def test_an_epoch_has_each_example_at_most_once_and_balanced_as_many_of_every_class(
     told: list[int], balance: bool, number: int

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from marith.training.figures import auc, figures, lengths
@@ -15,7 +15,6 @@ from marith.training.report import Line, Report
 scored = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=30)
 
 
-@settings(max_examples=40)
 @given(scored)
 def test_auc_is_how_often_one_of_the_class_scores_above_one_of_another(
     told: list[tuple[int, bool]],
@@ -28,7 +27,6 @@ def test_auc_is_how_often_one_of_the_class_scores_above_one_of_another(
     assert found == pytest.approx(wins / (len(ours) * len(others)))
 
 
-@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.lists(st.floats(-9, 9), min_size=3, max_size=3), st.integers(0, 2)),
              min_size=3, max_size=20),

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.scoring.vocabulary import Vocabulary
@@ -15,7 +15,6 @@ from marith.training.prefixes import POOL, Batch, Marks, Prefix, drawn, grouped,
 texts = st.lists(st.integers(1, 9).map(lambda size: list(range(size))), min_size=1, max_size=80)
 
 
-@settings(max_examples=40)
 @given(texts, st.integers(0, 1), st.integers(0, 3))
 def test_every_chosen_example_is_drawn_once_and_no_further_than_it_goes(
     told: list[list[int]], shortest: int, epoch: int
@@ -34,7 +33,6 @@ def test_lengths_are_uniform_and_change_from_epoch_to_epoch() -> None:
     assert drawn(told, range(500), 1, 0, 0) != drawn(told, range(500), 1, 0, 1)
 
 
-@settings(max_examples=40)
 @given(texts, st.integers(1, 5))
 def test_batches_hold_every_prefix_once_in_as_few_batches_as_can_be(
     told: list[list[int]], size: int

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy
@@ -40,7 +40,6 @@ def test_the_jensen_shannon_divergence_is_scipys_in_bits(p: Tensor, q: Tensor) -
     assert plain(divergences.jensen_shannon(p, q)) == pytest.approx(want, abs=1e-5)
 
 
-@settings(max_examples=60)
 @given(holed, holed)
 def test_the_jensen_shannon_divergence_is_symmetric_and_zero_for_equals_alone(
     p: Tensor, q: Tensor
@@ -54,7 +53,6 @@ def test_the_jensen_shannon_divergence_is_symmetric_and_zero_for_equals_alone(
     assert bool((apart <= variation + 1e-5).all())
 
 
-@settings(max_examples=60)
 @given(whole, whole, orders)
 def test_the_renyi_divergence_has_its_closed_form(p: Tensor, q: Tensor, order: float) -> None:
     x, y = masses(p), masses(q)
@@ -109,7 +107,6 @@ def objective(p: Tensor, q: Tensor, lead: float, mixed: Tensor) -> Tensor:
     return torch.maximum(*sides).masked_fill(beyond, math.inf)
 
 
-@settings(max_examples=60)
 @given(logprobs(1, 6), logprobs(1, 6), leads, st.integers(0, 2**31))
 def test_the_balanced_share_has_the_least_of_the_larger_divergence(
     p: Tensor, q: Tensor, lead: float, seed: int
@@ -127,7 +124,6 @@ def test_the_balanced_share_has_the_least_of_the_larger_divergence(
     assert float(found[0]) <= float(found.min()) + 1e-5
 
 
-@settings(max_examples=60)
 @given(holed, holed, leads)
 def test_the_balance_turns_with_its_members_and_leans_to_who_is_behind(
     p: Tensor, q: Tensor, lead: float

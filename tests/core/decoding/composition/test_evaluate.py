@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
@@ -26,7 +26,6 @@ from marith.formula.tree.terms import Classifier, Term
 a, b, c = TERMS = speakers(3)
 JUDGE = Classifier("judge")
 worlds = spoken(TERMS)
-most = settings(max_examples=60)
 
 
 def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
@@ -35,7 +34,6 @@ def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(first.exp(), second.exp(), atol=tolerance, rtol=1e-4)
 
 
-@most
 @given(weighty(TERMS), spoken(TERMS, holes=True))
 def test_the_result_is_a_distribution_without_nan(f: Formula, world: Mapping[Term, Tensor]) -> None:
     result = evaluate(f, world)
@@ -45,7 +43,6 @@ def test_the_result_is_a_distribution_without_nan(f: Formula, world: Mapping[Ter
     torch.testing.assert_close(result.exp().sum(dim=-1), torch.ones(2))
 
 
-@most
 @given(weighty(TERMS), spoken(TERMS, holes=True), st.floats(0.01, 100))
 def test_scaling_a_whole_formula_changes_nothing(
     f: Formula, world: Mapping[Term, Tensor], factor: float
@@ -53,7 +50,6 @@ def test_scaling_a_whole_formula_changes_nothing(
     close(evaluate(factor * f, world), evaluate(f, world))
 
 
-@most
 @given(weighty(TERMS), weighty(TERMS), spoken(TERMS, holes=True))
 def test_union_and_intersection_with_itself_and_in_any_order(
     f: Formula, g: Formula, world: Mapping[Term, Tensor]
@@ -64,14 +60,12 @@ def test_union_and_intersection_with_itself_and_in_any_order(
     close(evaluate(intersection(f, g), world), evaluate(intersection(g, f), world))
 
 
-@most
 @given(weighty(TERMS), weighty(TERMS), spoken(TERMS, holes=True))
 def test_supersede_is_its_second(f: Formula, g: Formula, world: Mapping[Term, Tensor]) -> None:
     close(evaluate(supersede(f, g), world), evaluate(g, world))
     close(evaluate(supersede(f, g) + 2 * f, world), evaluate(g + 2 * f, world))
 
 
-@most
 @given(weighty(TERMS), spoken(TERMS, positions=4, holes=True))
 def test_many_positions_are_as_one_by_one(f: Formula, world: Mapping[Term, Tensor]) -> None:
     together = evaluate(f, world)
@@ -80,7 +74,6 @@ def test_many_positions_are_as_one_by_one(f: Formula, world: Mapping[Term, Tenso
         close(together[i : i + 1], alone, 1e-6)
 
 
-@most
 @given(weighty(TERMS), weighty(TERMS), spoken(TERMS, holes=True))
 def test_what_is_multiplied_by_zero_has_no_say(
     f: Formula, g: Formula, world: Mapping[Term, Tensor]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import JUDGE, World, logprobs, observed, shares, speakers, spoken, weighty
 from torch import Tensor
@@ -60,7 +60,6 @@ def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(first.exp(), second.exp(), atol=tolerance, rtol=1e-4)
 
 
-@settings(max_examples=25)
 @given(worlds)
 def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> None:
     known, p, q = factors(world), world[a], world[b]
@@ -113,7 +112,6 @@ def worth(factor: Factor, known: Evaluation, place: int) -> float:
     return float(torch.as_tensor(known.factor(factor))[place, 0])
 
 
-@settings(max_examples=50)
 @given(shares(TERMS), shares(TERMS), shares(TERMS), st.floats(-3, 3), worlds)
 def test_factors_are_reckoned_with_as_numbers_are(
     x: Varying, y: Varying, z: Varying, n: float, world: World
@@ -156,7 +154,6 @@ def test_union_and_intersection_are_indicators(world: World) -> None:
         assert bool(evaluate(f, world).isneginf().eq(evaluate(g, world).isneginf()).all())
 
 
-@settings(max_examples=60)
 @given(weighty(TERMS), shares(TERMS), spoken(TERMS, holes=True))
 def test_scaling_a_whole_formula_by_what_the_context_says_changes_nothing(
     f: Formula, factor: Varying, world: World
@@ -165,7 +162,6 @@ def test_scaling_a_whole_formula_by_what_the_context_says_changes_nothing(
     close(evaluate(f / (2 - factor), world), evaluate(f, world), 1e-4)
 
 
-@settings(max_examples=60)
 @given(worlds, st.floats(-3, 3), shares(TERMS))
 def test_a_varying_sum_is_its_score_divided_by_its_weight(
     world: World, n: float, factor: Varying
@@ -177,7 +173,6 @@ def test_a_varying_sum_is_its_score_divided_by_its_weight(
     close(evaluate(a + n * factor * (b - c) + (1 + factor) * c, world).double(), want, 1e-4)
 
 
-@settings(max_examples=40)
 @given(spoken(TERMS, positions=4), st.integers(1, 3))
 def test_what_a_factor_of_zero_multiplies_forbids_nothing_there(world: World, count: int) -> None:
     world = {**world, POSITION: torch.arange(4)[:, None].float()}
@@ -200,7 +195,6 @@ def divergence(p: Tensor, q: Tensor, f: Any) -> Tensor:
     return apart.sum(dim=-1)
 
 
-@settings(max_examples=60)
 @given(worlds, shares(TERMS), shares(TERMS), st.integers(0, 2**31))
 def test_theorem_1_holds_with_factors_of_the_context_and_of_the_token(
     world: World, x: Varying, y: Varying, seed: int

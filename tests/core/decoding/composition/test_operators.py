@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import JUDGE, World, shares, speakers, spoken, weighty
 from torch import Tensor
@@ -41,7 +41,6 @@ from marith.formula.tree.signals import (
 
 a, b, c = TERMS = speakers(3)
 worlds, holed = spoken(TERMS), spoken(TERMS, holes=True)
-few = settings(max_examples=50)
 
 
 def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
@@ -62,7 +61,6 @@ def test_a_union_taken_away_is_a_relu_taken_away(world: World, factor: float) ->
     close(evaluate(a - factor * union(a, b), world), evaluate(a - k * relu(b - a), world), 1e-4)
 
 
-@few
 @given(holed)
 def test_the_minimum_is_one_less_what_it_exceeds_the_other_by(world: World) -> None:
     close(evaluate(intersection(a, b), world), evaluate(a - relu(a - b), world))
@@ -84,7 +82,6 @@ def test_what_only_a_cut_to_be_avoided_forbids_stays_allowed() -> None:
     assert float(told[3]) < 1e-12
 
 
-@few
 @given(worlds, st.floats(0.1, 3), st.floats(0.1, 3))
 def test_a_mixture_is_the_sum_of_probabilities(world: World, x: float, y: float) -> None:
     want = (x * world[a].exp() + y * world[b].exp()) / (x + y)
@@ -104,7 +101,6 @@ def test_a_weight_below_zero_takes_probability_away(world: World, share: float) 
     assert not bool(told.isneginf().any())
 
 
-@few
 @given(holed, shares(TERMS), st.floats(0.1, 2))
 def test_a_mixture_weighs_by_the_context(world: World, factor: Varying, n: float) -> None:
     share = value(factor, world)
@@ -114,7 +110,6 @@ def test_a_mixture_weighs_by_the_context(world: World, factor: Varying, n: float
     assert bool(told.isneginf().eq(world[a].isneginf() & world[b].isneginf()).all())
 
 
-@few
 @given(weighty(TERMS), weighty(TERMS), worlds, st.sampled_from([0.21, 0.37, 0.83]))
 def test_a_gate_picks_one_of_two_at_each_place(
     f: Formula, g: Formula, world: World, bound: float
@@ -142,7 +137,6 @@ def test_what_the_other_branch_cannot_say_is_no_matter() -> None:
     close(evaluate(gate, only), left[:1])
 
 
-@few
 @given(weighty(TERMS), holed, st.floats(0.5, 5), st.floats(0.5, 5))
 def test_a_temperature_divides_and_adds_up(
     f: Formula, world: World, one: float, other: float
@@ -156,7 +150,6 @@ def test_a_temperature_divides_and_adds_up(
     close(rest, torch.log_softmax(plain * ((3 - 1 / one) / 2), dim=-1), 1e-3)
 
 
-@few
 @given(worlds, st.floats(0, 99), st.floats(0, 1))
 def test_self_debiasing_is_its_authors_equations(world: World, decay: float, floor: float) -> None:
     """Schick et al. (2021), equations 3 and 4, with the code's floor."""
@@ -177,7 +170,6 @@ def self_debiased(p: Tensor, biased: Tensor, decay: float, floor: float) -> Tens
     return torch.exp(-decay * (biased - p).clamp(min=0.0)).clamp(min=floor)
 
 
-@few
 @given(holed)
 def test_debiasing_by_itself_or_without_decay_is_the_model(world: World) -> None:
     close(evaluate(self_debias(a, a), world), world[a])
@@ -185,7 +177,6 @@ def test_debiasing_by_itself_or_without_decay_is_the_model(world: World) -> None
     close(evaluate(self_debias(a, b, floor=1), world), world[a])
 
 
-@few
 @given(worlds)
 def test_posteriors_of_all_members_add_up_to_one(world: World) -> None:
     shares = [value_of(posterior(*order), world).score.exp()
@@ -193,7 +184,6 @@ def test_posteriors_of_all_members_add_up_to_one(world: World) -> None:
     torch.testing.assert_close(sum(shares), torch.ones(2, 9))
 
 
-@few
 @given(worlds, st.floats(0.1, 30))
 def test_a_posterior_is_bayes_rule_over_the_text(world: World, strength: float) -> None:
     """GeDi (Krause et al., 2021), equations 3 to 6: log-likelihoods by the text's length."""
@@ -204,7 +194,6 @@ def test_a_posterior_is_bayes_rule_over_the_text(world: World, strength: float) 
     close(evaluate(a + strength * posterior(b, c), world).double(), want, 1e-4)
 
 
-@few
 @given(worlds, st.integers(1, 9))
 def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) -> None:
     told = evaluate(0.4 * a + 0.6 * b + agreed(b, 2 * a, count=count), world)
@@ -213,7 +202,6 @@ def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) ->
     assert value_of(agreed(a, b), world).weight == 0.0
 
 
-@few
 @given(weighty(TERMS), weighty(TERMS), holed)
 def test_members_become_distributions_first(f: Formula, g: Formula, world: World) -> None:
     builds: list[Callable[[Formula, Formula], Formula]] = [

@@ -11,7 +11,7 @@ from weakref import ref
 
 import pytest
 from families import speaker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import equal
@@ -101,7 +101,6 @@ def test_a_text_that_a_grammar_describes_may_be_written_and_ended_only_when_whol
     assert rows[-1].sum() == 1
 
 
-@settings(max_examples=60)
 @given(data=st.data(), kind=st.sampled_from(ALL))
 def test_what_was_asked_before_changes_no_answer(data: st.DataObject, kind: Any) -> None:
     """Texts cut back, drafted anew, with tokens that may not stand, and beyond the end."""

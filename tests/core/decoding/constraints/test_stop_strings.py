@@ -10,15 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from marith.decoding.constraints.stop_strings import TextGate
 from marith.errors import RequestError
 from marith.request.stop import Stop
-
-settings.register_profile("marith", deadline=None)
-settings.load_profile("marith")
 
 letters = st.text("abß", max_size=14)
 stops = st.lists(st.text("abß", min_size=1, max_size=4), max_size=3).map(tuple)

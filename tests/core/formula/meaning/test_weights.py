@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import World, shares, speakers, spoken, weighty
 from torch import Tensor
@@ -40,7 +40,6 @@ def total(weight: Weight, known: Evaluation) -> Tensor:
     return found
 
 
-@settings(max_examples=60)
 @given(weighty(TERMS), spoken(TERMS))
 def test_the_weight_is_what_a_score_is_divided_by(f: Formula, world: World) -> None:
     divisor = torch.as_tensor(value_of(f, world).weight).expand(2, 1)
@@ -49,7 +48,6 @@ def test_the_weight_is_what_a_score_is_divided_by(f: Formula, world: World) -> N
     assert weight_of(f) > 0
 
 
-@settings(max_examples=60)
 @given(shares(TERMS), spoken(TERMS))
 def test_a_factor_is_within_its_bounds_and_its_expansion_is_itself(
     one: Varying, world: World
@@ -63,7 +61,6 @@ def test_a_factor_is_within_its_bounds_and_its_expansion_is_itself(
 numbers = st.integers(-4, 4)
 
 
-@settings(max_examples=60)
 @given(st.lists(numbers, min_size=8, max_size=8))
 def test_the_least_weight_is_the_least_over_all_that_the_factors_can_be(n: list[int]) -> None:
     """Three factors from 0 to 1, linear in each: as over a grid."""
