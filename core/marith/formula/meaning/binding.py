@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import singledispatch
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -13,8 +14,8 @@ from marith.formula.text.parsing import CALLS, parse_text
 from marith.formula.tree.bounds import MAX_LENGTH, TooLarge
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
-from marith.formula.tree.printing import locate
 from marith.formula.tree.terms import Classifier, Prompted
+from marith.scoring.places import locate
 
 BARE = "M"
 _CALL = re.compile(r"\s*(\w+)\s*\(")
@@ -73,35 +74,60 @@ def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
 
     Raises FormulaError for an unknown name, and for more than a formula may hold.
     """
-    done: dict[Node, Node] = {}
-
-    def bound(node: Any) -> Any:
-        if not isinstance(node, Node):
-            return node
-        if node not in done:
-            done[node] = replaced(node)
-        return done[node]
-
-    def replaced(node: Node) -> Node:
-        match node:
-            case Name(name):
-                if name not in terms:
-                    raise FormulaError(unknown(name, terms), *locate(formula, node))
-                return terms[name]
-            case Sum(members):
-                return added(*map(bound, members))
-            case Scaled(factor, of):
-                made: Formula = bound(factor) * bound(of)
-                return made
-            case Classifier(guide=Formula() as guide):
-                return replace(node, guide=bound(guide))
-        return rebuilt(node, bound)
-
     try:
-        whole: Formula = bound(formula)
+        whole: Formula = Binding(formula, terms).of(formula)
     except TooLarge as error:
         raise TooLarge(f"with its terms {error.problem}") from None
     return whole
+
+
+class Binding:
+    """One binding of a formula's names to terms; each node is bound once."""
+
+    def __init__(self, formula: Formula, terms: Mapping[str, Formula]) -> None:
+        self.formula = formula
+        self.terms = terms
+        self._bound: dict[Node, Node] = {}
+
+    def of(self, node: Any) -> Any:
+        """A node bound; a number as it is."""
+        if not isinstance(node, Node):
+            return node
+        if node not in self._bound:
+            self._bound[node] = bound(node, self)
+        return self._bound[node]
+
+
+@singledispatch
+def bound(node: Node, binding: Binding) -> Node:
+    """One kind of node with its names replaced: unless registered, made of its parts bound."""
+    return rebuilt(node, binding.of)
+
+
+@bound.register
+def _(name: Name, binding: Binding) -> Node:
+    if name.name not in binding.terms:
+        problem = unknown(name.name, binding.terms)
+        raise FormulaError(problem, *locate(binding.formula, name))
+    return binding.terms[name.name]
+
+
+@bound.register
+def _(total: Sum, binding: Binding) -> Node:
+    return added(*map(binding.of, total.members))
+
+
+@bound.register
+def _(scaled: Scaled, binding: Binding) -> Node:
+    made: Formula = binding.of(scaled.factor) * binding.of(scaled.of)
+    return made
+
+
+@bound.register
+def _(classifier: Classifier, binding: Binding) -> Node:
+    if classifier.guide is None:
+        return classifier
+    return replace(classifier, guide=binding.of(classifier.guide))
 
 
 def meaning(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import singledispatch
 
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, without_classifiers
 from marith.formula.meaning.binding import bind, names_in, unknown
-from marith.formula.meaning.weights import ROUNDING, Range, Weights, added, weigh
-from marith.formula.tree.factors import LARGEST_FACTOR, Arithmetic, Comparison, Factor
+from marith.formula.meaning.polynomials import ROUNDING, added
+from marith.formula.meaning.weights import Weights, weigh
+from marith.formula.tree.factors import LARGEST_FACTOR, Arithmetic
 from marith.formula.tree.node import Node, descend, parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import (
@@ -24,7 +26,7 @@ from marith.formula.tree.operators import (
     Unscaled,
     Where,
 )
-from marith.formula.tree.printing import locate, number_text
+from marith.formula.tree.printing import number_text
 from marith.formula.tree.signals import (
     Balance,
     Divergence,
@@ -33,6 +35,7 @@ from marith.formula.tree.signals import (
     Strength,
 )
 from marith.formula.tree.terms import Classifier, Prompted, Term
+from marith.scoring.places import locate
 
 AMPLIFYING = 10.0
 
@@ -43,9 +46,9 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
     `terms` are bound. Raises FormulaError, the formula quoted with a caret under the fault.
     """
     weights = Weights(terms)
-    _refuse_faults(formula, weights)
+    _refuse_faults(formula, weights, formula, set())
     bound = bind(formula, terms)
-    _refuse_faults(bound, weights)  # what a named term holds may be at fault too
+    _refuse_faults(bound, weights, bound, set())  # what a named term holds may be at fault too
     weight = weights.of(formula)
     if weight.by_token:
         raise FormulaError(
@@ -74,25 +77,20 @@ def _is_unguided(term: Term) -> bool:
 
 
 def _has_rest(bound: Formula) -> bool:
-    """Whether other terms speak, whose likeliest tokens a classifier can judge."""
+    """Whether there are other terms, whose likeliest tokens a classifier can judge."""
     rest = without_classifiers(bound)
     return rest is not None and bool(leaves(rest)) and weigh(rest).positive
 
 
-def _refuse_faults(formula: Formula, weights: Weights) -> None:
+def _refuse_faults(node: Node, weights: Weights, whole: Formula, sound: set[Node]) -> None:
     """The innermost first, so that the caret lies under the smallest fault."""
-    sound: set[Node] = set()
-
-    def visit(node: Node) -> None:
-        if node in sound:
-            return
-        for part in parts(node):
-            visit(part)
-        if found := problem(node, weights) or _empty(node, weights.terms):
-            raise FormulaError(found, *locate(formula, node))
-        sound.add(node)
-
-    visit(formula)
+    if node in sound:
+        return
+    for part in parts(node):
+        _refuse_faults(part, weights, whole, sound)
+    if found := problem(node, weights):
+        raise FormulaError(found, *locate(whole, node))
+    sound.add(node)
 
 
 def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
@@ -107,18 +105,6 @@ def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
         for judge in judges
         if judge != Classifier(judge.model, judge.label, read_prompt=judge.read_prompt)
     ]
-
-
-def _empty(node: Node, terms: Mapping[str, Formula]) -> str:
-    """What is wrong with a node for which terms are missing, or nothing."""
-    match node:
-        case Unscaled(of) if _is_nothing(of, terms):
-            return "unscaled needs a term that is not multiplied by zero"
-        case Classifier(guide=Formula() as guide):
-            check(guide, terms)
-            if any(isinstance(leaf, Classifier) for leaf in leaves(bind(guide, terms))):
-                return "a guide has no classifier in it"
-    return ""
 
 
 def _is_nothing(formula: Formula, terms: Mapping[str, Formula]) -> bool:
@@ -146,86 +132,144 @@ def _warnings(weight: float) -> list[str]:
     return [text]
 
 
-def problem(node: Node, weights: Weights) -> str:
-    """What is wrong with a node whose parts are sound, or nothing."""
-    match node:
-        case Name(name) if name not in weights.terms:
-            return unknown(name, weights.terms)
-        case Scaled(factor, of) if not _gross(factor, of, weights) < LARGEST_FACTOR:
-            return "the weights multiply to more than 1e30"
-        case Union(members) | Intersection(members) | Mixture(_, members):
-            return _mixed_problem(node, members, weights)
-        case Agreed(members):
-            return _weightless(members, weights)
-        case SelfDebias(of, biased):
-            return _weightless((of, *biased), weights)
-        case Where(Comparison(left, _, right) as condition) if any(
-            weights.factor(side).by_token for side in (left, right)
-        ):
-            return f"a condition is on the context; by token differs {condition}"
-        case Where(_, then, otherwise):
-            return _weightless((then, otherwise), weights)
-        case Supersede(draft, of):
-            if not (weights.of(draft).positive and weights.of(of).positive):
-                return "a draft and what supersedes it need weight above zero"
-        case Cut(of, kind, _) if not weights.of(of).positive:
-            return f"{kind} cuts a distribution, and this has no weight above zero"
-        case Tempered(of) if not weights.of(of).positive:
-            return "temperature changes a distribution, and this has no weight above zero"
-        case Relu(of) | Indicator(of) if not weights.of(of).nothing:
-            name = type(node).__name__.lower()
-            return f"{name} takes a difference; the weights of {of} add up to {weights.of(of)}"
-        case Posterior(members):
-            return _unprompted("posterior", members, weights)
-    return _factor_problem(node, weights)
-
-
-def _factor_problem(node: Node, weights: Weights) -> str:
-    match node:
-        case Arithmetic("/", _, right) if _holds_zero(weights.factor(right).range):
-            return f"a factor that may be zero divides: {right}"
-        case Arithmetic() if (size := _largest(weights.factor(node).range)) > LARGEST_FACTOR:
-            return f"a factor is at most 1e30 in size, and this may be {size:.6g}"
-        case Divergence(first, second):
-            return _weightless((first, second), weights)
-        case Shape(_, of):
-            return _weightless((of,), weights)
-        case Strength(judge) if not isinstance(_named(judge, weights), Classifier):
-            return f"strength takes a classifier, not {judge}"
-        case Balance(first, second):
-            return _unprompted("balance", (first, second), weights)
+@singledispatch
+def problem(_node: Node, _weights: Weights) -> str:
+    """What is wrong with one kind of node whose parts are sound: nothing, unless registered."""
     return ""
 
 
-def _gross(factor: Factor, of: Formula, weights: Weights) -> float:
-    """How large a factor's numbers are, alone or times a weight's."""
-    own = weights.factor(factor).gross
-    return max(own, own * weights.of(of).gross)
+@problem.register
+def _(name: Name, weights: Weights) -> str:
+    return "" if name.name in weights.terms else unknown(name.name, weights.terms)
 
 
-def _holds_zero(within: Range) -> bool:
-    low, high = within
-    return low <= 0 <= high
+@problem.register
+def _(scaled: Scaled, weights: Weights) -> str:
+    own = weights.factor(scaled.factor).gross  # alone, or times the size of a weight's numbers
+    sound = max(own, own * weights.of(scaled.of).gross) < LARGEST_FACTOR
+    return "" if sound else "the weights multiply to more than 1e30"
 
 
-def _largest(within: Range) -> float:
-    return max((abs(end) for end in within if math.isfinite(end)), default=0.0)
+@problem.register
+def _(node: Union | Intersection, weights: Weights) -> str:
+    return _classifier_among(node.members, weights) or weightless(node.members, weights)
 
 
-def _mixed_problem(node: Node, members: tuple[Formula, ...], weights: Weights) -> str:
-    for member in members:
-        if isinstance(_named(member, weights), Classifier):
-            return "a classifier cannot be a member: it has no distribution of its own"
-    if isinstance(node, Mixture):
-        total = added([weights.factor(one) for one in node.weights])
-        if total.by_token:
-            return f"the weights of a mixture must not differ from token to token, as {total} does"
-        if not (total.positive and math.isfinite(total.gross)):
-            return f"the weights of a mixture must add up to more than zero, not {total}"
-    return _weightless(members, weights)
+@problem.register
+def _(mixture: Mixture, weights: Weights) -> str:
+    if found := _classifier_among(mixture.members, weights):
+        return found
+    total = added([weights.factor(one) for one in mixture.weights])
+    if total.by_token:
+        return f"the weights of a mixture must not differ from token to token, as {total} does"
+    if not (total.positive and math.isfinite(total.gross)):
+        return f"the weights of a mixture must add up to more than zero, not {total}"
+    return weightless(mixture.members, weights)
 
 
-def _weightless(members: tuple[Formula, ...], weights: Weights) -> str:
+@problem.register
+def _(agreed: Agreed, weights: Weights) -> str:
+    return weightless(agreed.members, weights)
+
+
+@problem.register
+def _(node: SelfDebias, weights: Weights) -> str:
+    return weightless((node.of, *node.biased), weights)
+
+
+@problem.register
+def _(where: Where, weights: Weights) -> str:
+    condition = where.condition
+    if any(weights.factor(side).by_token for side in (condition.left, condition.right)):
+        return f"a condition is on the context; by token differs {condition}"
+    return weightless((where.then, where.otherwise), weights)
+
+
+@problem.register
+def _(supersede: Supersede, weights: Weights) -> str:
+    if weights.of(supersede.draft).positive and weights.of(supersede.of).positive:
+        return ""
+    return "a draft and what supersedes it need weight above zero"
+
+
+@problem.register
+def _(unscaled: Unscaled, weights: Weights) -> str:
+    nothing = _is_nothing(unscaled.of, weights.terms)
+    return "unscaled needs a term that is not multiplied by zero" if nothing else ""
+
+
+@problem.register
+def _(cut: Cut, weights: Weights) -> str:
+    if weights.of(cut.of).positive:
+        return ""
+    return f"{cut.kind} cuts a distribution, and this has no weight above zero"
+
+
+@problem.register
+def _(tempered: Tempered, weights: Weights) -> str:
+    if weights.of(tempered.of).positive:
+        return ""
+    return "temperature changes a distribution, and this has no weight above zero"
+
+
+@problem.register
+def _(node: Relu | Indicator, weights: Weights) -> str:
+    weight, name = weights.of(node.of), type(node).__name__.lower()
+    if weight.nothing:
+        return ""
+    return f"{name} takes a difference; the weights of {node.of} add up to {weight}"
+
+
+@problem.register
+def _(classifier: Classifier, weights: Weights) -> str:
+    if classifier.guide is None:
+        return ""
+    check(classifier.guide, weights.terms)
+    terms = leaves(bind(classifier.guide, weights.terms))
+    return "a guide has no classifier in it" if any(map(_is_classifier, terms)) else ""
+
+
+@problem.register
+def _(posterior: Posterior, weights: Weights) -> str:
+    return _unprompted("posterior", posterior.members, weights)
+
+
+@problem.register
+def _(balance: Balance, weights: Weights) -> str:
+    return _unprompted("balance", (balance.first, balance.second), weights)
+
+
+@problem.register
+def _(factor: Arithmetic, weights: Weights) -> str:
+    if factor.operator == "/":
+        low, high = weights.factor(factor.right).range
+        if low <= 0 <= high:
+            return f"a factor that may be zero divides: {factor.right}"
+    ends = filter(math.isfinite, weights.factor(factor).range)
+    if (size := max(map(abs, ends), default=0.0)) > LARGEST_FACTOR:
+        return f"a factor is at most 1e30 in size, and this may be {size:.6g}"
+    return ""
+
+
+@problem.register
+def _(factor: Divergence, weights: Weights) -> str:
+    return weightless((factor.first, factor.second), weights)
+
+
+@problem.register
+def _(factor: Shape, weights: Weights) -> str:
+    return weightless((factor.of,), weights)
+
+
+@problem.register
+def _(strength: Strength, weights: Weights) -> str:
+    if _is_classifier(_named(strength.judge, weights)):
+        return ""
+    return f"strength takes a classifier, not {strength.judge}"
+
+
+def weightless(members: Iterable[Formula], weights: Weights) -> str:
+    """What is wrong where not all members are distributions, or nothing."""
     for member in members:
         own = weights.of(member)
         if not own.positive:
@@ -233,7 +277,13 @@ def _weightless(members: tuple[Formula, ...], weights: Weights) -> str:
     return ""
 
 
-def _unprompted(name: str, members: tuple[Formula, ...], weights: Weights) -> str:
+def _classifier_among(members: Iterable[Formula], weights: Weights) -> str:
+    if any(_is_classifier(_named(member, weights)) for member in members):
+        return "a classifier cannot be a member: it has no distribution of its own"
+    return ""
+
+
+def _unprompted(name: str, members: Iterable[Formula], weights: Weights) -> str:
     for member in members:
         if not isinstance(_named(member, weights), Prompted):
             return f"{name} takes prompted models, whose texts have a likelihood, not {member}"
@@ -242,3 +292,7 @@ def _unprompted(name: str, members: tuple[Formula, ...], weights: Weights) -> st
 
 def _named(formula: Formula, weights: Weights) -> Formula:
     return weights.terms.get(formula.name, formula) if isinstance(formula, Name) else formula
+
+
+def _is_classifier(formula: Formula) -> bool:
+    return isinstance(formula, Classifier)

@@ -1,109 +1,21 @@
-"""How much distribution stands behind a score, where factors depend on the context."""
+"""How much distribution stands behind a score: `node_weight`, and what factors can be."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, product
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from functools import singledispatch
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import unknown
-from marith.formula.tree.factors import Arithmetic, Extreme, Factor, Sigmoid, Varying
+from marith.formula.meaning.polynomials import Atom, Range, Weight, added, constant, product_range
+from marith.formula.tree.factors import Arithmetic, Extreme, Factor, Varying
+from marith.formula.tree.node import parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Posterior, Relu, Supersede
-from marith.formula.tree.printing import locate, times_text
-from marith.formula.tree.signals import Divergence, Indicator, Shape
+from marith.formula.tree.signals import Divergence, Shape
 from marith.formula.tree.terms import Classifier
-
-Monomial: TypeAlias = "tuple[Varying, ...]"
-Numbers: TypeAlias = "Mapping[Monomial, float] | None"
-Range: TypeAlias = "tuple[float, float]"
-SMALLEST_WEIGHT = 1e-30  # float32 divides by it
-ROUNDING = 1e-6
-FEW = 8  # factors, whose ends are tried in every combination
-MANY = 256  # factors in all products together; a longer sum stays a product of sums
-
-
-class Atom(NamedTuple):
-    """A factor that is not taken apart: what it can be, and whether it differs by token."""
-
-    range: Range
-    tokenwise: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """What a weight, or a factor, can be: as a range, and as a sum of products of factors.
-
-    `numbers` has the number before each product, as what cancels cancels there alone; None where
-    the sum would be too long. `range` is of the weight as it is written, so that (peak(M) + 1)
-    to any power is at least 1; where numbers of two signs meet, it is wider by their rounding.
-    `gross` is what the numbers would add up to if nothing cancelled.
-    """
-
-    range: Range
-    numbers: Numbers
-    gross: float = 1.0
-    tokenwise: bool = False  # whether a factor in it, as it is written, differs by token
-    atoms: Mapping[Varying, Atom] = field(default_factory=dict)  # the factors in the products
-
-    def __mul__(self, other: Weight) -> Weight:
-        numbers, gross = _multiplied(self.numbers, other.numbers), self.gross * other.gross
-        tokenwise, atoms = self.tokenwise or other.tokenwise, self.atoms or other.atoms
-        within = _product((self.range, other.range))
-        return Weight(within, _kept(numbers, gross), gross, tokenwise, atoms)
-
-    @property
-    def constant(self) -> float | None:
-        """The weight, where it is the same in every context."""
-        if self.numbers is None or any(self.numbers):
-            return None
-        return self.numbers.get((), 0.0)
-
-    @property
-    def nothing(self) -> bool:
-        """Whether it is zero but for rounding, in every context."""
-        return self.constant is not None and abs(self.constant) <= ROUNDING * self.gross
-
-    @property
-    def least(self) -> float:
-        """The least that the weight can be, whatever the context."""
-        if self.numbers is None:
-            return self.range[0]
-        return max(self.range[0], _least(self.numbers, self.atoms))
-
-    @property
-    def by_token(self) -> bool:
-        """Whether it differs from token to token, which theorem 1 does not allow."""
-        left = None if self.numbers is None else chain.from_iterable(self.numbers)
-        return self.tokenwise and (
-            left is None or any(self.atoms[factor].tokenwise for factor in left)
-        )
-
-    @property
-    def positive(self) -> bool:
-        """Whether it is above zero by more than rounding, in every context and for every token."""
-        if self.by_token:
-            return False
-        if self.constant is None and self.range[0] > SMALLEST_WEIGHT:
-            return True
-        return self.least > max(SMALLEST_WEIGHT, ROUNDING * self.gross)
-
-    def __str__(self) -> str:
-        if self.numbers is None:
-            return f"a number from {self.range[0]:.4g} to {self.range[1]:.4g}"
-        if self.constant is not None:
-            return f"{self.constant:.6g}"
-        text = ""
-        for monomial, number in self.numbers.items():
-            if not number:
-                continue
-            size = [f"{abs(number):.6g}"] if abs(number) != 1 or not monomial else []
-            sign = (" − " if number < 0 else " + ") if text else "−" * (number < 0)
-            text += sign + "·".join([*size, *sorted(map(times_text, monomial))])
-        return text
+from marith.scoring.places import locate
 
 
 class Weights:
@@ -118,170 +30,105 @@ class Weights:
     def of(self, formula: Formula) -> Weight:
         """The f in score / f (theorem 1)."""
         if formula not in self._formulas:
-            self._formulas[formula] = self._weigh(formula)
+            self._formulas[formula] = node_weight(formula, self)
         return self._formulas[formula]
 
     def factor(self, factor: Factor) -> Weight:
         """A factor as a sum of products of what cannot be taken apart, and what it can be."""
         if isinstance(factor, float):
-            return _number(factor)
+            return constant(factor)
         if factor not in self._factors:
-            self._factors[factor] = self._measure(factor)
+            self._factors[factor] = factor_weight(factor, self)
         return self._factors[factor]
 
-    def _weigh(self, formula: Formula) -> Weight:
-        match formula:
-            case Name(name):
-                if name not in self.terms:
-                    raise FormulaError(unknown(name, self.terms), *locate(formula, formula))
-                return self.of(self.terms[name])
-            case Scaled(factor, of):
-                return self.factor(factor) * self.of(of)
-            case Sum(members):
-                return added([self.of(member) for member in members])
-            case Supersede(_, of) | Cut(of, _, _) | Tempered(of, _):
-                return self.of(of)
-            case Classifier() | Relu() | Posterior() | Agreed():
-                return _number(0.0)
-        return _number(1.0)
-
-    def _measure(self, factor: Varying) -> Weight:
-        match factor:
-            case Arithmetic("+", left, right):
-                return added([self.factor(left), self.factor(right)])
-            case Arithmetic("-", left, right):
-                return added([self.factor(left), _number(-1.0) * self.factor(right)])
-            case Arithmetic("*", left, right):
-                return self.factor(left) * self.factor(right)
-        inner = [self.factor(one) for one in _looked_through(factor)]
-        within = _within(factor, [one.range for one in inner])
-        tokenwise = isinstance(factor, Indicator) or any(one.by_token for one in inner)
+    def atom(self, factor: Varying) -> Weight:
+        """A factor that is not taken apart, as one product."""
+        within = factor_range(factor, self)
+        inner = (self.factor(part) for part in parts(factor) if isinstance(part, Varying))
+        tokenwise = factor.tokenwise or any(one.by_token for one in inner)
         self._atoms[factor] = Atom(within, tokenwise)
         return Weight(within, {(factor,): 1.0}, 1.0, tokenwise, self._atoms)
+
+
+@singledispatch
+def node_weight(_formula: Formula, _weights: Weights) -> Weight:
+    """The weight of one kind of node: 1, that of a distribution, unless registered."""
+    return constant(1.0)
+
+
+@node_weight.register
+def _(name: Name, weights: Weights) -> Weight:
+    if name.name not in weights.terms:
+        raise FormulaError(unknown(name.name, weights.terms), *locate(name, name))
+    return weights.of(weights.terms[name.name])
+
+
+@node_weight.register
+def _(scaled: Scaled, weights: Weights) -> Weight:
+    return weights.factor(scaled.factor) * weights.of(scaled.of)
+
+
+@node_weight.register
+def _(total: Sum, weights: Weights) -> Weight:
+    return added([weights.of(member) for member in total.members])
+
+
+@node_weight.register
+def _(node: Supersede | Cut | Tempered, weights: Weights) -> Weight:
+    return weights.of(node.of)
+
+
+@node_weight.register
+def _(_node: Classifier | Relu | Posterior | Agreed, _weights: Weights) -> Weight:
+    return constant(0.0)
+
+
+@singledispatch
+def factor_weight(factor: Varying, weights: Weights) -> Weight:
+    """One kind of factor as a sum of products: unless registered, it is not taken apart."""
+    return weights.atom(factor)
+
+
+@factor_weight.register
+def _(factor: Arithmetic, weights: Weights) -> Weight:
+    if factor.operator == "/":
+        return weights.atom(factor)
+    left, right = weights.factor(factor.left), weights.factor(factor.right)
+    if factor.operator == "*":
+        return left * right
+    return added([left, right if factor.operator == "+" else constant(-1.0) * right])
+
+
+@singledispatch
+def factor_range(_factor: Varying, _weights: Weights) -> Range:
+    """The least and the most that one kind of factor can be: 0 and 1 unless registered."""
+    return 0.0, 1.0
+
+
+@factor_range.register
+def _(division: Arithmetic, weights: Weights) -> Range:  # the only one that is not taken apart
+    low, high = weights.factor(division.right).range
+    inverse = (1 / high, 1 / low) if low > 0 or high < 0 else (-math.inf, math.inf)
+    return product_range((weights.factor(division.left).range, inverse))
+
+
+@factor_range.register
+def _(extreme: Extreme, weights: Weights) -> Range:
+    choose = max if extreme.kind == "largest" else min
+    lows, highs = zip(*(weights.factor(each).range for each in extreme.of), strict=True)
+    return choose(lows), choose(highs)
+
+
+@factor_range.register
+def _(divergence: Divergence, _weights: Weights) -> Range:
+    return 0.0, 1.0 if divergence.order is None else math.inf
+
+
+@factor_range.register
+def _(shape: Shape, _weights: Weights) -> Range:
+    return 0.0, math.inf if shape.kind == "entropy" else 1.0
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:
     """The f in score / f (theorem 1), by names as `terms` has them."""
     return Weights(terms).of(formula)
-
-
-def added(weights: Collection[Weight]) -> Weight:
-    """The sum of several weights."""
-    gross = sum(one.gross for one in weights)
-    numbers: dict[Monomial, float] = {}
-    for monomial, number in chain.from_iterable((one.numbers or {}).items() for one in weights):
-        numbers[monomial] = numbers.get(monomial, 0.0) + number
-    kept = None if any(one.numbers is None for one in weights) else _kept(numbers, gross)
-    tokenwise = any(one.tokenwise for one in weights)
-    atoms = next((one.atoms for one in weights if one.atoms), {})
-    low = _sum([one.range[0] for one in weights])
-    high = -_sum([-one.range[1] for one in weights])
-    return Weight((low, high), kept, gross, tokenwise, atoms)
-
-
-def _number(value: float) -> Weight:
-    return Weight((value, value), {(): value}, abs(value))
-
-
-def _looked_through(factor: Varying) -> tuple[Factor, ...]:
-    """The factors that a factor is made of, where it is not taken apart."""
-    match factor:
-        case Arithmetic(_, left, right):
-            return left, right
-        case Extreme(_, of):
-            return of
-        case Sigmoid(of):
-            return (of,)
-    return ()
-
-
-def _within(factor: Varying, inner: Sequence[Range]) -> Range:
-    """What a factor can be, by what those can be that it is made of."""
-    match factor:
-        case Arithmetic():  # a division
-            above, (low, high) = inner
-            inverse = (1 / high, 1 / low) if low > 0 or high < 0 else (-math.inf, math.inf)
-            return _product((above, inverse))
-        case Extreme(kind):
-            choose = max if kind == "largest" else min
-            lows, highs = zip(*inner, strict=True)
-            return choose(lows), choose(highs)
-        case Divergence(order=float()) | Shape(kind="entropy"):
-            return 0.0, math.inf
-    return 0.0, 1.0
-
-
-def _size(numbers: Mapping[Monomial, float]) -> int:
-    return sum(map(len, numbers))
-
-
-def _kept(numbers: Numbers, gross: float) -> Numbers:
-    """What has not cancelled, where it is not too much."""
-    if numbers is None:
-        return None
-    kept = {m: n for m, n in numbers.items() if not m or abs(n) > ROUNDING * gross}
-    return kept if _size(kept) <= MANY else None
-
-
-def _multiplied(left: Numbers, right: Numbers) -> Numbers:
-    """The product of two sums, where it is not too long."""
-    if left is None or right is None:
-        return None
-    if _size(left) * len(right) + _size(right) * len(left) > MANY:
-        return None
-    numbers: dict[Monomial, float] = {}
-    for (one, m), (other, n) in product(left.items(), right.items()):
-        both = tuple(sorted((*one, *other), key=hash))
-        numbers[both] = numbers.get(both, 0.0) + m * n
-    return numbers
-
-
-def _least(numbers: Mapping[Monomial, float], atoms: Mapping[Varying, Atom]) -> float:
-    """The least of a sum of products: linear in each factor, it is where each is at an end."""
-    ends = {one: atoms[one].range for monomial in numbers for one in monomial}
-    linear = all(len({*monomial}) == len(monomial) for monomial in numbers)
-    if linear and len(ends) <= FEW and all(map(math.isfinite, chain(*ends.values()))):
-        return _lowest(numbers, list(ends.items()))
-    return sum(_scaled(_product(ends[one] for one in m), n)[0] for m, n in numbers.items())
-
-
-def _lowest(numbers: Mapping[Monomial, float], factors: list[tuple[Varying, Range]]) -> float:
-    """The least over all the ends of the factors, one of them set after the other."""
-    if not factors:
-        return numbers.get((), 0.0)
-    (chosen, values), *rest = factors
-    found = []
-    for value in {*values}:
-        left: dict[Monomial, float] = {}
-        for monomial, number in numbers.items():
-            rest_of_it = tuple(one for one in monomial if one != chosen)
-            at_value = number if len(rest_of_it) == len(monomial) else number * value
-            if at_value:
-                left[rest_of_it] = left.get(rest_of_it, 0.0) + at_value
-        found.append(_lowest(left, rest))
-    return min(found)
-
-
-def _sum(lows: Collection[float]) -> float:
-    """The least of a sum, less its rounding where one of the addends takes from another."""
-    above = sum(low for low in lows if low > 0)
-    below = -sum(low for low in lows if low < 0)
-    if math.isinf(below):
-        return -math.inf
-    return above - below - ROUNDING * (above + below) * (above > 0 and below > 0)
-
-
-def _product(ranges: Iterable[Range]) -> Range:
-    low, high = 1.0, 1.0
-    for a, b in ranges:
-        ends = [_times(x, y) for x in (low, high) for y in (a, b)]
-        low, high = min(ends), max(ends)
-    return low, high
-
-
-def _scaled(of: Range, number: float) -> Range:
-    return _product((of, (number, number)))
-
-
-def _times(x: float, y: float) -> float:
-    return 0.0 if 0.0 in (x, y) else x * y  # 0 · ∞ bounds nothing

@@ -17,10 +17,12 @@ LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
 class Varying(Node):
     """A factor that depends on the context.
 
-    Its operators only build nodes; the numbers of a product are folded.
+    Its operators only build nodes; the numbers of a product are folded. A kind that is `tokenwise`
+    has a value for each token.
     """
 
     __slots__ = ()
+    tokenwise = False
 
     def __add__(self, other: Any) -> Any:
         return _arithmetic("+", self, other)

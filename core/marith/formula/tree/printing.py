@@ -242,14 +242,13 @@ def _length(piece: Piece) -> int:
 def _addends(total: Sum, part: Node | None) -> list[Piece]:
     """The pieces of a sum; a member that is `part` keeps its own sign."""
     members = total.members
-    if len(members) > MAX_ROW:
-        rows = range(0, len(members), MAX_ROW)
-        written: list[list[Piece]] = [
-            [" + ", (Sum(members[row : row + MAX_ROW]), ATOM)] for row in rows
-        ]
-    else:
-        written = [[" + ", (members[0], PRODUCT)], *(_addend(one, part) for one in members[1:])]
-    return [piece for addend in written for piece in addend][1:]
+    if len(members) <= MAX_ROW:
+        first: Piece = (members[0], PRODUCT)
+        return [first, *(piece for one in members[1:] for piece in _addend(one, part))]
+    written: list[Piece] = []
+    for row in range(0, len(members), MAX_ROW):
+        written += [" + ", (Sum(members[row : row + MAX_ROW]), ATOM)]
+    return written[1:]
 
 
 def _addend(member: Formula, part: Node | None) -> list[Piece]:

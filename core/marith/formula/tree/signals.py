@@ -34,6 +34,8 @@ class Shape(Varying):
 class Indicator(Varying):
     """For each token, 1 where a difference is above zero and 0 elsewhere (paper, section 3)."""
 
+    tokenwise = True
+
     of: Formula
 
 

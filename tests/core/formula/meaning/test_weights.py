@@ -19,7 +19,8 @@ from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.meaning.weights import Weight, Weights, weigh
+from marith.formula.meaning.polynomials import Weight
+from marith.formula.meaning.weights import Weights, weigh
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier
