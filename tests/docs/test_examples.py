@@ -10,9 +10,12 @@ import shlex
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
+
+from marith.formula.text.parsing import CALLS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -72,6 +75,7 @@ def help_of(arguments: list[str]) -> str:
 
 
 @pytest.mark.parametrize("page", with_block("python"), ids=name)
+@patch.dict(CALLS)  # a page may define names, which are its own
 def test_every_python_block_runs_and_prints_what_the_page_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

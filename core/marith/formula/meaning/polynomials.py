@@ -13,7 +13,7 @@ from marith.formula.tree.printing import times_text
 
 Monomial: TypeAlias = "tuple[Varying, ...]"
 Numbers: TypeAlias = "Mapping[Monomial, float] | None"
-Range: TypeAlias = "tuple[float, float]"
+Range: TypeAlias = tuple[float, float]
 SMALLEST_WEIGHT = 1e-30  # float32 divides by it
 ROUNDING = 1e-6
 FEW = 8  # factors, whose ends are tried in every combination

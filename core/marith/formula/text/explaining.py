@@ -23,7 +23,7 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.printing import number_text, times_text, to_text
 from marith.formula.tree.terms import Classifier, Prompted
 
-Branches: TypeAlias = "list[tuple[str, Formula]]"
+Branches: TypeAlias = list[tuple[str, Formula]]
 
 
 def explain(formula: str | Formula, terms: Terms | None = None) -> str:

@@ -14,7 +14,7 @@ from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import Decay, Divergence, First, Shape
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
-Piece: TypeAlias = "str | tuple[Node | float, int]"  # text, or a part and the least precedence
+Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the least precedence
 SUM, PRODUCT, ATOM = 1, 2, 3  # what is written at a lower precedence needs parentheses
 
 _START, _END = "\ue000", "\ue001"
