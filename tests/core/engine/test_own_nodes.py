@@ -1,0 +1,199 @@
+"""Nodes defined outside of marith: printed, checked, weighed, evaluated, generated with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+import pytest
+import torch
+from house import House, request
+from torch import Tensor
+
+from marith import Plan, Sampling, explain, peak
+from marith.decoding.composition.evaluate import Evaluation, node_value
+from marith.decoding.composition.factor_values import factor_value
+from marith.decoding.composition.value import Value
+from marith.errors import FormulaError
+from marith.formula.meaning.analysis import leaves, part, without_classifiers
+from marith.formula.meaning.binding import parse
+from marith.formula.meaning.checking import check, problem, weightless
+from marith.formula.meaning.polynomials import Range, Weight, constant
+from marith.formula.meaning.weights import Weights, factor_range, node_weight, weigh
+from marith.formula.text.parsing import CALLS, define
+from marith.formula.tree.factors import Factor, Varying
+from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.printing import Piece, call, number_text, pieces
+from marith.formula.tree.terms import Classifier, Prompted
+
+M, x, y, A, C = (Name(name) for name in ("M", "x", "y", "A", "C"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Median(Formula):
+    """The median of the members' log-distributions, token by token."""
+
+    members: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Capped(Formula):
+    """A difference whose score is at most `most`; no weight."""
+
+    of: Formula
+    most: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Squared(Varying):
+    """A factor times itself."""
+
+    of: Varying
+
+
+def median(*members: Formula) -> Formula:
+    return Median(members)
+
+
+def capped(of: Formula, most: float = 1.0) -> Formula:
+    return Capped(of, float(most))
+
+
+def squared(of: Varying) -> Varying:
+    return Squared(of)
+
+
+@node_value.register
+def _(node: Median, at: Evaluation) -> Value:
+    return Value.of(torch.stack([*map(at.logprobs, node.members)]).median(dim=0).values)
+
+
+@problem.register
+def _(node: Median, weights: Weights) -> str:
+    return weightless(node.members, weights)
+
+
+@node_value.register
+def _(node: Capped, at: Evaluation) -> Value:
+    of = at.value(node.of)
+    return Value(of.score.clamp(max=node.most), 0.0, of.allowed)
+
+
+@pieces.register
+def _(node: Capped) -> list[Piece]:
+    return call("capped", node.of, *[f"most={number_text(node.most)}"] * (node.most != 1))
+
+
+@node_weight.register
+def _(_node: Capped, _weights: Weights) -> Weight:
+    return constant(0.0)
+
+
+@problem.register
+def _(node: Capped, weights: Weights) -> str:
+    weight = weights.of(node.of)
+    return "" if weight.nothing else f"capped takes a difference, not a weight of {weight}"
+
+
+@factor_value.register
+def _(factor: Squared, at: Evaluation) -> Tensor:
+    return torch.as_tensor(at.factor(factor.of)) ** 2
+
+
+@factor_range.register
+def _(factor: Squared, weights: Weights) -> Range:
+    low, high = weights.factor(factor.of).range
+    return (0.0 if low <= 0 <= high else min(low**2, high**2)), max(low**2, high**2)
+
+
+@pytest.fixture(autouse=True)
+def names() -> Iterator[None]:
+    with patch.dict(CALLS):
+        define("median", median)
+        define("capped", capped)
+        define("squared", squared)
+        yield
+
+
+MADE = [
+    ("median(M, x, y)", Median((M, x, y))),
+    ("2*median(M, x, y).top_k(3) - M", 2 * Median((M, x, y)).top_k(3) - M),
+    ("M + capped(x - M)", M + Capped(x - M, 1.0)),
+    ("M - 0.5*capped(x - M, most=2.5)", M - 0.5 * Capped(x - M, 2.5)),
+]
+
+
+@pytest.mark.parametrize(("text", "formula"), MADE, ids=[text for text, _ in MADE])
+def test_it_is_written_as_a_call_and_reads_back(text: str, formula: Formula) -> None:
+    assert str(formula) == text
+    assert parse(text) == formula
+
+
+def test_a_factor_is_written_and_bounded_like_any_other() -> None:
+    factor: Factor = Squared(peak(M))
+    assert str(factor) == "squared(peak(M))"
+    assert parse("squared(peak(M))*x + M") == Squared(peak(M)) * x + M
+    assert Weights().factor(Squared(1 + peak(Prompted()))).range == (1.0, 4.0)
+
+
+def test_it_has_the_weight_that_was_registered() -> None:
+    assert weigh(parse("median(M, x)", {"x": "X"})).constant == 1.0
+    assert weigh(parse("2*M + 3*capped(x - M)", {"x": "X"})).constant == 2.0
+
+
+def test_what_is_wrong_with_it_is_said_with_a_caret() -> None:
+    terms = {"M": Prompted(), "x": Prompted("X"), "C": Classifier("c")}
+    with pytest.raises(FormulaError, match=r"not a weight of 2\n  M \+ capped.*\n {6}\^{13}$"):
+        check(parse("M + capped(x + M)"), terms)
+    with pytest.raises(FormulaError, match="every member needs weight above zero; C has 0"):
+        check(parse("median(M, x, C)"), terms)
+    assert check(parse("M + capped(x - M) + C"), terms) == []
+
+
+def test_it_is_explained() -> None:
+    said = explain("M + capped(x - M)")
+    assert "└── capped\n    └── sum" in said
+    assert "log P = log M + capped(x - M)" in said
+
+
+def test_its_terms_are_found_and_it_waits_for_all_of_them() -> None:
+    formula = parse("M + capped(x - M) + C", {"x": "X", "C": Classifier("c")})
+    bare, other, judge = Prompted(), Prompted("X"), Classifier("c")
+    assert leaves(formula) == [bare, other, judge]
+    assert part(formula, (bare,)) == bare
+    assert part(formula, (bare, other)) == bare + Capped(other - bare, 1.0)
+    assert without_classifiers(formula) == bare + Capped(other - bare, 1.0)
+    assert without_classifiers(Median((bare, judge))) is None
+
+
+FORMULAS = (
+    "median(M, x, y)",
+    "M + 2*capped(x - M, most=0.5) + 0.3*C",
+    "M + squared(peak(x))*(x - M)",
+    "supersede(A, median(M, 2*x - y, y).top_k(9))",
+)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_the_engine_generates_with_it_as_the_reference_does(house: House, formula: str) -> None:
+    asked = request(house, formula, FORMULAS.index(formula), Sampling(1.1, seed=7))
+    for how in (None, "auto"):
+        out = house.engine.submit(replace(asked, speculation=how)).result(60)
+        assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+    cold = replace(asked, sampling=Sampling(0.0))
+    out = house.engine.submit(replace(cold, speculation=Plan.factors({"x": 3}))).result(60)
+    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(cold)
+
+
+def test_its_distribution_is_what_it_means(house: House) -> None:
+    def following(formula: str) -> Tensor:
+        return house.engine.next_logprobs("q w e", formula, house.terms)
+
+    rows = {name: following(name) for name in ("M", "x", "y")}
+    middle = torch.stack([*rows.values()]).median(dim=0).values
+    want = torch.log_softmax(middle, dim=-1)
+    torch.testing.assert_close(following("median(M, x, y)"), want, atol=1e-4, rtol=0)
+    limited = rows["M"] + (rows["x"] - rows["M"]).clamp(max=0.1)
+    want = torch.log_softmax(limited, dim=-1)
+    torch.testing.assert_close(following("M + capped(x - M, 0.1)"), want, atol=1e-4, rtol=0)
