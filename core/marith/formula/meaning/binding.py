@@ -14,8 +14,8 @@ from marith.formula.text.parsing import CALLS, parse_text
 from marith.formula.tree.bounds import MAX_LENGTH, TooLarge
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
+from marith.formula.tree.printing import locate
 from marith.formula.tree.terms import Classifier, Prompted
-from marith.scoring.places import locate
 
 BARE = "M"
 _CALL = re.compile(r"\s*(\w+)\s*\(")

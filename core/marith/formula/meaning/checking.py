@@ -26,7 +26,7 @@ from marith.formula.tree.operators import (
     Unscaled,
     Where,
 )
-from marith.formula.tree.printing import number_text
+from marith.formula.tree.printing import locate, number_text
 from marith.formula.tree.signals import (
     Balance,
     Divergence,
@@ -35,7 +35,6 @@ from marith.formula.tree.signals import (
     Strength,
 )
 from marith.formula.tree.terms import Classifier, Prompted, Term
-from marith.scoring.places import locate
 
 AMPLIFYING = 10.0
 

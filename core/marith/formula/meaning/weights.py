@@ -13,9 +13,9 @@ from marith.formula.tree.factors import Arithmetic, Extreme, Factor, Varying
 from marith.formula.tree.node import parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Posterior, Relu, Supersede
+from marith.formula.tree.printing import locate
 from marith.formula.tree.signals import Divergence, Shape
 from marith.formula.tree.terms import Classifier
-from marith.scoring.places import locate
 
 
 class Weights:
