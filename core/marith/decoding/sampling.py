@@ -40,7 +40,7 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
     """A token for each row of `masses` [rows, vocab] and each of `chances` [rows], in [0, 1).
 
     Masses are of any sum. By inverting the distribution function in float64, so that a text
-    hangs on the seed and not on how many tokens the vocabulary has or which kernel summed them.
+    depends on the seed and not on how many tokens the vocabulary has or which kernel summed them.
     Raises FormulaError for what is no number.
     """
     reached = masses.double().cumsum(dim=-1)

@@ -65,6 +65,6 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
 
 
 def _kl(first: Tensor, second: Tensor) -> Tensor:
-    """Σ P (log P − log Q) over what P can say, [positions, 1]."""
+    """Σ P (log P − log Q) over the tokens that P allows, [positions, 1]."""
     apart: Tensor = torch.where(first > -math.inf, first - second, 0.0)
     return (first.exp() * apart).sum(dim=-1, keepdim=True)

@@ -71,7 +71,7 @@ class Matcher:
     """Which tokens may follow, at any place of a text that is drafted, cut back and drafted anew.
 
     `source` is a grammar's. Keeps how far it has read, for one thread, so that a text that goes
-    on costs no more than what is new; what is said of a text hangs on that text alone. It never
+    on costs no more than what is new; the mask of a text depends on that text alone. It never
     goes back: a reader of llguidance 1.9 that does, out of a nested grammar, may take what follows
     for part of another one. It reads what is drafted with a copy, which is thrown away.
     """

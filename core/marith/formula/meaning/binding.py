@@ -26,7 +26,7 @@ Terms: TypeAlias = "Mapping[str, str | Formula]"
 def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True) -> Formula:
     """The formula that a text writes, its names replaced by `terms` where these are given.
 
-    What is text and not `trusted` says no more than others may, see `marith.formula.trust`.
+    Text that is not `trusted` may contain only what `marith.formula.text.trust` allows.
     Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
     """
     if not trusted:
@@ -65,7 +65,7 @@ def names_in(formula: Formula) -> Iterator[str]:
 
 
 def unknown(name: str, terms: Iterable[str]) -> str:
-    """What is said of a name that none of the terms has."""
+    """The sentence about a name that none of the terms has."""
     return f"unknown term {name!r}; known are {', '.join(sorted(terms)) or 'none'}"
 
 

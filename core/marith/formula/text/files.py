@@ -1,4 +1,4 @@
-"""Named terms and formulas in a TOML file, and the options that they are spoken with."""
+"""Named terms and formulas in a TOML file, and the options to generate with them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class FormulaFile:
 def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
 
-    A file that is not `trusted` holds texts alone, which say no more than others may, and sets
-    no more than how an answer is drawn; `trusted` is False among its options.
+    A file that is not `trusted` holds texts alone, of which `trust` says what they may contain, and
+    sets no more than how an answer is drawn; `trusted` is False among its options.
 
     A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
@@ -55,13 +55,13 @@ def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     if not trusted:
         _check_trust(path, terms, formulas, options)
         options = {**options, "trusted": False}
-    with _told(f"{str(path)!r}"):
+    with _located(f"{str(path)!r}"):
         known = {name: read_term(name, value) for name, value in terms.items()}
         bound = resolve(known)
         tables = {name: _formula_table(name, value) for name, value in formulas.items()}
     texts: dict[str, Formula] = {}
     for name, table in tables.items():
-        with _told(f"{str(path)!r}, formula {name!r}"):
+        with _located(f"{str(path)!r}, formula {name!r}"):
             texts[name] = parse_text(table.pop("formula"))
             check(texts[name], bound)
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
@@ -102,7 +102,7 @@ def _check_trust(
     options: Mapping[str, Any],
 ) -> None:
     """Raises FormulaError for what others may not write in a file, and for too much of it."""
-    with _told(f"{str(path)!r}"):
+    with _located(f"{str(path)!r}"):
         restricted(BARE, terms)
         for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
             raise FormulaError(f"the option {option!r} is the application's")
@@ -110,7 +110,7 @@ def _check_trust(
             if options.get(option, low) is not low:
                 raise FormulaError(f"a file of others says {option} = {str(low).lower()} alone")
     for name, value in formulas.items():
-        with _told(f"{str(path)!r}, formula {name!r}"):
+        with _located(f"{str(path)!r}, formula {name!r}"):
             table = _formula_table(name, value)
             restricted(table["formula"], terms)
             for option in sorted(table.keys() - OF_A_CALL - {"formula", "description"}):
@@ -118,8 +118,8 @@ def _check_trust(
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
-    """What is wrong inside is said with the place where it is written."""
+def _located(where: str) -> Iterator[None]:
+    """Errors inside name the place where the fault is written."""
     try:
         yield
     except FormulaError as error:
@@ -143,7 +143,7 @@ def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str,
 
 
 def _formula_table(name: str, value: Any) -> dict[str, Any]:
-    """A formula as a table that says more of it than its text."""
+    """A formula as a table: its text, a description, options."""
     table = dict(value) if isinstance(value, Mapping) else {"formula": value}
     if not isinstance(table.get("formula"), str):
         raise FormulaError(f"formula {name!r} is a text, or a table with one, not {value!r}")

@@ -72,12 +72,12 @@ def restricted(
             f"not {letters} and {len(texts)}"
         )
     known = {BARE, *own, *texts}
-    told = {name: meaning(name, term, known, trusted=False) for name, term in texts.items()}
-    asked = formula if isinstance(formula, Formula) else parse_text(formula, trusted=False)
-    _check_size([*told.values(), *([asked] if text else [])], text)
-    bound = resolve({**_counted_once({BARE, *own}), **told})
-    _check_size([bind(asked, bound)] if text else [bound[name] for name in told], text)
-    return asked, {**own, **told}
+    meant = {name: meaning(name, term, known, trusted=False) for name, term in texts.items()}
+    written = formula if isinstance(formula, Formula) else parse_text(formula, trusted=False)
+    _check_size([*meant.values(), *([written] if text else [])], text)
+    bound = resolve({**_counted_once({BARE, *own}), **meant})
+    _check_size([bind(written, bound)] if text else [bound[name] for name in meant], text)
+    return written, {**own, **meant}
 
 
 def of_call(

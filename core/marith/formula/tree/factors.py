@@ -176,8 +176,8 @@ def factor(value: Any, what: str = "a factor") -> Factor:
     if isinstance(value, Varying):
         return value
     if not is_number(value):
-        said = f"{what} is a number or a function of the context"
-        raise FormulaError(f"{said}, not {shown(value)}")
+        wanted = f"{what} is a number or a function of the context"
+        raise FormulaError(f"{wanted}, not {shown(value)}")
     return number(value)
 
 

@@ -56,9 +56,7 @@ class Node:
         """Raise FormulaError for fields that mean nothing; bring them into their one form."""
 
     def _letters(self) -> int:
-        from marith.formula.tree.printing import (
-            letters,  # printing knows every node, so it comes last
-        )
+        from marith.formula.tree.printing import letters  # which imports every kind of node
 
         return letters(self)
 

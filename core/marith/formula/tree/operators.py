@@ -47,12 +47,12 @@ class Unscaled(Formula):
 
 
 def union(*members: Formula) -> Formula:
-    """What any of the members would say: the token-wise maximum (paper, equation 7)."""
+    """What is likely to any of the members: the token-wise maximum (paper, equation 7)."""
     return Union(as_members("union", members))
 
 
 def intersection(*members: Formula) -> Formula:
-    """What all of the members would say: the token-wise minimum (paper, equation 8)."""
+    """What is likely to all of the members: the token-wise minimum (paper, equation 8)."""
     return Intersection(as_members("intersection", members))
 
 

@@ -56,7 +56,7 @@ class Term(Formula):
 
 
 class Observation(Term):
-    """A leaf that tells a number about the text so far, which factors are made of.
+    """A leaf whose value is a number about the text so far; factors are made of it.
 
     Asked like a term, it answers with one column. Nobody writes it: factors name it.
     """
@@ -72,8 +72,8 @@ class Prompted(Term):
     expression `hide` is removed from the messages; `model` names another checkpoint of the same
     vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
     `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
-    whose pass it shares. With `exit_layer` the model speaks from what so many of its layers have
-    made, through its own last norm and head; it shares the whole model's lane.
+    whose pass it shares. With `exit_layer` the log-probabilities come from its first so many
+    layers, through its own last norm and head; it shares the whole model's lane.
     """
 
     system: str = ""
@@ -84,7 +84,7 @@ class Prompted(Term):
     options: tuple[tuple[str, Option], ...] = ()
     adapter: str | None = None
     exit_layer: int | None = None
-    _kinds: tuple[str, ...] = field(init=False, repr=False)  # a template tells 1 from True
+    _kinds: tuple[str, ...] = field(init=False, repr=False)  # to a template 1 is not True
 
     def _validate(self) -> None:
         _check_text("a system prompt", self.system)
