@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance import LLMConformance
 from llama_index.core.llms import LLM
 from llama_index.llms.huggingface import HuggingFaceLLM
 from transformers import AutoTokenizer
 
+from llamaindex_marith.testing import LLMConformance
 from marith.scoring.places import locate
 
 POCKET = locate("pocket")

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "marith"
 ADAPTERS = ("langchain_marith", "llamaindex_marith")
+CONFORMANCE = "llamaindex_marith.testing"  # a suite for pytest, no part of the adapter
 
 _MODELS = {"errors", "formula", "scoring"}
 _ENGINE = {"errors", "formula", "request", "decoding", "scoring", "speculation", "engine"}
@@ -41,13 +42,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*_ALL, "demo", "evals", "server", "showing", "training"},
     "marith": {"errors", "formula", "recipes", "request", "engine", "options"},
     **{adapter: {"marith"} for adapter in ADAPTERS},
+    CONFORMANCE: set(),
 }
 NO_TORCH = {
     "errors", "recent", "formula", "recipes", "request", "showing", "tables", "marith",
 }  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
-    "threading": {"engine", "recent"},
-    "asyncio": {"engine"},
+    "threading": {"engine", "recent", CONFORMANCE},
+    "asyncio": {"engine", CONFORMANCE},
     "queue": {"engine"},
     "concurrent": {"engine"},
     "multiprocessing": set(),
@@ -57,8 +59,8 @@ ONLY_IN: dict[str, set[str]] = {
     "lm_eval": {"evals"},
     "peft": set(),
     "langchain_core": {"langchain_marith"},
-    "llama_index": {"llamaindex_marith"},
-    "pickle": set(),
+    "llama_index": {"llamaindex_marith", CONFORMANCE},
+    "pickle": {CONFORMANCE},
     "dill": set(),
 }
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
@@ -76,6 +78,8 @@ def tree(path: Path) -> ast.Module:
 
 def room(path: Path) -> str:
     """The folder, or the lone module, directly under `core/marith`; an adapter is a room."""
+    if path.is_relative_to(ROOT / CONFORMANCE.replace(".", "/")):
+        return CONFORMANCE
     if not path.is_relative_to(CORE):
         return path.relative_to(ROOT).parts[0]
     first = path.relative_to(CORE).parts[0]
@@ -98,6 +102,8 @@ def imported(path: Path) -> Iterator[str]:
 
 def target(module: str) -> str:
     """The room that an import leads to; `marith` for the front door."""
+    if f"{module}.".startswith(f"{CONFORMANCE}."):
+        return CONFORMANCE
     parts = module.split(".")
     inside = len(parts) > 1 and parts[0] == "marith"
     known = inside and ((CORE / parts[1]).is_dir() or (CORE / f"{parts[1]}.py").is_file())

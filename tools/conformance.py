@@ -3,7 +3,6 @@
 Run by `make peers`, which installs the peers first. It takes some minutes.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -13,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from llamaindex_marith.testing.suite import checks
+
 ROOT = Path(__file__).parents[1]
-SUITE = ROOT / "tests" / "llamaindex_marith"
 PAGE = ROOT / "docs" / "llamaindex_conformance.md"
 MARK = "<!-- From here on by `make peers`. -->"
 # Each LLM, by the file that tells the suite of it and by how strict pytest is with warnings.
 LLMS = {
-    "Marith": (SUITE / "test_conformance.py", ()),
+    "Marith": (ROOT / "tests" / "llamaindex_marith" / "test_conformance.py", ()),
     "HuggingFaceLLM": (ROOT / "peers" / "test_huggingface.py", ("-W", "ignore")),
 }
 LONGEST = 100  # characters of a reason
@@ -45,9 +45,7 @@ def run(file: Path, options: tuple[str, ...]) -> Results:
         report = Path(folder) / "report.xml"
         quiet = ("--tb=no", "--no-summary")
         command = [sys.executable, "-m", "pytest", str(file), f"--junitxml={report}", *quiet]
-        path = os.pathsep.join([str(SUITE), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "PYTHONPATH": path}
-        subprocess.run([*command, *options], cwd=ROOT, env=environment, check=False)  # noqa: S603
+        subprocess.run([*command, *options], cwd=ROOT, check=False)  # noqa: S603
         return read(ElementTree.parse(report))  # noqa: S314 (pytest wrote it)
 
 
@@ -119,9 +117,6 @@ def tables(checks: Checks, results: dict[str, Results]) -> str:
 
 
 def main() -> None:
-    sys.path.insert(0, str(SUITE))
-    from conformance.suite import checks
-
     results = {name: run(file, options) for name, (file, options) in LLMS.items()}
     written = tables(checks(), results)
     before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any, ClassVar
 
-from conformance.asking import text_of
 from conformance_altered import Altered, breaks, with_text
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.tools.function_tool import sync_to_async
 
 from llamaindex_marith import Marith
+from llamaindex_marith.testing.ways import text_of
 
 
 @breaks("a_call_starts_and_ends_once", "the_rate_limiter_is_passed_once", way="achat")

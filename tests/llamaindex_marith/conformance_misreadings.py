@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from conformance.asking import text_of
 from conformance_altered import Altered, breaks, with_text
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms.llm import ToolSelection
 
 from llamaindex_marith import Marith
+from llamaindex_marith.testing.ways import text_of
 
 
 @breaks("a_call_may_say_where_to_stop", "a_call_may_say_how_long", way="complete")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conformance import LLMConformance
 from llama_index.core.llms import LLM
 
 from llamaindex_marith import Marith
+from llamaindex_marith.testing import LLMConformance
 
 
 class Pocket(LLMConformance):

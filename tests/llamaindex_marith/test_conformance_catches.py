@@ -10,10 +10,11 @@ import conformance_faults
 import conformance_impostors
 import conformance_misreadings
 import pytest
-from conformance.suite import checks
-from conformance.tooling import cores_own
 from conformance_altered import BROKEN
 from conformance_pocket import Pocket
+
+from llamaindex_marith.testing.suite import checks
+from llamaindex_marith.testing.tooling import cores_own
 
 FAULTS = (conformance_faults, conformance_impostors, conformance_misreadings)
 NAMES = [f"{fault.__name__}-{check.removeprefix('test_')}" for fault, check, _ in BROKEN]

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conformance.suite import TOPICS, LLMConformance, checks
 
+from llamaindex_marith.testing.suite import TOPICS, LLMConformance, checks
 from tools import conformance
 
 DOCS = Path(__file__).parents[2] / "docs"

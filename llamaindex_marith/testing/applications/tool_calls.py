@@ -12,13 +12,13 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from pydantic import ValidationError
 
-from conformance.asking import TOOLED, call, each_tooled, refusal, text_of, user
-from conformance.hearing import usage_of
-from conformance.subject import Subject
-from conformance.tooling import DEPTH, SAIL, TOOLS, adepth, tool
+from llamaindex_marith.testing.hearing import usage_of
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import DEPTH, SAIL, TOOLS, adepth, tool
+from llamaindex_marith.testing.ways import TOOLED, call, each_tooled, refusal, text_of, user
 
 ENOUGH = 120  # tokens: a call of the tools here is shorter
-BY_NAME = {each.metadata.name: each for each in TOOLS}
+BY_NAME = {each.metadata.get_name(): each for each in TOOLS}
 CALLING = ("predict_and_call", "apredict_and_call")
 
 
@@ -50,8 +50,9 @@ class Tools(Subject):
         self.offered_tools()
         calls, parts = await self._calls(way, tool_choice="none")
         assert not calls
+        llm: Any = self.llm()
         with refusal(ValueError, of="an answer without calls, where one is demanded"):
-            self.llm().get_tool_calls_from_response(parts[-1], error_on_no_tool_call=True)
+            llm.get_tool_calls_from_response(parts[-1], error_on_no_tool_call=True)
 
     @each_tooled
     async def test_one_tool_is_called_where_one_is_allowed(self, way: str) -> None:
@@ -75,9 +76,10 @@ class Tools(Subject):
     async def test_calls_may_be_asked_for_before_they_are_whole(self, way: str) -> None:
         self.offered_tools()
         calls, parts = await self._calls(way, tool_required=True)
+        llm: Any = self.llm()
         assert len(parts) > 1
         for part in parts:
-            for each in self.llm().get_tool_calls_from_response(part, error_on_no_tool_call=False):
+            for each in llm.get_tool_calls_from_response(part, error_on_no_tool_call=False):
                 assert isinstance(each, ToolSelection)
                 assert each.tool_id == calls[0].tool_id or len(calls) > 1
 
@@ -92,7 +94,7 @@ class Tools(Subject):
     async def test_a_call_that_was_cut_off_is_not_run(self, way: str) -> None:
         self.offered_tools()
         for count in (6, 12):
-            llm = self.llm(max_tokens=count)
+            llm: Any = self.llm(max_tokens=count)
             parts = await call(getattr(llm, way), [SAIL], user_msg="Sail!", tool_required=True)
             with suppress(ValueError):
                 for each in llm.get_tool_calls_from_response(parts[-1], False):
@@ -200,7 +202,8 @@ class Tools(Subject):
 def valid(call: ToolSelection) -> bool:
     """Whether a call has the arguments that its tool takes."""
     try:
-        BY_NAME[call.tool_name].metadata.fn_schema.model_validate(call.tool_kwargs)
+        schema: Any = BY_NAME[call.tool_name].metadata.fn_schema
+        schema.model_validate(call.tool_kwargs)
     except (KeyError, ValidationError):
         return False
     return True
@@ -213,7 +216,8 @@ def plain(call: ToolSelection) -> tuple[str, dict[str, Any]]:
 
 def given(source: Any) -> dict[str, Any]:
     """The arguments that a tool was run with."""
-    return source.raw_input.get("kwargs", source.raw_input)
+    raw: dict[str, Any] = source.raw_input
+    return dict(raw.get("kwargs", raw))
 
 
 def results(calls: list[ToolSelection], words: str) -> list[ChatMessage]:

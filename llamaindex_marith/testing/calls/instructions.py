@@ -10,7 +10,10 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.types import BaseOutputParser
 
-from conformance.asking import (
+from llamaindex_marith.testing.hearing import Counter, usage_of
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import template
+from llamaindex_marith.testing.ways import (
     COMPLETIONS,
     ask,
     call,
@@ -22,9 +25,6 @@ from conformance.asking import (
     text_of,
     user,
 )
-from conformance.hearing import Counter, usage_of
-from conformance.subject import Subject
-from conformance.tooling import template
 
 OTHER = "What do bees do all day? Tell me a great deal about it, and leave nothing out."
 
@@ -101,7 +101,7 @@ class Prompts(Subject):
     @each_completion
     async def test_a_formatted_prompt_is_left_alone(self, way: str) -> None:
         def never(prompt: str) -> str:
-            raise AssertionError("a formatted prompt was wrapped")
+            raise AssertionError(f"a formatted prompt was wrapped: {prompt!r}")
 
         llm = self.llm(completion_to_prompt=never, system_prompt=self.system_prompts[1])
         truth = await says(self.llm(), "complete", self.question, formatted=True)
@@ -140,7 +140,8 @@ class Prompts(Subject):
         if llm.metadata.is_chat_model:
             told = await call(llm.chat, messages)
         else:
-            told = await call(llm.complete, llm.messages_to_prompt(messages), formatted=True)
+            wrapped: Any = llm.messages_to_prompt
+            told = await call(llm.complete, wrapped(messages), formatted=True)
         return text_of(told[-1]), usage_of(told[-1])["prompt"] if self.supports_usage else 0
 
     def _read(self, plain: Any, told: list[Any]) -> None:

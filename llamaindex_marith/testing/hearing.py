@@ -9,7 +9,7 @@ from typing import Any
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, TokenCountingHandler
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
-from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.rate_limiter import BaseRateLimiter
@@ -65,7 +65,12 @@ class Callbacks(BaseCallbackHandler):
         self.told: list[str] = []
 
     def on_event_start(
-        self, event_type: CBEventType, payload: Any = None, event_id: str = "", **_: Any
+        self,
+        event_type: CBEventType,
+        payload: dict[str, Any] | None = None,
+        event_id: str = "",
+        parent_id: str = "",
+        **_: Any,
     ) -> str:
         """Keep a start."""
         if event_type == CBEventType.LLM:
@@ -90,7 +95,7 @@ class Counter(TokenCountingHandler):
     """Counts what answers say that they cost; it estimates nothing."""
 
     def __init__(self) -> None:
-        super().__init__(tokenizer=lambda text: [])
+        super().__init__(tokenizer=lambda _: [])
 
     @property
     def counts(self) -> tuple[int, int]:

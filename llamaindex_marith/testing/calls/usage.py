@@ -6,7 +6,10 @@ import math
 
 import pytest
 
-from conformance.asking import (
+from llamaindex_marith.testing.hearing import Counter, counts_in, usage_of
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import TOOLS, template
+from llamaindex_marith.testing.ways import (
     CHATS,
     FIRST,
     ask,
@@ -18,9 +21,6 @@ from conformance.asking import (
     says,
     text_of,
 )
-from conformance.hearing import Counter, counts_in, usage_of
-from conformance.subject import Subject
-from conformance.tooling import TOOLS, template
 
 
 class Usage(Subject):

@@ -72,7 +72,8 @@ async def call(method: Callable[..., Any], *given: Any, **options: Any) -> list[
     """
     if method.__name__.startswith("a"):
         return await asyncio.wait_for(_waited(method, *given, **options), HANGS)
-    return await in_thread(lambda: listed(method(*given, **options)), HANGS)
+    parts: list[Any] = await in_thread(lambda: listed(method(*given, **options)), HANGS)
+    return parts
 
 
 async def _waited(method: Callable[..., Any], *given: Any, **options: Any) -> list[Any]:

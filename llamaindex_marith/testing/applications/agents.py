@@ -15,8 +15,8 @@ from llama_index.core.agent.workflow import (
 )
 from llama_index.core.memory import ChatMemoryBuffer
 
-from conformance.subject import Subject
-from conformance.tooling import DEPTH, SAIL, Voyage, cores_own, depth
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import DEPTH, SAIL, Voyage, cores_own, depth
 
 ENOUGH = 120  # tokens: a call of the tools here is shorter
 each_streaming = pytest.mark.parametrize("streaming", [True, False])

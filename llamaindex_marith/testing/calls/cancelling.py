@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from llama_index.core.callbacks import CallbackManager
 
-from conformance.asking import HANGS, WAITING, ask, in_thread, in_words, says
-from conformance.hearing import Callbacks
-from conformance.subject import Subject
+from llamaindex_marith.testing.hearing import Callbacks
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.ways import HANGS, WAITING, ask, in_thread, in_words, says
 
 WATCHED = 0.3  # seconds: for so long it is watched whether the model is still at work
 

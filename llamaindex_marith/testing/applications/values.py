@@ -15,8 +15,8 @@ from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import SentenceSplitter
 
-from conformance.asking import says
-from conformance.subject import Subject
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.ways import says
 
 SMALL = 100_000  # bytes: no weights fit in there
 COPIES = ("dict", "json", "pickle", "deepcopy", "copy")
@@ -63,7 +63,7 @@ class Values(Subject):
     def test_the_name_of_the_class_is_its_own(self) -> None:
         llm = self.llm()
         name = type(llm).class_name()
-        assert name not in {kind.class_name() for kind in type(llm).__mro__[1:] if named(kind)}
+        assert name not in names_above(type(llm))
         assert llm.to_dict()["class_name"] == llm.to_payload()["class_name"] == name
 
     def test_observers_are_told_no_secrets(self) -> None:
@@ -74,7 +74,7 @@ class Values(Subject):
             assert name not in told.lower()
 
     def test_an_llm_is_shown_and_stored_without_its_weights(self) -> None:
-        llm = self.unloaded()
+        llm: Any = self.unloaded()
         self.offered(llm is not None, "an LLM before its weights are loaded")
         json.dumps([llm.to_payload(), llm.to_dict()])
 
@@ -102,9 +102,9 @@ class Values(Subject):
             Settings._llm = before
 
     def test_its_tokenizer_cuts_texts(self) -> None:
-        tokenizer = self.tokenizer(self.llm())
+        tokenizer: Any = self.tokenizer(self.llm())
         self.offered(tokenizer is not None, "a tokenizer")
-        before = Settings._tokenizer
+        before: Any = Settings._tokenizer
         try:
             Settings.tokenizer = tokenizer
             assert len(Settings.tokenizer(self.question * 3)) > len(tokenizer(self.question)) > 1
@@ -121,6 +121,7 @@ def default_window() -> int:
     return DEFAULT_CONTEXT_WINDOW
 
 
-def named(kind: type) -> bool:
-    """Whether a class has a name that LlamaIndex stores it under."""
-    return callable(getattr(kind, "class_name", None))
+def names_above(kind: type) -> set[str]:
+    """The names that LlamaIndex stores a class's bases under."""
+    named: list[Any] = [base for base in kind.__mro__[1:] if hasattr(base, "class_name")]
+    return {base.class_name() for base in named}

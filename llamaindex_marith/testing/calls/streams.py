@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conformance.asking import (
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import template
+from llamaindex_marith.testing.ways import (
     FIRST,
     HANGS,
     ask,
@@ -24,8 +26,6 @@ from conformance.asking import (
     says,
     text_of,
 )
-from conformance.subject import Subject
-from conformance.tooling import template
 
 
 class Streams(Subject):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel
 
-from conformance.asking import CHATS, call, in_words, text_of
-from conformance.hearing import Counter, hearing
-from conformance.subject import Subject
-from conformance.tooling import Choice, Fleet, Voyage, cores_own, template
+from llamaindex_marith.testing.hearing import Counter, hearing
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import Choice, Fleet, Voyage, cores_own, template
+from llamaindex_marith.testing.ways import CHATS, call, in_words, text_of
 
 MAKING = (
     "structured_predict",
@@ -50,7 +51,7 @@ class Structured(Subject):
         assert all(isinstance(each, BaseModel) for each in told)
         filled = [len(str(each.model_dump(exclude_none=True))) for each in told]
         assert filled[0] < filled[-1]
-        assert sum(b < a for a, b in zip(filled, filled[1:], strict=False)) <= len(filled) // 4
+        assert sum(b < a for a, b in pairwise(filled)) <= len(filled) // 4
 
     @each_making
     async def test_an_object_starts_and_ends_once(self, way: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llama_index.core.llms import LLM
 
-from conformance.asking import ask, each_way, in_time, refusal, says
-from conformance.subject import Subject
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.ways import ask, each_way, in_time, refusal, says
 
 
 class Errors(Subject):

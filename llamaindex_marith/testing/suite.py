@@ -7,20 +7,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from conformance.agents import Agents
-from conformance.cancelling import Cancelling
-from conformance.engines import Engines
-from conformance.errors import Errors
-from conformance.events import Events
-from conformance.options import Options
-from conformance.prompts import Prompts
-from conformance.streams import Streams
-from conformance.structured import Structured
-from conformance.subject import Subject
-from conformance.tools import Tools
-from conformance.usage import Usage
-from conformance.values import Values
-from conformance.waiting import Waiting
+from llamaindex_marith.testing.applications.agents import Agents
+from llamaindex_marith.testing.applications.engines import Engines
+from llamaindex_marith.testing.applications.objects import Structured
+from llamaindex_marith.testing.applications.tool_calls import Tools
+from llamaindex_marith.testing.applications.values import Values
+from llamaindex_marith.testing.calls.cancelling import Cancelling
+from llamaindex_marith.testing.calls.events import Events
+from llamaindex_marith.testing.calls.failures import Errors
+from llamaindex_marith.testing.calls.instructions import Prompts
+from llamaindex_marith.testing.calls.overrides import Options
+from llamaindex_marith.testing.calls.streams import Streams
+from llamaindex_marith.testing.calls.usage import Usage
+from llamaindex_marith.testing.calls.waiting import Waiting
+from llamaindex_marith.testing.subject import Subject
 
 
 class LLMConformance(

@@ -17,10 +17,10 @@ from llama_index.core.chat_engine import (
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 
-from conformance.asking import each_chat
-from conformance.hearing import hearing, usage_of
-from conformance.subject import Subject
-from conformance.tooling import Voyage
+from llamaindex_marith.testing.hearing import hearing, usage_of
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import Voyage
+from llamaindex_marith.testing.ways import each_chat
 
 TEXTS = (
     "The Ebro is a river in Spain. It is nine hundred kilometres long.",
@@ -65,7 +65,7 @@ class Engines(Subject):
         index, llm = SummaryIndex.from_documents(documents()), self.llm(max_tokens=6)
         plain = str(index.as_query_engine(llm=llm, response_mode=mode).query(QUESTION))
         engine = index.as_query_engine(llm=llm, response_mode=mode, streaming=True)
-        told = engine.query(QUESTION)
+        told: Any = engine.query(QUESTION)
         assert "".join(told.response_gen) == plain
         waited: Any = await engine.aquery(QUESTION)
         assert "".join([token async for token in waited.async_response_gen()]) == plain
@@ -79,7 +79,7 @@ class Engines(Subject):
     async def test_a_query_is_answered_by_an_object(self) -> None:
         self.offered_tools()
         index, llm = SummaryIndex.from_documents(documents()), self.llm(max_tokens=200)
-        engine = index.as_query_engine(llm=llm, output_cls=Voyage)
+        engine: Any = index.as_query_engine(llm=llm, output_cls=Voyage)
         assert isinstance(engine.query(QUESTION).response, Voyage)
         assert isinstance((await engine.aquery(QUESTION)).response, Voyage)
 

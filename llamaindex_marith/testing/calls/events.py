@@ -6,7 +6,10 @@ from typing import Any
 
 from llama_index.core.callbacks import CallbackManager
 
-from conformance.asking import (
+from llamaindex_marith.testing.hearing import Callbacks, Turnstile, hearing, spans
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import TOOLS, template
+from llamaindex_marith.testing.ways import (
     CHATS,
     ask,
     call,
@@ -16,9 +19,6 @@ from conformance.asking import (
     each_way,
     in_time,
 )
-from conformance.hearing import Callbacks, Turnstile, hearing, spans
-from conformance.subject import Subject
-from conformance.tooling import TOOLS, template
 
 
 def kind_of(way: str) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 
-from conformance.asking import (
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.ways import (
     FIRST,
     ask,
     call,
@@ -17,7 +18,6 @@ from conformance.asking import (
     says,
     text_of,
 )
-from conformance.subject import Subject
 
 
 class Options(Subject):
@@ -74,7 +74,7 @@ class Options(Subject):
     async def test_a_calls_options_are_forgotten_after_it(self, way: str) -> None:
         llm = self.llm()
         before = await says(llm, way, self.question)
-        words = {"max_tokens": 3, "temperature": 2.0}
+        words: dict[str, Any] = {"max_tokens": 3, "temperature": 2.0}
         words |= {"stop": ["e"]} if self.supports_stop else {}
         await ask(llm, way, self.question, **self.call_options(**words))
         assert await says(llm, way, self.question) == before

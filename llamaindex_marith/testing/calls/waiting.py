@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from conformance.asking import WAITING, WAYS, ask, call, in_words, listed, says, text_of
-from conformance.subject import Subject
-from conformance.tooling import TOOLS, Voyage, template
+from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.tooling import TOOLS, Voyage, template
+from llamaindex_marith.testing.ways import WAITING, WAYS, ask, call, in_words, listed, says, text_of
 
 MANY = 4
 

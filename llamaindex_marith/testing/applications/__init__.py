@@ -1,0 +1,1 @@
+"""What LlamaIndex builds on an LLM: tools, objects, engines, agents."""
