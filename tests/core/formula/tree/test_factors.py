@@ -17,9 +17,9 @@ from marith.formula.meaning.binding import bind, parse
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import Name, Scaled, walk
+from marith.formula.tree.printing import locate
 from marith.formula.tree.signals import entropy, first, jsd, peak
 from marith.formula.tree.terms import Prompted
-from marith.scoring.places import locate
 
 M, a, b = Name("M"), Name("a"), Name("b")
 x, y = jsd(M, a), peak(M)

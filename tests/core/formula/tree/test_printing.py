@@ -13,9 +13,8 @@ from marith.formula.text.explaining import draw_tree
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, children, walk
 from marith.formula.tree.operators import union
-from marith.formula.tree.printing import number_text, to_text
+from marith.formula.tree.printing import locate, number_text, to_text
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
-from marith.scoring.places import locate
 
 M, a, b = Name("M"), Name("a"), Name("b")
 
