@@ -4,13 +4,15 @@ Run as `make way`, or as `python -m tools.host_time`. Requests of four terms run
 model whose pass costs nothing: it returns logits that were computed before, through the real
 runner and engine. The time of a short text is taken off that of a long one, so that neither
 opening a request nor reading its prompt counts. Beside it stands the arithmetic's own time: the
-same distributions and draws by hand, in a few calls of torch.
+same distributions and draws by hand, in a few calls of torch. `--processor` counts the process's
+own time, which says more where others use the machine too.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -34,6 +36,7 @@ ROUNDS = 7
 VOCABULARIES = (256, 16_000)
 NEVER = -30.0  # the logit of the token that ends a text
 Speculation = Literal["auto"] | None
+Clock = Callable[[], float]
 
 
 class FreeConfig(PreTrainedConfig):
@@ -96,21 +99,27 @@ def engine_of(vocab: int, requests: int = REQUESTS) -> Engine:
 
 
 def host_time(
-    engine: Engine, speculation: Speculation, requests: int = REQUESTS, rounds: int = ROUNDS
+    engine: Engine,
+    speculation: Speculation,
+    requests: int = REQUESTS,
+    rounds: int = ROUNDS,
+    clock: Clock = time.perf_counter,
 ) -> Figure:
     """What a token of one of so many requests costs, beyond what opening the requests costs."""
-    _together(engine, speculation, requests, LONG)
+    _run_together(engine, speculation, requests, LONG)
     seconds = []
     for _ in range(rounds):
-        short = _together(engine, speculation, requests, SHORT)
-        long = _together(engine, speculation, requests, LONG)
-        seconds.append((long - short) / (LONG - SHORT) / requests)
+        moments = [clock()]
+        for tokens in (SHORT, LONG):
+            _run_together(engine, speculation, requests, tokens)
+            moments.append(clock())
+        start, middle, end = moments
+        seconds.append(((end - middle) - (middle - start)) / (LONG - SHORT) / requests)
     return Figure.of(seconds)
 
 
-def _together(engine: Engine, speculation: Speculation, requests: int, tokens: int) -> float:
-    """The seconds that these requests take, from the first one's start to the last one's end."""
-    start = time.perf_counter()
+def _run_together(engine: Engine, speculation: Speculation, requests: int, tokens: int) -> None:
+    """Submit these requests at once, and wait for all of them."""
     tickets = [
         engine.submit(
             Request(f"word{i} word7", FORMULA, TERMS, Sampling(seed=i), Stop(tokens), speculation)
@@ -119,12 +128,14 @@ def _together(engine: Engine, speculation: Speculation, requests: int, tokens: i
     ]
     made = sum(len(ticket.result().tokens) for ticket in tickets)
     assert made == requests * tokens
-    return time.perf_counter() - start
 
 
 @torch.inference_mode()
 def arithmetic_time(
-    vocab: int, requests: int = REQUESTS, rounds: int = ROUNDS
+    vocab: int,
+    requests: int = REQUESTS,
+    rounds: int = ROUNDS,
+    clock: Clock = time.perf_counter,
 ) -> tuple[Figure, Figure]:
     """What the same costs by hand: the terms' log-probabilities; composing and drawing."""
     draw = torch.Generator().manual_seed(0)
@@ -133,26 +144,28 @@ def arithmetic_time(
     chances = torch.rand(requests, 1, generator=draw)
     terms, composed = [], []
     for _ in range(rounds + 1):
-        start = time.perf_counter()
+        start = clock()
         logprobs = logits.log_softmax(-1)
-        middle = time.perf_counter()
+        middle = clock()
         mass = (factors * logprobs).sum(1).softmax(-1).cumsum(-1)
         torch.searchsorted(mass, chances * mass[:, -1:]).tolist()
         terms.append((middle - start) / requests)
-        composed.append((time.perf_counter() - middle) / requests)
+        composed.append((clock() - middle) / requests)
     return Figure.of(terms[1:]), Figure.of(composed[1:])
 
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each is timed.")] = ROUNDS,
+    processor: Annotated[bool, typer.Option(help="Count the process's own time.")] = False,
 ) -> None:
     """Print the table; figures are medians, with the least and the most of the rounds."""
-    columns = ("None", "auto", "by hand: log-probabilities", "by hand: composing and drawing")
+    clock = time.process_time if processor else time.perf_counter
+    columns = ("None", "auto", "by hand: log-probabilities", "by hand: compose, draw")
     table = Table("vocabulary", *columns, title="µs a request and token")
     for vocab in VOCABULARIES:
         with engine_of(vocab) as engine:
-            plain, auto = (host_time(engine, s, rounds=rounds) for s in (None, "auto"))
-        by_hand = arithmetic_time(vocab, rounds=10 * rounds)
+            plain, auto = (host_time(engine, s, rounds=rounds, clock=clock) for s in (None, "auto"))
+        by_hand = arithmetic_time(vocab, rounds=10 * rounds, clock=clock)
         table.add_row(f"{vocab:,}", *map(str, (plain, auto, *by_hand)))
     Console(width=120).print(table)
 

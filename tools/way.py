@@ -74,7 +74,7 @@ def tokens() -> Iterator[Line]:
 
 
 def chat() -> Line:
-    """A streamed chat call with a tool that has to be called, over pocket, in its caller."""
+    """A streamed chat call over pocket, with a tool that it has to call, in the caller's thread."""
 
     def weather(city: str) -> str:
         """What the weather is like in a city."""
