@@ -131,7 +131,7 @@ class Driver:
         if isinstance(thing, str):
             key: Hashable = thing
         elif isinstance(thing, Tensor):
-            key = thing.numpy().tobytes()
+            key = (*thing.shape, thing.numpy().tobytes())
         elif isinstance(thing, Formula | ExecutionPlan | FunctionType):
             key = id(thing)
         else:

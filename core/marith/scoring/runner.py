@@ -217,19 +217,19 @@ class ModelRunner:
         """
         width = max(item.give for item in group)
         ends = max(len(item.reach) for item in group)
-        shape, device = (len(group), width), self.model.device
-        ids, places = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
-        slots = torch.full(shape, self._cache.padding_slot)
-        for i, item in enumerate(group):
-            start, own = len(item.lane.tokens), slice(width - item.give, width)
-            ids[i, own] = torch.tensor(item.reach[start:])
-            slots[i, own] = places[i, own] = torch.arange(start, len(item.reach))
-        count = min(width, max(item.asked for item in group))
-        self._cache.aim([item.lane.row for item in group], slots.to(device), ends)
-        places = places.to(device)
+        ids, at, into = [], [], []
+        for item in group:
+            start, padding = len(item.lane.tokens), width - item.give
+            own = range(start, len(item.reach))
+            ids.append([*[0] * padding, *item.reach[start:]])
+            at.append([*[0] * padding, *own])
+            into.append([*[self._cache.padding_slot] * padding, *own])
+        count, device = min(width, max(item.asked for item in group)), self.model.device
+        self._cache.aim([item.lane.row for item in group], torch.tensor(into).to(device), ends)
+        places = torch.tensor(at).to(device)
         out = self._adapted.forward(
             [item.question.adapter for item in group],
-            input_ids=ids.to(device),
+            input_ids=torch.tensor(ids).to(device),
             attention_mask=self._cache.mask(places, self._additive),
             position_ids=places,
             past_key_values=self._cache,

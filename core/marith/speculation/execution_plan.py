@@ -67,6 +67,9 @@ class ExecutionPlan:
     _stages: dict[tuple[Groups, frozenset[Term]], tuple[Stage, ...]] = field(
         default_factory=dict, init=False, compare=False
     )
+    _drafting: dict[frozenset[Term], tuple[Term, ...]] = field(
+        default_factory=dict, init=False, compare=False
+    )
     _leaves: dict[Formula, tuple[Term, ...]] = field(
         default_factory=dict, init=False, compare=False
     )
@@ -142,6 +145,13 @@ class ExecutionPlan:
             if formula is not None and formula != before:
                 yield Stage(index, formula, joining.intersection(self.leaves(formula)))
                 joining, before = frozenset(), formula
+
+    def drafting(self, without: frozenset[Term]) -> tuple[Term, ...]:
+        """The drafts whose formula is composed where no term is evaluated, nor those `without`."""
+        if without not in self._drafting:
+            formula = self.part(set(self.drafts) - without)
+            self._drafting[without] = () if formula is None else self.leaves(formula)
+        return self._drafting[without]
 
     def part(self, evaluated: Collection[Term]) -> Formula | None:
         """What is named once these terms have been evaluated; see `formula.partial`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ from marith.speculation.verification_order import VerificationOrder
 from marith.speculation.verify import Verdict
 
 MODEL = "model"  # the source of a token that was drawn from a partial formula
+
+
+Row: TypeAlias = "tuple[Tensor, int]"  # of what a term returned [count, vocab], and where
 
 
 @dataclass(slots=True)
@@ -75,7 +79,7 @@ class DraftWindow:
         self.seen: list[tuple[Hashable, float]] = []  # sources of drafts, and how likely they stood
         self._most, self._ends, self._steered = most, ends, steered
         self._pending: list[Pending] = []
-        self._rows: dict[int, dict[Term, Tensor]] = {}  # by position, from `final` on
+        self._rows: dict[int, dict[Term, Row]] = {}  # by position, from `final` on
         self._order = VerificationOrder(plan, rooms)
         self._unproposed = -1  # the last length at which no proposer had a proposal
         self._stage: Stage | None = None  # what verifies next
@@ -112,9 +116,8 @@ class DraftWindow:
     @property
     def models(self) -> tuple[Term, ...]:
         """The drafts that would be evaluated at the next position, if the terms were not."""
-        able = set(self.plan.drafts) - self._order.beyond(len(self.tokens)) - set(self.proposers)
-        part = self.plan.part(able)
-        return () if part is None else self.plan.leaves(part)
+        beyond = self._order.beyond(len(self.tokens))
+        return self.plan.drafting(beyond.union(self.proposers))
 
     @property
     def places(self) -> list[int]:
@@ -167,8 +170,9 @@ class DraftWindow:
     def receive(self, answers: Mapping[Term, Tensor]) -> None:
         """The log-probabilities [count, vocab] that were wanted."""
         for term, rows in answers.items():
-            for place, row in enumerate(rows, self._end - len(rows)):
-                self._rows.setdefault(place, {})[term] = row
+            first = self._end - rows.shape[0]
+            for at in range(rows.shape[0]):
+                self._rows.setdefault(first + at, {})[term] = rows, at
 
     def logprobs(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
@@ -180,7 +184,7 @@ class DraftWindow:
             new = answers.get(term)
             known = count if new is None else max(0, count - len(new))
             rows = [self._rows[place][term] for place in range(end - count, end - count + known)]
-            found[term] = torch.stack([*rows, *(() if new is None else new[-count:])])
+            found[term] = torch.cat([*map(_taken, rows), *(() if new is None else [new[-count:]])])
         return found
 
     def blocks(self) -> list[Block]:
@@ -189,7 +193,7 @@ class DraftWindow:
         for formula, run in groupby(self._checked, key=lambda item: item[1]):
             places = [place for place, _ in run]
             terms = self.plan.leaves(formula)
-            rows = {t: torch.stack([self._rows[place][t] for place in places]) for t in terms}
+            rows = {t: _joined([self._rows[place][t] for place in places]) for t in terms}
             blocks.append(Block(formula, rows))
         return blocks
 
@@ -256,5 +260,19 @@ class DraftWindow:
         end = self._order.final
         self.accepted += sum(p.source is not None for p in self._pending[: end - known])
         del self._pending[: end - known]
-        self._rows = {place: rows for place, rows in self._rows.items() if place >= end}
+        for place in [place for place in self._rows if place < end]:
+            del self._rows[place]
         return self.tokens[known:end]
+
+
+def _taken(row: Row) -> Tensor:
+    rows, at = row
+    return rows[at : at + 1]
+
+
+def _joined(rows: Sequence[Row]) -> Tensor:
+    """[rows, vocab], without a copy where they are one, or all that a term has returned."""
+    (first, start), (last, end) = rows[0], rows[-1]
+    if first is last and end - start == len(rows) - 1:
+        return first[start : end + 1]
+    return torch.cat([*map(_taken, rows)])
