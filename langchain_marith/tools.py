@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -118,7 +120,15 @@ def to_tools(
             return None
         raise marith.RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
     parallel = True if parallel_tool_calls is None else parallel_tool_calls
+    with suppress(TypeError, ValueError, RecursionError):  # what is no JSON is read anew each time
+        return _known_tools(json.dumps(tools), choice, parallel, strict)
     return marith.Tools(tuple(to_definitions(tools)), choice, parallel, strict)
+
+
+@lru_cache(maxsize=32, typed=True)
+def _known_tools(written: str, choice: str, parallel: bool, strict: bool | None) -> marith.Tools:
+    """The same tools at every call of a model that they are bound to, checked once."""
+    return marith.Tools(tuple(to_definitions(json.loads(written))), choice, parallel, strict)
 
 
 def to_grammar(

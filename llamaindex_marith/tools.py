@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse
@@ -44,7 +46,15 @@ def to_tools(
             return None
         raise marith.RequestError(f"a call of {shown(choice)} is asked for, but there are no tools")
     parallel = True if allow_parallel_tool_calls is None else allow_parallel_tool_calls
+    with suppress(TypeError, ValueError, RecursionError):  # what is no JSON is read anew each time
+        return _known_tools(json.dumps(tools), choice, parallel, strict)
     return marith.Tools(tuple(to_definitions(tools)), choice, parallel, strict)
+
+
+@lru_cache(maxsize=32, typed=True)
+def _known_tools(written: str, choice: str, parallel: bool, strict: bool | None) -> marith.Tools:
+    """The same tools at every call of a model that has them, checked once."""
+    return marith.Tools(tuple(to_definitions(json.loads(written))), choice, parallel, strict)
 
 
 def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[ToolSelection]:

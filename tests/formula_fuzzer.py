@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import marith
-from marith.engine.prepare import stages_of
+from marith.engine.prepare import plan_of
 from marith.errors import MarithError
 from marith.formula.meaning.binding import names_in, parse, resolve
 from marith.formula.tree.terms import Classifier, Prompted
@@ -165,7 +165,7 @@ def _request(text: str, terms: Mapping[str, str] | None) -> None:
     formula = parse(text)
     others = {name: Prompted(name) for name in names_in(formula)} if terms is None else terms
     known = resolve({"C": Classifier("c"), **others}, formula)
-    stages_of(formula, tuple(known.items()), "auto", True)
+    plan_of(formula, known, "auto", True)
 
 
 def seconds(asked: Asked) -> float:

@@ -47,9 +47,9 @@ def test_a_batch_is_in_flight_together(make: Make, monkeypatch: pytest.MonkeyPat
     model, everyone = make(), threading.Barrier(9, timeout=30)
     submit = marith.Options.submit
 
-    def waiting(*args: Any) -> marith.Ticket:
+    def waiting(*args: Any, **asked: Any) -> marith.Ticket:
         everyone.wait()  # breaks unless all nine are asked at once
-        return submit(*args)
+        return submit(*args, **asked)
 
     monkeypatch.setattr(marith.Options, "submit", waiting)
     assert len(model.batch(["k l"] * 9)) == 9

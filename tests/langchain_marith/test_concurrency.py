@@ -122,11 +122,11 @@ async def test_who_leaves_before_weights_are_there_leaves_nothing(
     model.invoke("k l")
     submit, begun, made = marith.Options.submit, threading.Event(), threading.Event()
 
-    def slow(*args: Any) -> marith.Ticket:
+    def slow(*args: Any, **asked: Any) -> marith.Ticket:
         begun.set()
         time.sleep(0.2)
         try:
-            return submit(*args)
+            return submit(*args, **asked)
         finally:
             made.set()
 

@@ -50,7 +50,7 @@ def main(
     threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's own choice.")] = 0,
 ) -> None:
     """Train the tokenizer, the models, the classifiers and the adapters; write the model card."""
-    stages = stages_of(only)
+    stages = plan_of(only)
     prepare(out, threads)
     course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
     courses = {
@@ -77,7 +77,7 @@ def prepare(out: Path, threads: int) -> None:
     out.mkdir(parents=True, exist_ok=True)
 
 
-def stages_of(text: str) -> list[str]:
+def plan_of(text: str) -> list[str]:
     """The stages named in `text`, by comma."""
     stages = text.split(",")
     for stage in stages:

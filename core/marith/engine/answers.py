@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from marith.decoding.constraints.matcher import Lexicon, Matcher
 from marith.errors import RequestError
@@ -22,7 +22,7 @@ ANYTHING = "(?s:.*)"
 _PLAIN = " <>_\"',:;="  # what stands for itself in a regular expression, letters and digits aside
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
     """How a text is written in Lark: a special token has no letters there, but a number."""
 
@@ -120,6 +120,7 @@ class Answers:
         return markup.calls.opening not in text
 
 
+@lru_cache(maxsize=64)  # a model's tools are the same at every call
 def answer_source(
     tools: Tools | None, grammar: Grammar | None, markup: Markup, opened: bool, spell: Spelling
 ) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import TIMEOUT_MAX
 from typing import Any, Self, TypeVar
 
@@ -27,16 +27,16 @@ class Deadline:
 
     timeout: float | None
     begun: float
+    at: float = field(init=False)  # the last moment, by `time.monotonic`; infinite for no timeout
+
+    def __post_init__(self) -> None:
+        seconds = math.inf if self.timeout is None else self.timeout
+        object.__setattr__(self, "at", self.begun + seconds)
 
     @classmethod
     def of(cls, timeout: float | None, begun: float | None = None) -> Self:
         """The deadline of what is asked now, or was `begun` before. Raises RequestError."""
         return cls(seconds("timeout", timeout), time.monotonic() if begun is None else begun)
-
-    @property
-    def at(self) -> float:
-        """The last moment, by `time.monotonic`; infinite without a timeout."""
-        return math.inf if self.timeout is None else self.begun + self.timeout
 
     @property
     def left(self) -> float:
@@ -45,7 +45,7 @@ class Deadline:
 
     def check(self) -> None:
         """Raises DeadlineExceeded when it has passed."""
-        if self.left <= 0:
+        if time.monotonic() >= self.at:
             raise self.exceeded()
 
     def exceeded(self) -> DeadlineExceeded:

@@ -18,7 +18,7 @@ from marith.engine.deadline import NEVER, Deadline
 from marith.engine.delivery import Answer
 from marith.engine.forking import Turns
 from marith.engine.generation import Generation
-from marith.engine.prepare import Prepared, stages_of
+from marith.engine.prepare import Prepared, prepare
 from marith.engine.questions import Glance, Scores, Scoring, tokens_of
 from marith.engine.scheduler import Scheduler
 from marith.engine.ticket import Ticket
@@ -41,6 +41,8 @@ from marith.scoring.shelf import Checkpoint, Placement
 loading = Turns()  # checkpoints come off the shelf in turns
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
+_placement = lru_cache(maxsize=16, typed=True)(Placement)  # every call of a model asks for its own
+_limits = lru_cache(maxsize=16, typed=True)(Limits)
 SAMPLE = Stop(64)  # of the texts that a formula is calibrated by
 
 
@@ -56,7 +58,6 @@ class Engine(Asking):
             bounds = limits.cache_bytes, limits.loaded_bytes
             self._panel = workers.apart(lambda: Panel(base, *bounds))
         self._answers = Answers(base.vocabulary)
-        self._stages_of = lru_cache(maxsize=64)(stages_of)  # one formula is asked again and again
         threads = workers.threads_for(base.model)
         self._scheduler = Scheduler(limits, threads, self._panel.device.type)
         self._closing = weakref.finalize(self, self._scheduler.close)
@@ -84,8 +85,8 @@ class Engine(Asking):
         has now, and a request after they were changed raises ModelError, as does all that cannot
         be loaded.
         """
-        limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         placement = Placement(device, dtype, revision, context_length)
+        limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
             if isinstance(model, str):
                 if tokenizer is not None:
@@ -110,15 +111,15 @@ class Engine(Asking):
         revision: str | None = None,
     ) -> Engine:
         """The process's one engine for these options, loaded when first asked for."""
-        limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
-        placement = Placement(device, dtype, revision, context_length)
-        key = locate(model), placement, limits
+        where = _placement(device, dtype, revision, context_length)
+        limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
+        key = locate(model), where, limits
         engine = _shared.get(key)  # without a lock: what is loaded waits for nobody's loading
         if engine is None or engine.closed:
             with loading:
                 engine = _shared.get(key)
                 if engine is None or engine.closed:
-                    base = workers.apart(lambda: shelf.language_model(model, placement))
+                    base = workers.apart(lambda: shelf.language_model(model, where))
                     engine = _shared[key] = cls(base, limits)
         return engine
 
@@ -266,7 +267,7 @@ class Engine(Asking):
 
     def _open(self, request: Request, deadline: Deadline = NEVER) -> Prepared:
         self._scheduler.require_open()
-        return Prepared.open(request, self._panel, loading, self._stages_of, deadline)
+        return prepare(request, self._panel, loading, deadline)
 
     def _open_at(
         self,

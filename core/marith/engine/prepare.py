@@ -1,12 +1,12 @@
-"""How a request becomes a job: text → formula → stages → readings."""
+"""How a request becomes a job: text → formula → plan → readings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Literal, TypeAlias
+from functools import lru_cache
+from typing import Any
 
 from marith.engine import workers
 from marith.engine.deadline import NEVER, Deadline
@@ -22,11 +22,6 @@ from marith.scoring.panel import Panel
 from marith.scoring.scorer import Reading, Scorer
 from marith.scoring.templates import to_tokens
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
-
-StagesOf: TypeAlias = (
-    "Callable[[Formula, tuple[tuple[str, Formula], ...], Plan | Literal['auto'] | None, bool],"
-    " ExecutionPlan]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,66 +45,73 @@ class Prepared:
     width: int = 1
     deadline: Deadline = NEVER
 
-    @classmethod
-    def open(
-        cls,
-        request: Request,
-        panel: Panel,
-        loading: AbstractContextManager[object],
-        stages_of: StagesOf,
-        deadline: Deadline = NEVER,
-    ) -> Prepared:
-        """Check, bind and read. Everything that can be wrong with a request is said here.
 
-        Checkpoints that no term has named before are loaded in turns, under `loading`. `stages_of`
-        checks and binds, and may remember what it made of the same formula before. Raises
-        DeadlineExceeded where the deadline passes meanwhile.
-        """
-        tools = request.tools.definitions if request.tools else ()
-        prompt = to_prompt(request.prompt, tools, request.template_options)
-        plan, bare = _staged(request, stages_of)
-        deadline.check()
-        scorers, loaded = _scorers(plan.all_terms, panel, loading)
-        readings = _readings(plan, scorers, prompt, deadline)
-        rooms = {term: scorers[term].room(reading) for term, reading in readings.items()}
-        visible = _visible(bare, readings, panel, prompt)
-        opened = panel.vocabulary.opens_reasoning(visible)
-        return cls(
-            plan,
-            scorers,
-            readings,
-            len(visible),
-            min(rooms[term] for term in plan.terms),
-            {draft: rooms.get(draft, 0) for draft in plan.drafts},
-            opened,
-            loaded,
-            panel.vocabulary.size,
-            deadline,
-        )
+def prepare(
+    request: Request,
+    panel: Panel,
+    loading: AbstractContextManager[object],
+    deadline: Deadline = NEVER,
+) -> Prepared:
+    """Bind, load, read, and see what room is left. All that can be wrong with a request is found.
+
+    Checkpoints that no term has named before are loaded in turns, under `loading`. Raises
+    DeadlineExceeded where the deadline passes meanwhile.
+    """
+    tools = request.tools.definitions if request.tools else ()
+    prompt = to_prompt(request.prompt, tools, request.template_options)
+    plan, bare = bound(request)
+    deadline.check()
+    scorers, loaded = _scorers(plan.all_terms, panel, loading)
+    readings = _readings(plan, scorers, prompt, deadline)
+    visible = _visible(bare, readings, panel, prompt)
+    rooms = {term: scorers[term].room(reading) for term, reading in readings.items()}
+    return Prepared(
+        plan,
+        scorers,
+        readings,
+        len(visible),
+        min(rooms[term] for term in plan.terms),
+        {draft: rooms.get(draft, 0) for draft in plan.drafts},
+        panel.vocabulary.opens_reasoning(visible),
+        loaded,
+        panel.vocabulary.size,
+        deadline,
+    )
 
 
-def _staged(request: Request, stages_of: StagesOf) -> tuple[ExecutionPlan, Formula]:
-    """The stages of a request, and the bare model; only the names that it uses are looked at."""
-    asked = parse(request.formula)
-    how = request.speculation, request.steered
+def bound(request: Request) -> tuple[ExecutionPlan, Formula]:
+    """The execution plan of a request, and the bare model. Raises FormulaError or RequestError."""
+    terms = request.terms
+    named = tuple(terms.items()) if isinstance(terms, Mapping) else None
+    asked = request.formula, named, request.speculation, request.steered
     try:
-        known = resolve(request.terms, asked, *_planned(request.speculation))
-        stages = stages_of(asked, tuple(sorted(known.items(), key=itemgetter(0))), *how)
+        hash(asked)
+    except TypeError:  # terms that are none, which is said below
+        named = None
+    if named is None and terms is not None:
+        return _bound.__wrapped__(request.formula, terms, *asked[2:])
+    return _bound(*asked)
+
+
+@lru_cache(maxsize=64)  # one formula is asked again and again
+def _bound(
+    formula: str | Formula, terms: Any, speculation: Speculation, steered: bool
+) -> tuple[ExecutionPlan, Formula]:
+    """Only the names that the formula and the plan use are looked at, unless something is wrong."""
+    given = dict(terms) if isinstance(terms, tuple) else terms
+    asked = parse(formula)
+    try:
+        known = resolve(given, asked, *_planned(speculation))
+        return plan_of(asked, known, speculation, steered), known[BARE]
     except (FormulaError, RequestError):
-        everything = resolve(request.terms)  # the same, said with all names that there are
-        stages_of(asked, tuple(everything.items()), *how)
+        plan_of(asked, resolve(given), speculation, steered)  # the same, with all names there are
         raise
-    return stages, known[BARE]
 
 
-def stages_of(
-    asked: Formula,
-    known: tuple[tuple[str, Formula], ...],
-    speculation: Plan | Literal["auto"] | None,
-    steered: bool,
+def plan_of(
+    asked: Formula, names: Mapping[str, Formula], speculation: Speculation, steered: bool
 ) -> ExecutionPlan:
-    """A formula, checked and bound, its names as `known`. Raises FormulaError or RequestError."""
-    names = dict(known)
+    """A formula, checked and bound. Raises FormulaError or RequestError."""
     check(asked, names)
     return ExecutionPlan.of(asked, names, speculation, None if steered else names[BARE])
 
@@ -139,7 +141,7 @@ def _planned(speculation: Speculation) -> Iterator[Formula]:
     """The formulas that a plan names."""
     if isinstance(speculation, Plan):
         for text in (*speculation.drafted_by, *(term for term, _ in speculation.every)):
-            with suppress(FormulaError):  # the plan is checked with its stages
+            with suppress(FormulaError):  # the plan is checked where it is bound
                 yield parse(text)
 
 

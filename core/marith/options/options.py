@@ -177,10 +177,10 @@ class Options(BaseModel):
         place of those that the former one brought; what was given beside it stays. Raises
         RequestError for an option that does not exist, and for a `file`, which is read before.
         """
+        if not options and stop is None:
+            return self
         check_names(options, self.option_names(), type(self).__name__)
         given, strings = dict(options), read_stop(stop)
-        if not given and not strings:
-            return self
         base = self.values()
         if self.frozen or not self.trusted:
             given = of_call(given, self.terms, getattr(self.file, "formulas", ()), self.frozen)

@@ -123,8 +123,10 @@ def texts(listed: str, each: str, all_: str, most: int) -> Check:
 
 def seconds(name: str, value: Any) -> float | None:
     """The seconds that a caller waits, None for no end."""
+    if value is None:
+        return None
     found = finite(value)
-    if value is not None and not (found and found > 0):
+    if not (found and found > 0):
         raise RequestError(f"{name} is a finite number of seconds above 0, not {shown(value)}")
     return found
 

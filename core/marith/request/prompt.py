@@ -21,12 +21,13 @@ class Prompt:
     """What a request asks: messages with text content, before any term has seen them.
 
     `tools` are those that the model is told of, as OpenAI writes them; `options` are the chat
-    template's.
+    template's. `read` keeps how terms read it, each by what it depends on.
     """
 
     messages: tuple[Message, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    read: dict[Any, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
 
 def to_prompt(

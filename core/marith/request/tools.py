@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,17 +27,19 @@ class Tools:
     inside a call and the formula everywhere else.
     """
 
-    definitions: tuple[Mapping[str, Any], ...]
+    definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
     choice: str = "auto"
     parallel: bool = field(default=True, metadata=by(flag))
     strict: bool | None = field(default=None, metadata=by(optional(flag)))
     steer: bool = field(default=True, metadata=by(flag))
+    text: str = field(init=False, repr=False)  # the definitions as JSON, their names in order
 
     def __post_init__(self) -> None:
         hold(self)
         if not isinstance(self.definitions, (list, tuple)) or not self.definitions:
             raise RequestError(f"tools are a list of functions, not {shown(self.definitions)}")
         object.__setattr__(self, "definitions", tuple(map(_definition, self.definitions)))
+        object.__setattr__(self, "text", json.dumps(self.definitions, ensure_ascii=False))
         names = self.names
         for name, count in Counter(names).items():
             if count > 1:

@@ -21,6 +21,7 @@ from marith.scoring.suffixes import Corpus, Counted, Followers, GrowingText
 from marith.scoring.templates import to_tokens
 from marith.scoring.vocabulary import Vocabulary
 
+_BARE = Prompted()  # whose reading an online n-gram learns from
 DISCOUNT = 0.75
 
 
@@ -48,11 +49,8 @@ class NGramCounts:
             raise ModelError(
                 f"an n-gram's text has token {self._corpus.largest}, outside the model's {vocab}"
             )
-
-    @property
-    def nbytes(self) -> int:
-        """What it weighs, with what is remembered of the contexts that texts meet."""
-        return 4_000 + 2 * self._corpus.nbytes
+        # What it weighs, with what is remembered of the contexts that texts meet.
+        self.nbytes = 4_000 + 2 * self._corpus.nbytes
 
     def logprobs(self, before: Sequence[int], own: GrowingText | None = None) -> Tensor:
         """Log P(next | the last order − 1 tokens of `before`), [vocab].
@@ -123,7 +121,7 @@ class NGramScorer(WithoutContext):
         self.loaded(term)
         if not term.online:
             return ()
-        tokens = to_tokens(Prompted(), prompt, self.vocabulary)
+        tokens = to_tokens(_BARE, prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         return tuple(tokens)

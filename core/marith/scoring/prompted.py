@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from weakref import WeakValueDictionary
+
+from torch import Tensor
 
 from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.tree.terms import Likelihood, Prompted, Term
@@ -17,7 +19,7 @@ from marith.scoring.runner import Answer, Asked, ModelRunner
 from marith.scoring.scorer import Reading, Scored, Span
 from marith.scoring.shelf import Checkpoint
 from marith.scoring.templates import require_text, to_tokens
-from marith.scoring.twin import changes, nbytes, weights
+from marith.scoring.twin import nbytes, weights
 
 
 class PromptedScorer:
@@ -44,7 +46,7 @@ class PromptedScorer:
             holes=self.vocabulary.holes,
         )
         self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
-        self._changes = changes(self._weights)
+        self._changes = _changes(self._weights)
         self.nbytes = nbytes(self._weights)
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
@@ -53,7 +55,7 @@ class PromptedScorer:
         An adapter is read from its files when a term names it; ModelError if it cannot be, or if
         the model's weights are no more what was loaded.
         """
-        if changes(self._weights) != self._changes:
+        if _changes(self._weights) != self._changes:
             raise ModelError(
                 f"the weights of {self.checkpoint.name!r} were changed after they were loaded; "
                 "load an engine anew"
@@ -154,6 +156,11 @@ class PromptedScorer:
         """The lane's keys and values stay until another needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
+
+
+def _changes(tensors: Iterable[Tensor]) -> int:
+    """How often the tensors have been written to in place, as far as torch keeps count."""
+    return sum(tensor._version for tensor in tensors if not tensor.is_inference())
 
 
 def _adapter(term: Term) -> str | None:

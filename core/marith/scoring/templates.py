@@ -51,6 +51,15 @@ def to_tokens(
 
     Of a reading of more than `most` tokens perhaps a beginning, which has more too.
     """
+    known = prompt.read.get((term, vocabulary))
+    if known is None:
+        known = _tokens(term, prompt, vocabulary, most)
+        if most is None or len(known) <= most:
+            prompt.read[term, vocabulary] = known
+    return known
+
+
+def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
     _check_roles(prompt.messages, vocabulary)
     seen = see(term, prompt.messages)
     chat = _is_chat(term, vocabulary)

@@ -20,11 +20,6 @@ def weights(model: nn.Module) -> tuple[Tensor, ...]:
     return tuple(model.parameters())
 
 
-def changes(tensors: Iterable[Tensor]) -> int:
-    """How often the tensors have been written to in place, as far as torch keeps count."""
-    return sum(tensor._version for tensor in tensors if not tensor.is_inference())
-
-
 def nbytes(tensors: Iterable[Tensor]) -> int:
     """What the tensors weigh."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
