@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from langchain_core.runnables.config import run_in_executor
@@ -72,7 +72,7 @@ class Asked:
     """The options of one call, and what its answer has to be."""
 
     options: marith.Options
-    asked: Mapping[str, Any]  # of a request, beside what the options say
+    asked: Mapping[str, Any] = field(default_factory=dict)  # of a request, beside the options
 
     @classmethod
     def of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -25,17 +25,17 @@ class Asked:
     """The options of one call, and what its answer may be."""
 
     options: marith.Options
-    asked: Mapping[str, Any]  # of a request, beside what the options say
+    asked: Mapping[str, Any] = field(default_factory=dict)  # of a request, beside the options
 
     @classmethod
     def of(
         cls,
         model: marith.Options,
-        grammar: marith.Grammar | None,
+        held_to: marith.Grammar | None,
         options: Mapping[str, Any],
         in_chat: bool,
     ) -> Asked:
-        """A model's options, and its `grammar`, with the options of one call over them.
+        """A model's options, and the grammar it is held to, with those of one call over them.
 
         Raises RequestError for an option that does not exist, before anything loads.
         """
@@ -53,7 +53,7 @@ class Asked:
             chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
         tooling = {name: said[name] for name in _TOOLING if said.get(name) is not None}
         tools = to_tools(tooling.pop("tools", None), **tooling)
-        answering = {"grammar": grammar} | {n: said[n] for n in _ANSWERING if n in said}
+        answering = {"grammar": held_to} | {n: said[n] for n in _ANSWERING if n in said}
         return cls(chosen, {"tools": tools, **answering})
 
     def about(self, prompt: Sequence[dict[str, Any]]) -> Asked:

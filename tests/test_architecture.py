@@ -33,9 +33,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pocket": set(),
     "tables": {"errors"},
     "showing": {"errors"},
-    "training": {"errors", "formula", "scoring", "showing", "tables"},
+    "training": {"errors", "formula", "request", "scoring", "showing", "tables"},
     "testing": _ENGINE,
-    "options": {*_ENGINE, "recipes"},
+    "options": {"errors", "formula", "recipes", "request"},
     "evals": {*_ALL, "showing", "tables", "testing"},
     "server": _ALL,
     "demo": {*_ALL, "evals", "options"},
@@ -44,8 +44,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{adapter: {"marith"} for adapter in ADAPTERS},
     CONFORMANCE: set(),
 }
+# What plain data needs of rooms with torch is imported when it is called.
+WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}}
 NO_TORCH = {
-    "errors", "recent", "formula", "recipes", "request", "showing", "tables", "marith",
+    "errors", "recent", "formula", "recipes", "request", "options", "showing", "tables", "marith",
 }  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine", "recent", CONFORMANCE},
@@ -146,9 +148,17 @@ def test_a_room_knows_its_neighbours_only() -> None:
             yield f"{own!r} is a room that nobody designed"
             return
         rooms = {target(m) for m in imported(path) if m.split(".")[0] in {"marith", *ADAPTERS}}
-        yield from sorted(rooms - {own} - MAY_IMPORT[own])
+        yield from sorted(rooms - {own} - MAY_IMPORT[own] - WHEN_CALLED.get(own, set()))
 
     hold(strangers)
+
+
+def test_what_is_for_calls_is_imported_by_them() -> None:
+    def early(path: Path) -> Iterator[str]:
+        modules = (n.module or "" for n in tree(path).body if isinstance(n, ast.ImportFrom))
+        yield from sorted({target(m) for m in modules} & WHEN_CALLED.get(room(path), set()))
+
+    hold(early)
 
 
 def test_what_belongs_to_one_room_stays_there() -> None:
@@ -218,7 +228,15 @@ def test_tests_are_short_files_with_a_purpose() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["marith", "marith.errors", "marith.formula.text.files", "marith.formula.text.explaining"],
+    [
+        "marith",
+        "marith.errors",
+        "marith.formula.text.files",
+        "marith.formula.text.explaining",
+        "marith.request.request",
+        "marith.request.completion",
+        "marith.options.options",
+    ],
 )
 def test_importing_the_algebra_does_not_import_torch(module: str) -> None:
     code = (

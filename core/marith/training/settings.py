@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from marith.errors import RequestError
+from marith.request.checks import whole
 from marith.scoring.places import EMBEDDED, context_length_of, locate
 from marith.training.rows import KINDS
 
@@ -50,8 +51,8 @@ class Settings:
         for name in ("data", "out"):
             object.__setattr__(self, name, Path(getattr(self, name)).expanduser())
         for name, most in (("epochs", MOST_EPOCHS), ("batch_size", None), ("save_every", None)):
-            _require_whole(name, getattr(self, name), 1, most)
-        _require_whole("seed", self.seed, 0)
+            object.__setattr__(self, name, whole(name, getattr(self, name), 1, most))
+        object.__setattr__(self, "seed", whole("seed", self.seed, 0))
         _require_number("rate", self.rate, math.inf)
         _require_number("held_out", self.held_out, 1.0)
         if not isinstance(self.balance, bool):
@@ -61,7 +62,7 @@ class Settings:
         self._check_files()
         locate(self.base)
         if self.max_length is not None:
-            _require_whole("max_length", self.max_length, 1, context_length_of(self.base))
+            whole("max_length", self.max_length, 1, context_length_of(self.base))
 
     def identity(self, contents: str) -> Mapping[str, Any]:
         """What a run that goes on must have in common with the one that began.
@@ -79,14 +80,6 @@ class Settings:
             raise RequestError(f"data ends in {', '.join(KINDS)}, not {str(self.data)!r}")
         if self.out.exists() and not self.out.is_dir():
             raise RequestError(f"{str(self.out)!r} is no directory")
-
-
-def _require_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise RequestError for what is no whole number of this range."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        bound = "" if most is None else f" to {most}"
-        raise RequestError(f"{name} is a whole number from {least}{bound}, not {value!r}")
 
 
 def _require_number(name: str, value: Any, below: float) -> None:
