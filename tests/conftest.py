@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from drafting import Small
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
@@ -54,3 +58,11 @@ def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     tiny_model(seed=4, context_length=1024).save_pretrained(path)
     tiny_tokenizer(chat_template=CHAT_TEMPLATE).save_pretrained(path)
     return str(path)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+    """The engine over eight tokens, and what specifies it."""
+    from drafting import build
+
+    yield from build(tmp_path_factory.mktemp("eight"))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count, product
 
 import pytest
 import torch
-from drafting import END, Small, answers, build, draws, refused
+from drafting import END, Small, answers
 from languages import NESTED, REGULAR, Language
+from support.drawn_cases import ADAPTS, ENOUGH, HELD, ONLINE, PROMPTS, QUARTER, STAGED
 from torch import Tensor
 
-from marith import Plan, Request, Sampling, Stop, parse
+from marith import Plan, Request, Sampling, Stop
 from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.cuts import keep
 from marith.decoding.sampling import warp
@@ -26,81 +26,14 @@ from marith.speculation.adaptive import Controller
 from marith.speculation.latency import PassTimes
 from marith.speculation.verify import Check
 
-ENOUGH = 20_000  # draws of each case
-PROMPTS = ("a b", "c", "e f a d a b c a", "b b")
+WIRED = (STAGED, ONLINE)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A formula, what its texts may be, how they are drafted, and enough of them."""
-
-    formula: str
-    language: Language
-    speculation: object
-    sampling: Sampling
-    texts: int
-    tokens: int = 16
-
-    def requests(self, small: Small, texts: int | None = None) -> list[Request]:
-        """Prompts and lengths of all sizes at once, one seed each."""
-        formula = parse(self.formula)
-        named = re.findall(r"\w+", f"{self.formula} {self.speculation}")
-        terms = {name: term for name, term in small.terms.items() if name in named}
-        return [
-            Request(
-                PROMPTS[i % len(PROMPTS)],
-                formula,
-                terms,
-                replace(self.sampling, seed=i),
-                Stop(max(1, self.tokens - i % 4)),
-                self.speculation,  # type: ignore[arg-type]  # as a table holds it
-                grammar=self.language.grammar,
-            )
-            for i in range(texts or self.texts)
-        ]
-
-
-CASES = {
-    "nothing drafted, a regular expression": Case(
-        "x - 0.7*union(x, y) + 0.8*z", REGULAR, None, Sampling(0.8, top_p=0.9), 1900
-    ),
-    "factors 1 3 4, a nested grammar": Case(
-        "x - 0.8*y + 1.5*M",
-        NESTED,
-        Plan.factors({"x": 1, "y": 3, "M": 4}),
-        Sampling(1.5, top_p=0.95),
-        2000,
-    ),
-    "a small model, a regular expression": Case(
-        "x - 0.6*y + M", REGULAR, Plan.drafts("small", length=4), Sampling(1.0), 1750
-    ),
-    "an online n-gram, a nested grammar": Case(
-        "x - 0.6*y + M", NESTED, Plan.drafts("own", length=4), Sampling(1.0, top_p=0.9), 2050
-    ),
-}
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
-    yield from build(tmp_path_factory.mktemp("eight"))
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", WIRED)
 def test_every_token_is_drawn_from_what_may_follow(small: Small, name: str) -> None:
-    case = CASES[name]
-    requests = case.requests(small)
-    done = answers(small, requests)
-    drawn = draws(small, requests, done, case.language.allowed)
-    assert len(drawn.tokens) >= ENOUGH
-    if case.speculation is not None:
-        assert sum(one.stats.accepted for one in done) >= 1000
-        assert refused(done) >= 0.1
+    drawn, _ = HELD[name].hold(small, QUARTER)
     assert (drawn.truths == 0).sum(dim=-1).double().mean() >= 3  # of eight: the mask does cut
     assert float((drawn.tokens == END).double().mean()) > 0.01
-    assert drawn.of_marginals() > 1e-3
-    assert drawn.of_pairs() > 1e-3
-    others = [replace(request, formula="x") for request in requests]
-    assert draws(small, others, done, case.language.allowed).of_pairs() < 1e-6
 
 
 class Flat(PassTimes):
@@ -118,13 +51,12 @@ def test_what_adapts_draws_every_token_from_what_may_follow(
     """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
     monkeypatch.setattr(small.engine._scheduler, "_controller", Controller(Flat))
-    sampling = Sampling(0.9, top_p=0.95)
-    case = Case("x - 0.6*y + M", NESTED, "auto", sampling, 2100)
-    requests = [replace(request, sampling=sampling) for request in case.requests(small)]
+    unseeded = replace(ADAPTS.sampling, seed=None)
+    requests = [replace(one, sampling=unseeded) for one in ADAPTS.requests(small, QUARTER)]
     done = answers(small, requests)
-    drawn = draws(small, requests, done, case.language.allowed)
-    assert len(drawn.tokens) >= ENOUGH
-    assert sum(one.stats.accepted for one in done) >= 1000
+    drawn = ADAPTS.draws(small, requests, done)
+    assert len(drawn.tokens) >= ENOUGH * QUARTER
+    assert sum(one.stats.accepted for one in done) >= 1000 * QUARTER
     # lengths hang on what came first, so that each run draws anew: a bar that luck does not fail
     assert min(drawn.of_marginals(), drawn.of_pairs()) > 1e-5
 
@@ -179,9 +111,9 @@ def test_a_broken_mask_fails_the_same_test(
         too_late(monkeypatch)
     else:
         monkeypatch.setattr(Matcher, "allowed", broken)
-    case = CASES["an online n-gram, a nested grammar"]
-    requests = case.requests(small, texts=400)
-    drawn = draws(small, requests, answers(small, requests), case.language.allowed)
+    case = HELD[ONLINE]
+    requests = case.requests(small, QUARTER / 2)
+    drawn = case.draws(small, requests, answers(small, requests))
     assert min(drawn.of_marginals(), drawn.of_pairs()) < 1e-6
 
 
@@ -265,10 +197,10 @@ def test_no_plan_decides_whether_a_cut_leaves_a_grammar_nothing(
 
 def test_with_grammars_and_without_each_text_is_as_alone(small: Small) -> None:
     """Some join late, some are given up half way; those with a seed and a plan too."""
-    asked = [seeded(small, number) for number in range(60)]
+    asked = [seeded(small, number) for number in range(24)]
     asked += [
         (replace(one, formula="x - 0.6*y + M", speculation=PLANS[2 + i % 3]), None)  # type: ignore[arg-type]
-        for i, (one, _) in enumerate(asked[:18])
+        for i, (one, _) in enumerate(asked[:9])
     ]
     alone = [small.engine.submit(one).result(60).tokens for one, _ in asked]
     tickets = []

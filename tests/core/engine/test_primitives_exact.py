@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from drafting import END, Draws, Small, answers, build, draws, refused
+from drafting import END, Draws, Small, answers, draws, refused
 from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
@@ -28,11 +28,6 @@ PLANS = {
     BY_GATES: Plan.drafts("y", length=2),
 }
 SIZES = {BY_CONTEXT: (110, 8), BY_GATES: (240, 3)}  # texts, and their tokens
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
-    yield from build(tmp_path_factory.mktemp("eight"))
 
 
 def requests(small: Small, formula: str, how: Any, seeded: bool = True) -> list[Request]:
