@@ -3,16 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
+# As many tests at once as there are cores, each on one: small models gain nothing from more. Files
+# come in their order: sorted by their numbers of tests, those of few long ones would end alone.
+WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test check format reference models golden evidence peers bench speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
 
-# As many tests at once as there are cores, each on one: small models gain nothing from more. Files
-# come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 test: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS)
 
 check: .venv/installed
 	$(BIN)/ruff check .
@@ -41,9 +42,12 @@ golden: .venv/installed
 peers: .venv/peers
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.conformance
 
-# An hour: 100,000 formulas that are meant to cost much, and how long the slowest takes; and for
-# how long text from strangers holds other threads.
+# Two hours: what is measured and takes long: effects on texts, draws by the ten thousand, and laws
+# with 300 examples each; then 100,000 formulas that are meant to cost much, and how long the slowest
+# takes; and for how long text from strangers holds other threads.
 evidence: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) tests/evidence
+	OMP_NUM_THREADS=1 MARITH_PROFILE=evidence $(BIN)/pytest $(WORKERS) --timeout 3000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/hostile.py
 

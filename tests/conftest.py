@@ -14,6 +14,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from drafting import Small
+    from house import House
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
@@ -66,3 +67,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     from drafting import build
 
     yield from build(tmp_path_factory.mktemp("eight"))
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """One house for all tests of the engine."""
+    from house import build
+
+    yield from build(tmp_path_factory.mktemp("models"))

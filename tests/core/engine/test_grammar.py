@@ -15,14 +15,14 @@ from families import speaker, tool
 from hypothesis import example, given
 from hypothesis import strategies as st
 from schemas import random_schema
+from support.schema_texts import texts_of_schemas
 
 import marith
 from marith import Engine, Grammar, Request, Sampling, Stop, Tools
 from marith.testing import tiny_model, tiny_tokenizer
 
-FORMULA, TERMS = "2*formal - M", {"formal": "You are a formal butler."}
 KINDS = 20  # of schemas
-EACH = 10  # texts of every schema
+EACH = 2  # texts of every schema; `tests/evidence` has more
 
 
 @pytest.fixture(scope="module")
@@ -40,29 +40,11 @@ def letters() -> Iterator[Engine]:
         yield engine
 
 
-def test_two_hundred_texts_of_twenty_schemas_are_valid(pocket: Engine) -> None:
+def test_texts_of_twenty_schemas_are_valid(pocket: Engine) -> None:
     """From a persona that is stronger than the model was; the same under "auto" as without."""
-    schemas = [random_schema(seed) for seed in range(KINDS)]
-    grammars = [Grammar.json_schema(schema) for schema in schemas]
-    requests = [
-        Request(
-            "Describe a thing.",
-            FORMULA,
-            TERMS,
-            Sampling(1.3, seed=i),
-            Stop(900),
-            grammar=grammars[i % KINDS],
-        )
-        for i in range(KINDS * EACH)
-    ]
-    done = [ticket.result(250) for ticket in [pocket.submit(one) for one in requests]]
+    requests, done = texts_of_schemas(pocket, KINDS, EACH)
     plain = [replace(one, speculation=None) for one in requests[:KINDS]]
     again = [ticket.result(250) for ticket in [pocket.submit(one) for one in plain]]
-    for i, out in enumerate(done):
-        assert out.finish_reason == "stop"
-        jsonschema.Draft202012Validator(schemas[i % KINDS]).validate(json.loads(out.text))
-        assert "\ufffd" not in out.text
-    assert len({out.text for out in done}) >= KINDS * EACH * 3 // 4, "they should differ"
     assert [out.tokens for out in again] == [out.tokens for out in done[:KINDS]]
 
 

@@ -84,7 +84,7 @@ def asked(seed: int, steer: bool = False, choice: str = "auto", **options: Any) 
 @pytest.mark.parametrize(("choice", "steer"), [("auto", False), ("auto", True), ("p", False)])
 def test_with_a_seed_the_text_is_the_references(wild: Speaker, choice: str, steer: bool) -> None:
     called = 0
-    for seed in range(3):
+    for seed in range(2):
         request = asked(seed, steer, choice)
         _, tokens, _ = wild.reference.decode(
             request, allowed=lambda text, request=request: wild.allowed(request, text)
@@ -99,7 +99,7 @@ def test_with_a_seed_the_text_is_the_references(wild: Speaker, choice: str, stee
 @pytest.mark.parametrize("how", [None, "auto"])
 def test_log_probabilities_within_a_call_are_the_bare_models(wild: Speaker, how: object) -> None:
     within = outside = 0
-    for seed in range(4):
+    for seed in range(2):
         request = asked(seed, logprobs=2, speculation=how)
         out = wild.engine.submit(request).result(60)
         assert out.logprobs is not None
@@ -147,11 +147,11 @@ def test_arguments_are_drawn_as_the_bare_model_says(
         formula="supersede(x, 2.5*x - 1.5*M)",
         speculation=how,
     )
-    tickets = [marked.engine.submit(request) for _ in range(200)]
+    tickets = [marked.engine.submit(request) for _ in range(120)]
     done = [ticket.result(120) for ticket in tickets]
     assert all(out.tokens[: len(forced)] == forced for out in done)
     if how == "auto":
-        assert sum(out.stats.drafted for out in done) >= 200
+        assert sum(out.stats.drafted for out in done) >= 120
     seen = Counter(out.tokens[len(forced)] for out in done)
     assert p_value(marked, request, forced, seen) > 1e-4
     steered = replace(request, tools=replace(request.tools, steer=True))  # type: ignore[type-var]

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.pytorch_utils import Conv1D
 
+from marith import Engine
 from marith.scoring import packing, shelf
 from marith.scoring.packing import Packed
 from marith.scoring.twin import twin
@@ -257,28 +258,33 @@ def test_the_layout_does_not_depend_on_a_clock(
     assert {type(m) for m in linears(model)} == {Packed}
 
 
-PROGRAM = """
+ASKED = "Tell me a story.", "2*formal - M", {"formal": "Be formal."}
+PROGRAM = f"""
 import hashlib
-import sys
 from marith import Engine
+from marith.testing import tiny_model, tiny_tokenizer
+Engine.load(tiny_model(), tokenizer=tiny_tokenizer()).close()  # all that a load imports
+print("ready", flush=True)
 engine = Engine.load("pocket")
-logprobs = engine.next_logprobs("Tell me a story.", "2*formal - M", {"formal": "Be formal."})
+logprobs = engine.next_logprobs{ASKED}
 print(hashlib.sha256(logprobs.numpy().tobytes()).hexdigest())
 """
 
 
 def test_two_processes_compute_the_same_bits() -> None:
-    """One of them beside threads that keep every core busy."""
-    command = [sys.executable, "-c", PROGRAM]
-    other = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    """One of them beside threads that keep every core busy; the other is this one."""
+    with Engine.load("pocket") as engine:
+        logprobs = engine.next_logprobs(*ASKED)
+    other = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "ready\n"
     busy = [threading.Thread(target=burn, args=(other,)) for _ in range(os.cpu_count() or 1)]
     for thread in busy:
         thread.start()
-    first, _ = other.communicate(timeout=120)
+    told, _ = other.communicate(timeout=120)
     for thread in busy:
         thread.join()
-    second = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
-    assert first == second.stdout != ""
+    assert told.strip() == hashlib.sha256(logprobs.numpy().tobytes()).hexdigest()
 
 
 def burn(until: subprocess.Popen[str]) -> None:

@@ -1,14 +1,12 @@
-"""What counts as copied, and that pocket copies about as well as its card says."""
+"""What counts as copied."""
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
 
-from marith.scoring.places import WEIGHTS
-from tools.pocket import copying, model_card
+from tools.pocket import copying
 
 CALL = '<tool_call>{"name": "f", "arguments": {"x": "é"}}</tool_call>'
 
@@ -42,12 +40,3 @@ def test_calls_are_read_as_json_and_what_is_no_json_is_no_call() -> None:
     assert copying.calls(CALL * 2) == [{"name": "f", "arguments": {"x": "é"}}] * 2
     assert copying.calls(CALL.replace("}}", "}")) == []
     assert copying.calls("Hello!") == []
-
-
-def test_pocket_copies_about_as_well_as_its_card_says() -> None:
-    noted = json.loads((WEIGHTS / "figures.json").read_text())["copying"]
-    measured = copying.measure(WEIGHTS / "pocket", seed=8, count=10)
-    assert measured.keys() == copying.KINDS.keys()
-    for kind, share in measured.items():
-        assert share >= noted["pocket"][kind] - 0.3, kind
-        assert f"| {kind} | {noted['before'][kind]:.2f} |" in model_card.copied(noted)

@@ -1,0 +1,125 @@
+"""Retrieval with a real store and real embeddings: how far answers follow what was found."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+from applications import application
+
+import marith
+from marith.evals.measures import attribute
+from tools.contradictions import Contradiction, contradictions
+
+CASES = list(contradictions())
+
+
+@pytest.fixture(scope="module")
+def rag() -> ModuleType:
+    return application("langchain_rag")
+
+
+@pytest.fixture(scope="module")
+def store(rag: ModuleType) -> Any:
+    return rag.store([case.passage for case in CASES], "contradictions")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Shares of all answers that follow the passage, or the memory, and their mean formality."""
+
+    follows: float
+    remembers: float
+    formality: float
+
+
+def measure(rag: ModuleType, store: Any, formula: str, times: int = 1) -> Measured:
+    cases = CASES * times
+    configs = [
+        {"configurable": {"formula": formula, "seed": seed}, "max_concurrency": 64}
+        for seed in range(len(cases))
+    ]
+    answers = rag.chain(store).batch([case.question for case in cases], configs)
+    told = list(zip(cases, answers, strict=True))
+    return Measured(
+        statistics.mean(case.follows(answer) for case, answer in told),
+        statistics.mean(case.remembers(answer) for case, answer in told),
+        statistics.mean(attribute(answers, "pocket-formality", "formal")),
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(rag: ModuleType, store: Any) -> Measured:
+    return measure(rag, store, rag.PLAIN, 4)
+
+
+Report = Callable[[str, Measured], Measured]
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Report:
+    def tell(formula: str, row: Measured) -> Measured:
+        shares = f"follows {row.follows:.3f}  remembers {row.remembers:.3f}"
+        with capsys.disabled():
+            print(f"\n  {formula:<42} {shares}  formality {row.formality:.3f}", end="")
+        return row
+
+    return tell
+
+
+def test_embeddings_find_the_passage_that_answers(rag: ModuleType, store: Any) -> None:
+    found = [store.similarity_search(case.question, k=1)[0].page_content for case in CASES]
+    right = [case.passage == passage for case, passage in zip(CASES, found, strict=True)]
+    assert len(CASES) >= 50
+    assert statistics.mean(right) >= 0.9
+
+
+def test_answers_keep_to_passages_that_contradict_what_is_known(
+    rag: ModuleType, store: Any, plain: Measured, report: Report
+) -> None:
+    report(rag.PLAIN, plain)
+    aware = report(rag.CONTEXT_AWARE, measure(rag, store, rag.CONTEXT_AWARE, 4))
+    assert aware.follows > plain.follows + 0.04
+    assert aware.remembers < plain.remembers
+
+
+def test_a_persona_costs_faithfulness_and_awareness_of_the_context_gives_it_back(
+    rag: ModuleType, store: Any, plain: Measured, report: Report
+) -> None:
+    persona = report(rag.PERSONA, measure(rag, store, rag.PERSONA, 2))
+    both = report(rag.BOTH, measure(rag, store, rag.BOTH, 2))
+    assert persona.formality > plain.formality + 0.2
+    assert both.formality > plain.formality + 0.1
+    assert both.follows > persona.follows + 0.05
+
+
+def test_without_the_passages_the_model_says_what_is_usual(
+    rag: ModuleType, store: Any, report: Report
+) -> None:
+    blind = report("without_context", measure(rag, store, "without_context", 2))
+    assert blind.remembers > 0.4
+    assert blind.follows < 0.1
+
+
+def test_the_odds_of_the_passage_over_memory_rise_for_nearly_every_question(
+    rag: ModuleType,
+) -> None:
+    engine = marith.Engine.shared("pocket")
+
+    def odds(case: Contradiction, formula: str) -> float:
+        prompt = f"<context>\n{case.passage}\n</context>\n\n{case.question}"
+        texts = (case.passage, case.passage.replace(case.told, case.usual))
+        told, usual = (sum(engine.score(prompt, text, formula, rag.TERMS)) for text in texts)
+        return told - usual
+
+    risen = [
+        odds(case, rag.CONTEXT_AWARE) > odds(case, rag.PLAIN)
+        for case in CASES
+        if case.told in case.passage  # a value that opens its sentence is capitalised
+    ]
+    assert len(risen) >= 50
+    assert statistics.mean(risen) >= 0.9
