@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
-from collections.abc import Sequence
 
 import pytest
 from applications import Report, application
 from llama_index.core.llms import ChatMessage
 
-from marith.evals.measures import attribute
 from marith.scoring.lanes import TAIL
 
 shown = application("llamaindex_chat")
@@ -19,25 +16,6 @@ TALKS = (
     ("Describe volcanoes.", "What else do you know about volcanoes?", "Explain volcanoes to me."),
     ("Tell me something interesting about bees.", "Where do bees live?", "Describe bees."),
 )
-
-
-def formality(texts: Sequence[str]) -> float:
-    return statistics.mean(attribute(list(texts), "pocket-formality", "formal"))
-
-
-async def said(formula: str, mode: str = "context") -> list[str]:
-    """All that a persona answers in its talks, which are held at once."""
-    talks = (
-        shown.atalk(shown.chat(shown.model(formula, seed=seed), mode), turns)
-        for seed, turns in enumerate(TALKS)
-    )
-    return [answer for answers in await asyncio.gather(*talks) for answer in answers]
-
-
-async def test_every_turn_of_a_chat_is_in_the_personas_voice(report: Report) -> None:
-    bare, persona = formality(await said("M")), formality(await said(shown.PERSONA))
-    report(f"chat: formality  M {bare:.3f}  {shown.PERSONA} {persona:.3f}")
-    assert persona > bare + 0.5
 
 
 def test_a_chat_answers_from_the_document_that_was_found() -> None:
@@ -99,7 +77,6 @@ def test_a_condensed_question_finds_the_document_that_the_chat_is_about() -> Non
     assert first.sources[0].raw_input["message"] == shown.CONDENSED[0]
     assert "bees" in second.sources[0].raw_input["message"]
     assert [node.text for node in second.source_nodes] == [shown.DOCUMENTS[2]]
-    assert formality([str(first), str(second)]) > 0.9
 
 
 async def test_a_chat_that_condenses_streams_what_it_says() -> None:

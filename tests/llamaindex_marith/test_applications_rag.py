@@ -16,13 +16,11 @@ from pydantic import PrivateAttr
 from llamaindex_marith import Marith, context_of
 from llamaindex_marith.lens import RETRIEVED
 from marith import Prompted
-from marith.evals.measures import attribute
-from tools.pocket.grammar import chats, words
+from tools.pocket.grammar import words
 
 rag = application("llamaindex_rag")
 TOLD = ("Lisbon", "pink", "95")
 USUAL = ("Paris", "green", "24")
-TOPICS = chats.TOPICS[:8]
 PEOPLE = 24
 
 
@@ -147,28 +145,6 @@ async def test_objects_are_of_their_class_and_read_off_the_right_passage(
     assert means["passages"] >= 0.9
     assert means["cities"] >= 0.7
     assert means["ages"] >= 0.7
-
-
-async def voice(index: Any, folder: Path, name: str) -> float:
-    """How formal a persona of the file is about the topics of an index."""
-    asked = []
-    for seed, topic in enumerate(TOPICS):
-        speaker = rag.persona(folder, name, temperature=0.3, seed=seed)
-        engine = rag.engine(index, speaker, text_qa_template=rag.TEMPLATE)
-        asked.append(engine.aquery(f"What do you know about {topic.name}?"))
-    answers = [str(each) for each in await asyncio.gather(*asked)]
-    return statistics.mean(attribute(answers, "pocket-formality", "formal"))
-
-
-async def test_a_persona_from_a_file_speaks_its_voice_about_what_was_found(
-    embedding: Noting, tmp_path: Path, report: Report
-) -> None:
-    facts = [f"{topic.name} {topic.facts[1]}. They {topic.facts[2]}." for topic in TOPICS]
-    index = rag.store(tmp_path, embedding, facts)
-    voices = {name: await voice(index, tmp_path, name) for name in ("plain", "formal", "careful")}
-    report("formality: " + "  ".join(f"{name} {each:.3f}" for name, each in voices.items()))
-    assert voices["formal"] > voices["plain"] + 0.4
-    assert voices["careful"] > voices["plain"] + 0.3
 
 
 def test_what_a_persona_is_faithful_to_stands_in_its_own_template(tmp_path: Path) -> None:
