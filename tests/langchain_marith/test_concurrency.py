@@ -132,12 +132,12 @@ async def test_who_leaves_before_weights_are_there_leaves_nothing(
 
     monkeypatch.setattr(marith.Options, "submit", slow)
     task = asyncio.create_task(model.ainvoke("k l", **LONG))
-    await asyncio.to_thread(begun.wait)
+    await asyncio.to_thread(begun.wait, 9)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     del task
-    await asyncio.to_thread(made.wait)
+    await asyncio.to_thread(made.wait, 9)
     steps = model.engine()._scheduler.steps
     async with asyncio.timeout(9):
         while not model.engine()._scheduler.idle:
