@@ -54,6 +54,8 @@ class VerificationOrder:
         for at in count(length):
             stages = self.stages(at)
             due = [stage for stage in stages if self.due(stage) <= at]
+            if due and due[0] is not stages[0]:  # what proposes needs no stage to be ready for it
+                due.insert(0, stages[0])
             for stage in reversed(due):
                 waiting = [s for s in stages[: stages.index(stage)] if s not in due]
                 needed = self.plan.leaves(stage.formula)
