@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from drafting import Small
     from house import House
 
+gc.disable()  # until tests are collected: of what they import nothing is garbage
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
 # How many examples of each law: `make evidence` has more. None is timed, for machines are shared.
@@ -35,6 +36,7 @@ def pytest_sessionstart() -> None:
 
 def pytest_collection_finish() -> None:
     """What thousands of tests are made of stays; it need not be looked through again and again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

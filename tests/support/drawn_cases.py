@@ -1,6 +1,6 @@
 """Formulas, what drafts for them and what their texts may be, with texts enough for 20,000 draws.
 
-The suite draws a quarter of them, to see that the engine is wired as the enumeration in
+The suite draws a part of them, to see that the engine is wired as the enumeration in
 `tests/laws` has it; `tests/evidence` draws all.
 """
 
@@ -16,7 +16,7 @@ from languages import NESTED, REGULAR, Language
 from marith import Completion, Plan, Request, Sampling, Stop, parse
 
 ENOUGH = 20_000  # draws of each case
-QUARTER = 0.25
+EIGHTH, QUARTER = 0.125, 0.25
 PROMPTS = ("a b", "c", "e f a d a b c a", "b b")
 
 

@@ -60,10 +60,16 @@ def test_the_papers_factor_is_the_convex_minimum_for_two_terms(house: House) -> 
 
 
 @pytest.mark.parametrize(
-    "formula",
-    ["M", "M + 0.5*x", "supersede(A, M + x)", "supersede(big, M - 0.5*x)", "M + x + C", "A + M"],
+    ("formula", "costs"),
+    [
+        ("M", "calls"),
+        ("M + 0.5*x", "time"),
+        ("supersede(A, M + x)", "calls"),
+        ("supersede(big, M - 0.5*x)", "time"),
+        ("M + x + C", "time"),
+        ("A + M", "calls"),
+    ],
 )
-@pytest.mark.parametrize("costs", ["time", "calls"])
 def test_a_plan_is_made_that_the_formula_can_be_spoken_with(
     house: House, formula: str, costs: Any
 ) -> None:

@@ -97,7 +97,10 @@ calls = st.lists(
     min_size=1,
     max_size=6,
 )
-patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+patient = settings(
+    max_examples=settings().max_examples // 3,  # of each family
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
