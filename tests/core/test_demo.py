@@ -7,17 +7,21 @@ import sys
 import pytest
 from rich.console import Console
 
-from marith.demo import FORMULAS, TERMS, by_frameworks, run
+from marith import demo
+from marith.demo import FORMULAS, TERMS, by_frameworks
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 
 
-def test_the_demonstration_prints_all_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    run("pocket", "Tell me something interesting about pandas.", seed=1)
+def test_the_demonstration_prints_all_answers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "MAX_TOKENS", 10)
+    demo.run("pocket", "Tell me something interesting about pandas.", seed=1)
     out = capsys.readouterr().out
     for words in ("Engine", "LangChain", "LlamaIndex", "formal", "toxic", "positive"):
         assert words in out
-    assert out.count("panda") > 12
+    assert out.count("2*formal - M") >= 3  # once in the table of each way
 
 
 def test_a_framework_that_is_not_installed_is_left_out_with_a_line(
