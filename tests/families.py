@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from marith.engine.answers import Answers, Spelling
+from marith.answers.answer_grammar import Answers, Spelling
 from marith.scoring.vocabulary import Vocabulary
 
 CHATML = (

@@ -18,7 +18,8 @@ ADAPTERS = ("langchain_marith", "llamaindex_marith")
 CONFORMANCE = "llamaindex_marith.testing"  # a suite for pytest, no part of the adapter
 
 _MODELS = {"errors", "formula", "scoring"}
-_ENGINE = {"errors", "formula", "request", "decoding", "scoring", "speculation", "engine"}
+_BELOW = {"errors", "formula", "request", "decoding", "scoring", "speculation", "answers"}
+_ENGINE = {*_BELOW, "engine"}
 _ALL = {*_ENGINE, "recipes", "marith"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -29,7 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decoding": {"errors", "formula", "request", "recent"},
     "scoring": {"errors", "formula", "request", "recent"},
     "speculation": {"errors", "formula", "request", "decoding"},
-    "engine": {"errors", "recent", "formula", "request", "decoding", "scoring", "speculation"},
+    "answers": {"errors", "formula", "request", "decoding", "scoring", "speculation"},
+    "engine": {*_BELOW, "recent"},
     "pocket": set(),
     "tables": {"errors"},
     "showing": {"errors"},

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from marith.answers.answer_grammar import Answers
 from marith.engine import workers
-from marith.engine.answers import Answers
 from marith.engine.asking import Asking
 from marith.engine.calibrate import calibrate, check_samples
 from marith.engine.deadline import NEVER, Deadline

@@ -12,19 +12,19 @@ from functools import partial
 
 from torch import Tensor
 
+from marith.answers.answer_grammar import Answers
+from marith.answers.backtracking import Rewinding
+from marith.answers.ban_detector import Watch
+from marith.answers.logprobs import Likelihoods
+from marith.answers.output import Telling
 from marith.decoding import cuts
 from marith.decoding.constraints.constraint import Constraint
 from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.constraints.repetition import RepetitionPenalty
 from marith.decoding.random_numbers import Draws, fresh_seed
-from marith.engine.answers import Answers
 from marith.engine.job import Cost, lane_of
-from marith.engine.likelihoods import Likelihoods
 from marith.engine.prepare import Prepared
-from marith.engine.rewinding import Rewinding
-from marith.engine.telling import Telling
 from marith.engine.ticket import Ticket
-from marith.engine.watching import Watch
 from marith.errors import FormulaError, RequestError
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term

@@ -116,8 +116,6 @@ def test_what_is_shown_is_what_is_written(
     monkeypatch.setattr("marith.evals.speed.running.material.VOICES", material.VOICES)
     monkeypatch.setattr("marith.evals.speed.curve.VOICES", material.VOICES)
     monkeypatch.setattr("marith.speculation.simulate.TOKENS", 20)
-    monkeypatch.setattr(material, "DOCUMENTS", 20)
-    monkeypatch.setattr("marith.speculation.simulate.TOKENS", 20)
     monkeypatch.setattr(pocket_texts, "REPLIES", replies(tmp_path_factory, 20))
     path, plot = tmp_path / "speed.json", tmp_path / "speed.png"
     sizes = ("--prompts", "1", "--rounds", "1", "--tokens", "4")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from marith.answers.output_parser import AnswerReader, Piece
 from marith.decoding.constraints.stop_strings import TextGate
-from marith.engine.answer_reader import AnswerReader, Piece
 from marith.request.completion import CallChunk, Chunk, FinishReason, TokenLogprob
 from marith.request.request import Request
 from marith.scoring.vocabulary import TextStream, Vocabulary

@@ -16,10 +16,10 @@ from reference import Reference, first_banned
 from scipy.stats import chisquare
 
 from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
+from marith.answers.backtracking import Rewinding
 from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
 from marith.engine import generation
-from marith.engine.rewinding import Rewinding
 from marith.speculation.adaptive import Controller
 from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
+from marith.answers.answer_grammar import answer_source
+from marith.answers.output import Telling
 from marith.decoding.constraints.matcher import Matcher
-from marith.engine.answers import answer_source
-from marith.engine.telling import Telling
 from marith.request.grammar import Grammar
 from marith.request.request import Request
 from marith.request.tools import Tools

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from marith.engine.watching import Watch
+from marith.answers.ban_detector import Watch
 from marith.errors import RequestError
 from marith.request.completion import TokenLogprob
 

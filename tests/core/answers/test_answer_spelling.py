@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from marith.answers.answer_grammar import Answers, Spelling, without
+from marith.answers.output import Telling
 from marith.decoding.constraints.matcher import Matcher
-from marith.engine.answers import Answers, Spelling, without
-from marith.engine.telling import Telling
 from marith.request.grammar import Grammar
 from marith.request.request import Request
 from marith.request.tools import Tools

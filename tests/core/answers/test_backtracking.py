@@ -17,8 +17,8 @@ from strategies import weighty
 
 import marith
 from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop, Tools
-from marith.engine import rewinding
-from marith.engine.watching import Watch
+from marith.answers import backtracking
+from marith.answers.ban_detector import Watch
 from marith.speculation.adaptive import Controller
 from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
@@ -182,7 +182,7 @@ def test_where_all_is_banned_there_is_an_end_or_an_error(letters: Engine) -> Non
 def test_a_text_that_goes_back_for_ever_is_given_up(
     letters: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewinding, "MOST", 3)
+    monkeypatch.setattr(backtracking, "MOST", 3)
     other = letters.submit(Request("q", stop=Stop(30), sampling=Sampling(seed=1)))
     with pytest.raises(marith.RequestError, match="given up: it came to what is banned 4 times"):
         letters.generate(

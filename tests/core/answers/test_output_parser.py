@@ -12,8 +12,8 @@ from families import FAMILIES, speaker
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from marith.answers.output_parser import AnswerReader, JsonEnd, Piece
 from marith.decoding.constraints.stop_strings import beginning
-from marith.engine.answer_reader import AnswerReader, JsonEnd, Piece
 from marith.scoring.markup import HERMES, THINKING, CallMarkup, Markup
 
 LLAMA = CallMarkup('{"name": "', '", "parameters": ', None, "}")

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from copy import copy
 
+from marith.answers.output import begin, talks
+from marith.answers.output_parser import Piece
 from marith.decoding.constraints.banned_words import Finder
-from marith.engine.answer_reader import Piece
-from marith.engine.telling import begin, talks
 from marith.request.request import Request
 from marith.scoring.vocabulary import Vocabulary
 

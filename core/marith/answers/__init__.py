@@ -1,0 +1,1 @@
+"""What may an answer be, and how is it read back?"""
