@@ -1,10 +1,10 @@
 """Which stage verifies which positions, and when: fixed before a token stands there.
 
-A stage of factor s falls due where s − 1 tokens stand that it has not verified. It then verifies
-them, and the next token is drawn from its formula; or, where a stage before it whose terms it needs
-is not due, it verifies as many as that one has. What verifies a position so depends on lengths and
-on refusals before it, and never on the token that stands there: an order that differed by token
-would favour some of them (decision 13).
+A stage of factor s falls due where s − 1 tokens stand that it has not verified; the first stage is
+due wherever another one is. It then verifies them, and the next token is drawn from its formula;
+or, where a stage before it whose terms it needs is not due, it verifies as many as that one has.
+What verifies a position so depends on lengths and on refusals before it, and never on the token
+that stands there: an order that differed by token would favour some of them (decision 13).
 
 Example, stages (a: 1), (a + b: 3). At lengths 0 and 1, a is evaluated and a token drawn from it. At
 length 2, a is evaluated at position 2 and b at 0, 1 and 2: a + b verifies the tokens at 0 and 1,
