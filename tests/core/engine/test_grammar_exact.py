@@ -11,7 +11,7 @@ import pytest
 import torch
 from drafting import END, Small, answers
 from languages import NESTED, REGULAR, Language
-from support.drawn_cases import ADAPTS, ENOUGH, HELD, ONLINE, PROMPTS, QUARTER, STAGED
+from support.drawn_cases import ADAPTS, EIGHTH, ENOUGH, HELD, ONLINE, PROMPTS, STAGED
 from torch import Tensor
 
 from marith import Plan, Request, Sampling, Stop
@@ -31,7 +31,7 @@ WIRED = (STAGED, ONLINE)
 
 @pytest.mark.parametrize("name", WIRED)
 def test_every_token_is_drawn_from_what_may_follow(small: Small, name: str) -> None:
-    drawn, _ = HELD[name].hold(small, QUARTER)
+    drawn, _ = HELD[name].hold(small, EIGHTH)
     assert (drawn.truths == 0).sum(dim=-1).double().mean() >= 3  # of eight: the mask does cut
     assert float((drawn.tokens == END).double().mean()) > 0.01
 
@@ -52,11 +52,11 @@ def test_what_adapts_draws_every_token_from_what_may_follow(
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
     monkeypatch.setattr(small.engine._scheduler, "_controller", Controller(Flat))
     unseeded = replace(ADAPTS.sampling, seed=None)
-    requests = [replace(one, sampling=unseeded) for one in ADAPTS.requests(small, QUARTER)]
+    requests = [replace(one, sampling=unseeded) for one in ADAPTS.requests(small, EIGHTH)]
     done = answers(small, requests)
     drawn = ADAPTS.draws(small, requests, done)
-    assert len(drawn.tokens) >= ENOUGH * QUARTER
-    assert sum(one.stats.accepted for one in done) >= 1000 * QUARTER
+    assert len(drawn.tokens) >= ENOUGH * EIGHTH
+    assert sum(one.stats.accepted for one in done) >= 1000 * EIGHTH
     # lengths hang on what came first, so that each run draws anew: a bar that luck does not fail
     assert min(drawn.of_marginals(), drawn.of_pairs()) > 1e-5
 
@@ -112,7 +112,7 @@ def test_a_broken_mask_fails_the_same_test(
     else:
         monkeypatch.setattr(Matcher, "allowed", broken)
     case = HELD[ONLINE]
-    requests = case.requests(small, QUARTER / 2)
+    requests = case.requests(small, EIGHTH)
     drawn = case.draws(small, requests, answers(small, requests))
     assert min(drawn.of_marginals(), drawn.of_pairs()) < 1e-6
 
@@ -158,7 +158,7 @@ PLANS = (
 @pytest.mark.parametrize("language", [REGULAR, NESTED])
 def test_at_temperature_zero_no_plan_changes_the_text(small: Small, language: Language) -> None:
     terms = {name: small.terms[name] for name in ("x", "y", "small")}
-    for prompt in PROMPTS:
+    for prompt in PROMPTS[::2]:
         asked = Request(
             prompt, "x - 0.6*y + M", terms, Sampling(0.0), Stop(16), grammar=language.grammar
         )
@@ -183,7 +183,7 @@ def test_no_plan_decides_whether_a_cut_leaves_a_grammar_nothing(
 ) -> None:
     terms = {name: small.terms[name] for name in ("x", "y", "small")}
     found = set()
-    for kept, prompt in product((2, 4), PROMPTS):
+    for kept, prompt in product((2, 4), PROMPTS[::2]):
         formula = f"(x - 0.6*y + M).top_k({kept})"
         asked = Request(prompt, formula, terms, Sampling(0.0), Stop(16), grammar=language.grammar)
         want, *others = (

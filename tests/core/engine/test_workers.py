@@ -81,7 +81,7 @@ with Engine.load("pocket") as engine:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute() -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "3"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "PASSIVE"}
     command = [sys.executable, "-c", FORKED]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=100, check=True
@@ -100,7 +100,7 @@ tasks = lambda: set(os.listdir("/proc/self/task"))
 with Engine.load(inflate(tiny_model(), 1024, 2, 1024), tokenizer=tiny_tokenizer()) as engine:
     torch.ones(1 << 20).exp()
     before = tasks()
-    ticket = engine.submit(Request("a b", stop=Stop(8)))
+    ticket = engine.submit(Request("a b", stop=Stop(40)))
     during = before
     for _ in ticket:
         during = during | tasks()
@@ -114,7 +114,7 @@ with Engine.load(inflate(tiny_model(), 1024, 2, 1024), tokenizer=tiny_tokenizer(
 @needs_runtime
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system lists no threads")
 def test_an_idle_engine_keeps_no_workers_and_its_caller_does() -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "3"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "PASSIVE"}
     command = [sys.executable, "-c", IDLE]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=100, check=True

@@ -17,7 +17,7 @@ from marith.speculation.verify import Verdict
 from marith.speculation.window import DraftWindow
 
 END = 1
-CASES = 400
+CASES = 150
 NAMES = {
     **{name: Prompted(name) for name in "abcde"},
     "N": NGram(texts=("q",)),
