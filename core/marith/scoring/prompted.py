@@ -122,6 +122,7 @@ class PromptedScorer:
     def _question(self, span: Span) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known."""
         reading, continuation, count = span.reading, span.continuation, span.count
+        assert not isinstance(reading, str), "a language model reads tokens"
         term = span.term
         if isinstance(term, Likelihood):
             count = self._histories.unknown(span.lane, continuation)
@@ -130,7 +131,7 @@ class PromptedScorer:
             term, continuation = term.of, continuation[:-1]
         layer = _layer(term)
         exits = () if layer is None else (layer,)
-        tokens = [*map(int, reading), *continuation]
+        tokens = [*reading, *continuation]
         return Asked(span.lane, tokens, count, self.here(term), exits)
 
     def _scored(self, span: Span, answers: Mapping[Hashable, Answer | None]) -> Scored | None:
