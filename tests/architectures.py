@@ -17,7 +17,7 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 import torch
-from families import speaker
+from support.families import speaker
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from families import speaker
+from support.families import speaker
 from transformers.utils import logging
 
 from marith.errors import ModelError

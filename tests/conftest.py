@@ -13,8 +13,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from drafting import Small
-    from house import House
+    from support.drafting import Small
+    from support.house import House
 
 gc.disable()  # until tests are collected: of what they import nothing is garbage
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
@@ -66,7 +66,7 @@ def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """The engine over eight tokens, and what specifies it."""
-    from drafting import build
+    from support.drafting import build
 
     yield from build(tmp_path_factory.mktemp("eight"))
 
@@ -74,6 +74,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
 @pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One house for all tests of the engine."""
-    from house import build
+    from support.house import build
 
     yield from build(tmp_path_factory.mktemp("models"))

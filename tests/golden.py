@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from golden_cases import TERMS, Case, cases
 from rich.console import Console
 from rich.progress import track
+from support.golden_cases import TERMS, Case, cases
 
 import marith
 from marith import Completion, Engine, MarithError

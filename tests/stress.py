@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from forking import fork, told_by
+from support.forking import fork, told_by
 
 import marith
 from marith import Engine, Request, Sampling, Stop

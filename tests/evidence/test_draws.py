@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from drafting import END, Small
+from support.drafting import END, Small
 from support.drawn_cases import ENDING, HELD, PLANNED
 from support.pair_draws import FORMULAS, hold
 

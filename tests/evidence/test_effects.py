@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from applications import Report
+from support.applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop

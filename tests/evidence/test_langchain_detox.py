@@ -6,7 +6,7 @@ import random
 import statistics
 
 import pytest
-from applications import application
+from support.applications import application
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from langchain_marith import ChatMarith

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from applications import application
+from support.applications import application
 
 import marith
 from marith.evals.measures import attribute

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from applications import Report
 from support.agent_runs import ASKED, FACTS, WEATHER, is_valid, right, shown, work
+from support.applications import Report
 
 from marith.evals.measures import attribute
 

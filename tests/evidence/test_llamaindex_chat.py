@@ -6,7 +6,7 @@ import asyncio
 import statistics
 from collections.abc import Sequence
 
-from applications import Report, application
+from support.applications import Report, application
 
 from marith.evals.measures import attribute
 

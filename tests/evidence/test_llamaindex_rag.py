@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from applications import Report, application
+from support.applications import Report, application
 
 from marith.evals.measures import attribute
 from tools.pocket.grammar import chats

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import psutil
-from house import FORMULAS, House, request
+from support.house import FORMULAS, House, request
 
 from marith import Engine, Sampling, Stop
 from marith.testing import tiny_model, tiny_tokenizer

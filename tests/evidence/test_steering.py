@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
-from applications import Report
+from support.applications import Report
 
 from marith import Engine, Request, Sampling, Stop
 from marith.evals.measures import attribute

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, THINKING, Make
+from support.speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, THINKING, Make
 
 from langchain_marith import ChatMarith
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from speaking_model import FORMULA, MAP, STYLE, Make, by_engine, clock
+from support.speaking_model import FORMULA, MAP, STYLE, Make, by_engine, clock
 
 import marith
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from applications import Report, application
 from jsonschema import Draft202012Validator
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from support.applications import Report, application
 
 from langchain_marith import ChatMarith
 

@@ -5,7 +5,7 @@ How much less toxic its answers are is measured in `tests/evidence`.
 
 from __future__ import annotations
 
-from applications import application
+from support.applications import application
 
 detox = application("langchain_detox")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
-from applications import application
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
+from support.applications import application
 
 import marith
 from marith import Sampling, Stop

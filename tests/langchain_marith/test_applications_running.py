@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from applications import application
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.exceptions import ContextOverflowError
+from support.applications import application
 
 from langchain_marith import ChatMarith
 

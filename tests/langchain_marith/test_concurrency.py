@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from looping import LONG, PAUSE, Loop, frees_its_lanes, running
-from speaking_model import Make, by_engine, clock
+from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running
+from support.speaking_model import Make, by_engine, clock
 
 import marith
 

@@ -11,7 +11,7 @@ import pytest
 from langchain_core import exceptions
 from langchain_core.runnables import RunnableLambda
 from pydantic import ValidationError
-from speaking_model import Make
+from support.speaking_model import Make
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM

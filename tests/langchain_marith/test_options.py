@@ -13,7 +13,7 @@ from langchain_core.caches import InMemoryCache
 from langchain_core.load import dumpd, load
 from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
-from speaking_model import FORMULA, TERMS, Make, by_engine, clock
+from support.speaking_model import FORMULA, TERMS, Make, by_engine, clock
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM

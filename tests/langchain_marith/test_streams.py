@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk
-from speaking_model import MAP, Make, clock, sum_of
+from support.speaking_model import MAP, Make, clock, sum_of
 
 import marith
 from langchain_marith.answers import Telling

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.utils.function_calling import convert_to_json_schema
 from pydantic import BaseModel, Field
 from pydantic.v1 import BaseModel as OldBaseModel
-from speaking_model import BERTH, SHIP, Make, knots, ring
+from support.speaking_model import BERTH, SHIP, Make, knots, ring
 
 import marith
 from langchain_marith import ChatMarith

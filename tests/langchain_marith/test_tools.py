@@ -12,7 +12,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
-from speaking_model import MAP, Make, clock, knots, ring, sum_of
+from support.speaking_model import MAP, Make, clock, knots, ring, sum_of
 
 import marith
 from langchain_marith.tools import to_choice, to_definitions, to_grammar, to_logprobs, to_tools

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from applications import Report, application
 from llama_index.core.llms import ChatMessage
+from support.applications import Report, application
 
 from marith.scoring.lanes import TAIL
 

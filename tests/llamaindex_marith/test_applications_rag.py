@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from applications import Report, application
 from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from pydantic import PrivateAttr
+from support.applications import Report, application
 
 from llamaindex_marith import Marith, context_of
 from llamaindex_marith.lens import RETRIEVED

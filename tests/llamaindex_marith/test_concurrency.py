@@ -11,8 +11,8 @@ import pytest
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
-from looping import LONG, PAUSE, Loop, frees_its_lanes, running
 from pydantic import BaseModel, Field
+from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running
 
 import marith
 from llamaindex_marith import Marith

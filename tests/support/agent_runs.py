@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from applications import application
 from jsonschema import Draft202012Validator
+from support.applications import application
 
 shown = application("llamaindex_agents")
 CITIES = ("Lisbon", "Oslo", "Quito", "Vienna", "Zagreb", "Kyoto")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from drafting import Draws, Small, answers, draws, refused
-from languages import NESTED, REGULAR, Language
+from support.drafting import Draws, Small, answers, draws, refused
+from support.languages import NESTED, REGULAR, Language
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
 

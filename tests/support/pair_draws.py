@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from drafting import Small
-from reference import Reference
 from scipy.stats import chisquare
+from support.drafting import Small
+from support.reference import Reference
 
 from marith import Request, Sampling, Stop
 from marith.decoding.sampling import warp

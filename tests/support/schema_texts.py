@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import jsonschema
-from schemas import random_schema
+from support.schemas import random_schema
 
 from marith import Completion, Engine, Grammar, Request, Sampling, Stop
 

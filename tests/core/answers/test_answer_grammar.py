@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from families import FAMILIES, answers, speaker, spelling, tool
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import FAMILIES, answers, speaker, spelling, tool
 from tokenizers import pre_tokenizers
 
 from marith.answers.answer_grammar import answer_source

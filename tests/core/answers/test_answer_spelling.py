@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-from families import FAMILIES, answers, speaker, tool
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import FAMILIES, answers, speaker, tool
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from families import speaker, tool
 from hypothesis import given
 from hypothesis import strategies as st
-from languages import NESTED, REGULAR
-from reference import Reference, first_banned
-from strategies import weighty
+from support.families import speaker, tool
+from support.languages import NESTED, REGULAR
+from support.reference import Reference, first_banned
+from support.strategies import weighty
 
 import marith
 from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop, Tools

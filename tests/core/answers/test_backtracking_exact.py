@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
-from reference import Reference, first_banned
 from scipy.stats import chisquare
+from support.reference import Reference, first_banned
 
 from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
 from marith.answers.backtracking import Rewinding

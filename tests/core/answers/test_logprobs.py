@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from families import speaker
-from house import FORMULAS, House, request
-from languages import REGULAR
+from support.families import speaker
+from support.house import FORMULAS, House, request
+from support.languages import REGULAR
 
 import marith
 from marith import Completion, Engine, Plan, Request, Sampling, Stop

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from families import FAMILIES, speaker
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.families import FAMILIES, speaker
 
 from marith.answers.output_parser import AnswerReader, JsonEnd, Piece
 from marith.decoding.constraints.stop_strings import beginning

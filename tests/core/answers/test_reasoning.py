@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from families import speaker, tool
+from support.families import speaker, tool
 
 import marith
 from marith import Engine, Grammar, Request, Sampling, Stop, Tools

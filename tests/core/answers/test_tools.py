@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from families import speaker, tool
+from support.families import speaker, tool
 
 import marith
 from marith import Completion, Engine, Grammar, Request, Sampling, Stop, Tools

@@ -11,9 +11,9 @@ from itertools import count
 from typing import Any
 
 import pytest
-from families import speaker, tool
-from reference import Reference
 from scipy.stats import chisquare
+from support.families import speaker, tool
+from support.reference import Reference
 from torch import Tensor
 
 import marith

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import logprobs
+from support.strategies import logprobs
 from torch import Tensor
 
 from marith.decoding import cuts

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House
+from support.house import House
 
 from marith import Engine, Plan, Request, RequestError, Sampling, Stop
 from marith.engine.calibrate import Transcript

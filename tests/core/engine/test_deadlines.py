@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from holding import engine as loaded
-from holding import held, overshoot, until
-from house import wait_until_idle
+from support.holding import engine as loaded
+from support.holding import held, overshoot, until
+from support.house import wait_until_idle
 
 import marith
 from marith import Engine, Grammar, Request, Stop

@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from holding import engine as loaded
-from holding import held, model_of, until
-from house import wait_until_idle
+from support.holding import engine as loaded
+from support.holding import held, model_of, until
+from support.house import wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop

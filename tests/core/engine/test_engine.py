@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from house import FORMULAS, House, request, wait_until_idle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import Reference
+from support.house import FORMULAS, House, request, wait_until_idle
+from support.reference import Reference
 
 import marith
 from marith import Engine, Request, Sampling, Stop

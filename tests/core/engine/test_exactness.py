@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from drafting import Small
+from support.drafting import Small
 from support.pair_draws import FORMULAS, hold
 
 

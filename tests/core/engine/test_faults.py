@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from holding import engine as loaded
-from holding import held, raising, until
+from support.holding import engine as loaded
+from support.holding import held, raising, until
 from tokenizers import Regex, pre_tokenizers
 
 import marith

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forking import fork, rounds, shared_text, text_of, told_by
-from holding import held
+from support.forking import fork, rounds, shared_text, text_of, told_by
+from support.holding import held
 
 import marith
 from marith import Engine, Request, Stop
@@ -129,7 +129,7 @@ def test_children_of_a_process_that_generates_say_the_same(engine: Engine, want:
 
 
 def test_pools_and_preloaded_workers_of_every_method() -> None:
-    program = Path(__file__).parents[2] / "forking.py"
+    program = Path(__file__).parents[2] / "support" / "forking.py"
     teams = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}  # as an application has them
     environment = {**os.environ, **teams, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, str(program)], check=True, timeout=120, env=environment)

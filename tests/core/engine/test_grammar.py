@@ -11,11 +11,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from families import speaker, tool
 from hypothesis import example, given
 from hypothesis import strategies as st
-from schemas import random_schema
+from support.families import speaker, tool
 from support.schema_texts import texts_of_schemas
+from support.schemas import random_schema
 
 import marith
 from marith import Engine, Grammar, Request, Sampling, Stop, Tools

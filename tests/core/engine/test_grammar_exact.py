@@ -9,9 +9,9 @@ from itertools import count, product
 
 import pytest
 import torch
-from drafting import END, Small, answers
-from languages import NESTED, REGULAR, Language
+from support.drafting import END, Small, answers
 from support.drawn_cases import ADAPTS, EIGHTH, ENOUGH, HELD, ONLINE, PROMPTS, STAGED
+from support.languages import NESTED, REGULAR, Language
 from torch import Tensor
 
 from marith import Plan, Request, Sampling, Stop

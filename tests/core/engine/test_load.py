@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from house import FORMULAS, House, request, wait_until_idle
+from support.house import FORMULAS, House, request, wait_until_idle
 from transformers import BertConfig, BertLMHeadModel
 
 import marith

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from house import House, request
+from support.house import House, request
 from torch import Tensor
 
 from marith import Plan, Sampling, explain, peak

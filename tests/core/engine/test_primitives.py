@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from house import House, request
-from languages import REGULAR
+from support.house import House, request
+from support.languages import REGULAR
 
 from marith import (
     Engine,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from drafting import END, Draws, Small, answers, draws, refused
+from support.drafting import END, Draws, Small, answers, draws, refused
 from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse

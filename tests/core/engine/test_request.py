@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from house import House, wait_until_idle
+from support.house import House, wait_until_idle
 
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop

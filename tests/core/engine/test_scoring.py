@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from holding import held
+from support.holding import held
 
 from marith import Engine
 from marith.engine import questions

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from house import FORMULAS, House, request
 from hypothesis import given
 from hypothesis import strategies as st
+from support.house import FORMULAS, House, request
 
 from marith import Plan, Request, Sampling, Stop
 from marith.errors import FormulaError, RequestError

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from drafting import END, Small, answers, truths_of
+from support.drafting import END, Small, answers, truths_of
 from support.drawn_cases import CHAIN, EIGHTH, PLANNED
 from torch import Tensor
 

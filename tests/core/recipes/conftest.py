@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from strategies import speakers
+from support.strategies import speakers
 
 from marith.decoding.composition.evaluate import evaluate
 from marith.formula.meaning.checking import check

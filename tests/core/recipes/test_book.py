@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strategies import speakers
+from support.strategies import speakers
 
 import marith.recipes
 from marith import Classifier, FormulaError, parse

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import entr, expit
-from strategies import speakers
+from support.strategies import speakers
 
 from marith import FormulaError, parse
 from marith.recipes import adaptive_context_aware, cocoa, context_aware

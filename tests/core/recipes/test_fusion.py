@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from strategies import speakers
+from support.strategies import speakers
 
 from marith.decoding.composition.evaluate import evaluate
 from marith.errors import FormulaError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import speakers
+from support.strategies import speakers
 
 from marith.errors import FormulaError
 from marith.formula.tree.signals import POSITION

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
-from strategies import speakers
+from support.strategies import speakers
 
 from marith import Prompted
 from marith.errors import FormulaError

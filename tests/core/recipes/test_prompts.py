@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import speakers
+from support.strategies import speakers
 
 from marith.recipes import cfg, cognac, negative_prompt, preadd, system_strength
 

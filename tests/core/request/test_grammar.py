@@ -7,9 +7,9 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from families import answers, speaker
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import answers, speaker
 
 from marith.decoding.constraints.matcher import Matcher
 from marith.errors import RequestError

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from families import speaker
 from llguidance import LLParserLimits
+from support.families import speaker
 
 from marith.decoding.constraints import matcher as matching
 from marith.decoding.constraints.matcher import Lexicon, Matcher

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from asking import CLOSE, CONTEXT, VOCAB, ask, text, uncached
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import Reference
+from support.asking import CLOSE, CONTEXT, VOCAB, ask, text, uncached
+from support.reference import Reference
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judges import (
+from support.judges import (
     alone,
     bert_scorer,
     bert_tokenizer,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import truncated
+from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
+from support.reference import truncated
 from torch import Tensor
 from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, MistralForCausalLM
 

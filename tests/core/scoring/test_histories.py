@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from asking import VOCAB, uncached
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import truncated
+from support.asking import VOCAB, uncached
+from support.reference import truncated
 
 from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt

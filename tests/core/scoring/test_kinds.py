@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from architectures import BERT, COMMON, LLAMA
-from families import speaker
+from support.families import speaker
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,

@@ -6,9 +6,9 @@ import json
 import re
 
 import pytest
-from families import FAMILIES, answering, call, calling, speaker, tool
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import FAMILIES, answering, call, calling, speaker, tool
 
 from marith.scoring.markup import (
     HERMES,

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 import torch
-from asking import CLOSE, VOCAB, ask, runner_of, text, uncached
+from support.asking import CLOSE, VOCAB, ask, runner_of, text, uncached
 
 from marith.scoring.portions import NEAR, PORTION
 from marith.scoring.runner import Asked, ModelRunner

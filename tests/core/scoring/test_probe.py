@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from architectures import endless, uncached, words
-from asking import CONTEXT, VOCAB, text
+from support.asking import CONTEXT, VOCAB, text
 from tokenizers import Tokenizer
 from transformers import (
     AutoModelForSequenceClassification,

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from families import FAMILIES, speaker
+from support.families import FAMILIES, speaker
 from transformers import PreTrainedTokenizerBase
 
 import marith

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 from transformers import (
     MambaConfig,
     MambaForCausalLM,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chatting import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support.chatting import (
     DROPS_SYSTEM,
     PLAIN_CHAT,
     REFUSES_SYSTEM,
@@ -18,8 +20,6 @@ from chatting import (
     user,
     vocabulary,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.tree.terms import Prompted

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from chatting import shown, system, user, vocabulary
-from families import FAMILIES, answering, call, calling, speaker, tool
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.chatting import shown, system, user, vocabulary
+from support.families import FAMILIES, answering, call, calling, speaker, tool
 
 from marith.errors import RequestError
 from marith.formula.tree.terms import Prompted

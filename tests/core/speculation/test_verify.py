@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from strategies import logprobs
+from support.strategies import logprobs
 from torch import Tensor
 
 from marith.decoding.random_numbers import Draws, uniform

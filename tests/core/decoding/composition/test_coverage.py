@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import speakers, spoken
+from support.strategies import speakers, spoken
 from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate, likeliest

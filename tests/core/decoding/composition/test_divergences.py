@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy
-from strategies import logprobs
+from support.strategies import logprobs
 from torch import Tensor
 
 from marith.decoding.composition import divergences

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import logprobs, speakers, spoken, weighty
+from support.strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.composition import evaluate as evaluation

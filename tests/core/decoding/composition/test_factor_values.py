@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import JUDGE, World, logprobs, observed, shares, speakers, spoken, weighty
+from support.strategies import JUDGE, World, logprobs, observed, shares, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.composition import divergences

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reference import first_banned
+from support.reference import first_banned
 
 from marith.decoding.constraints.banned_words import Finder
 from marith.errors import RequestError

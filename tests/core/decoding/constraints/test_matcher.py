@@ -10,9 +10,9 @@ from typing import Any
 from weakref import ref
 
 import pytest
-from families import speaker
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import speaker
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import equal
 from transformers import AutoTokenizer

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import observed, speakers, spoken, weighty
+from support.strategies import observed, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate

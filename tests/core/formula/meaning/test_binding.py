@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from strategies import formulas
+from support.strategies import formulas
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind, parse, resolve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import NAMES, formulas, speakers, weighty
+from support.strategies import NAMES, formulas, speakers, weighty
 
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, weight_of, without_classifiers

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import World, shares, speakers, spoken, weighty
+from support.strategies import World, shares, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.composition.evaluate import Evaluation, value_of

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import formulas
+from support.strategies import formulas
 
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of

@@ -12,7 +12,7 @@ from operator import add, sub
 
 import pytest
 from hypothesis import given
-from strategies import factors, formulas
+from support.strategies import factors, formulas
 
 import marith
 from marith.errors import FormulaError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Parts, plain_leaves
+from support.strategies import Parts, plain_leaves
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind, parse

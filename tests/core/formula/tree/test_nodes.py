@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import factors, formulas
+from support.strategies import factors, formulas
 
 from marith.errors import FormulaError
 from marith.formula.text.parsing import parse_text

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given
-from strategies import formulas, texts
+from support.strategies import formulas, texts
 
 from marith.errors import FormulaError
 from marith.formula.text.explaining import draw_tree

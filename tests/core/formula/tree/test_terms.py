@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from strategies import options
+from support.strategies import options
 
 from marith.errors import FormulaError
 from marith.formula.text.parsing import parse_text

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from reference import Reference
 from scipy.stats import chi2
+from support.reference import Reference
 from torch import Tensor
 
 from marith import Classifier, Completion, Engine, NGram, Prompted, Request

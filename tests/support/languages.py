@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from drafting import END, VOCAB
+from support.drafting import END, VOCAB
 from torch import Tensor
 
 from marith import Grammar

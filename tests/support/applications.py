@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 Report = Callable[[str], None]
-EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def application(name: str) -> ModuleType:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reference import Reference
+from support.reference import Reference
 from tokenizers import Regex, pre_tokenizers
 
 from marith import Engine, Request, Sampling, Stop
