@@ -105,7 +105,7 @@ with Engine.load(inflate(tiny_model(), 1024, 2, 1024), tokenizer=tiny_tokenizer(
     for _ in ticket:
         during = during | tasks()
     end = time.monotonic() + 30
-    while len(tasks() - before) > 1 and time.monotonic() < end:  # the watch of deadlines stays
+    while tasks() - before and time.monotonic() < end:  # they end one after the other
         time.sleep(0.01)
     print(len(during - before), len(tasks() - before), before <= tasks())
 """
@@ -120,8 +120,8 @@ def test_an_idle_engine_keeps_no_workers_and_its_caller_does() -> None:
         command, env=environment, capture_output=True, text=True, timeout=100, check=True
     )
     during, after, callers = done.stdout.split()
-    assert int(during) - int(after) >= 2, "a wide model takes all threads"
-    assert (int(after) <= 1, callers) == (True, "True")
+    assert int(during) >= 2, "a wide model takes all threads"
+    assert (after, callers) == ("0", "True")
 
 
 # A load that its caller has given up is still at it when the interpreter ends.
