@@ -25,7 +25,7 @@ format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# docs/langchain_reference.md, from the docstrings.
+# The adapters' pages in docs/reference, from the docstrings.
 reference: .venv/installed
 	$(BIN)/python -m tools.reference
 
@@ -38,7 +38,7 @@ golden: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/golden.py --against HEAD
 
 # Ten minutes: the conformance suite on our LLM for LlamaIndex and on another's, as the tables of
-# docs/llamaindex_conformance.md.
+# docs/reference/llamaindex_conformance.md.
 peers: .venv/peers
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.conformance
 
@@ -51,7 +51,8 @@ evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/hostile.py
 
-# Some minutes, on a machine with nothing else to do: the table and the plot of docs/performance.md.
+# Some minutes, on a machine with nothing else to do: the table and the plot of
+# docs/reference/performance.md.
 bench: .venv/installed
 	$(BIN)/marith bench --plot docs/images/performance.png
 

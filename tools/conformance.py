@@ -1,4 +1,4 @@
-"""Write the tables of docs/llamaindex_conformance.md: the suite, run on `Marith` and on its peers.
+"""Write the tables of llamaindex_conformance.md: the suite, run on `Marith` and on its peers.
 
 Run by `make peers`, which installs the peers first. It takes some minutes.
 """
@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from llamaindex_marith.testing.suite import checks
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "llamaindex_conformance.md"
+PAGE = ROOT / "docs" / "reference" / "llamaindex_conformance.md"
 MARK = "<!-- From here on by `make peers`. -->"
 # Each LLM, by the file that tells the suite of it and by how strict pytest is with warnings.
 LLMS = {

@@ -1,4 +1,4 @@
-"""Write the adapters' references in docs from the docstrings of what they export."""
+"""Write the adapters' pages in docs/reference from the docstrings of what they export."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ import langchain_marith
 import llamaindex_marith
 import marith
 
-FOLDER = Path(__file__).parents[1] / "docs"
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 HEAD = """# API reference of the {name} adapter
 
 Written from docstrings by `python -m tools.reference`. What each option means is in
@@ -79,7 +79,7 @@ def page(package: ModuleType, name: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    return {FOLDER / f"{key}_reference.md": page(*said) for key, said in PAGES.items()}
+    return {FOLDER / f"{key}_marith.md": page(*said) for key, said in PAGES.items()}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from llamaindex_marith.testing.suite import TOPICS, LLMConformance, checks
 from tools import conformance
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 PAGE = (DOCS / "llamaindex_conformance.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ([^|]+) \| (\d+) \| (.+) \|$", re.MULTILINE)
 

@@ -78,7 +78,7 @@ def paper() -> Paper:
 
 @dataclass(frozen=True)
 class Row:
-    """What docs/recipes.md says of a recipe, as texts of formulas."""
+    """What docs/reference/recipes.md says of a recipe, as texts of formulas."""
 
     call: str
     line: str
@@ -91,7 +91,9 @@ class Row:
 
 def page_rows() -> list[Row]:
     """The rows of the page's table of recipes."""
-    page = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "recipes.md").read_text(
+        encoding="utf-8"
+    )
     table = page.split("| recipe |")[1].split("\n\n")[0]
     cells = [line.split(" | ") for line in table.splitlines()[2:]]
     return [

@@ -26,7 +26,7 @@ NAMES = [
     "context_aware", "adaptive_context_aware", "cocoa", "proxy_tuned", "nudged",
     "safe_decoded", "cp_fused", "unlearned", "ensemble", "in_context_mixture",
 ]  # fmt: skip
-PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "recipes.md"
 WORD = re.compile(r"\b[A-Za-z_]+\b(?!\s*[(=])")
 
 
