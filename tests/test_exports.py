@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import marith
-from marith.engine.asking import request_of
+from marith.engine.entrypoints import request_of
 from marith.request.request import RequestOptions
 
 NOWHERE = inspect.Parameter.empty

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marith.engine.job import Cost, Job
 from marith.engine.prepare import Prepared
-from marith.engine.questions import Question
+from marith.engine.queries import Question
 from marith.errors import RequestError
 from marith.formula.tree.terms import Term
 from marith.request.plan import Plan

@@ -11,16 +11,16 @@ from typing import Any, Literal
 from torch import Tensor
 
 from marith.answers.answer_grammar import Answers
-from marith.engine import workers
-from marith.engine.asking import Asking
 from marith.engine.calibrate import calibrate, check_samples
-from marith.engine.deadline import NEVER, Deadline
-from marith.engine.delivery import Answer
-from marith.engine.forking import Turns
+from marith.engine.entrypoints import Asking
 from marith.engine.generation import Generation
 from marith.engine.prepare import Prepared, prepare
-from marith.engine.questions import Glance, Scores, Scoring, tokens_of
+from marith.engine.queries import Glance, Scores, Scoring, tokens_of
 from marith.engine.scheduler import Scheduler
+from marith.engine.threads import workers
+from marith.engine.threads.deadline import NEVER, Deadline
+from marith.engine.threads.delivery import Answer
+from marith.engine.threads.forking import Turns
 from marith.engine.ticket import Ticket
 from marith.errors import ModelError, faults_named
 from marith.formula.meaning.binding import Terms

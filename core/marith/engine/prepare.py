@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from marith.engine import workers
-from marith.engine.deadline import NEVER, Deadline
+from marith.engine.threads import workers
+from marith.engine.threads.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, FormulaError, RequestError
 from marith.formula.meaning.binding import BARE, parse, resolve
 from marith.formula.meaning.checking import check

@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from marith.engine import ending, forking, workers
-from marith.engine.deadline import waitable
 from marith.engine.job import Job, lane_of
 from marith.engine.step import Turn, step
+from marith.engine.threads import forking, shutdown, workers
+from marith.engine.threads.deadline import waitable
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import Limits
 from marith.speculation.adaptive import Controller
@@ -45,7 +45,7 @@ class Scheduler:
         self._begin()
         self._thread = self._started(self._run)
         forking.follow(self)
-        ending.close_at_exit(self)
+        shutdown.close_at_exit(self)
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""

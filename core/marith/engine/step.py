@@ -12,7 +12,7 @@ from torch import Tensor
 from marith.decoding.composition.evaluate import evaluate, likeliest
 from marith.engine.generation import Generation
 from marith.engine.job import Cost, Job, lane_of
-from marith.engine.questions import share
+from marith.engine.queries import share
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Observation, Term

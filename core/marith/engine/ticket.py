@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import suppress
 from typing import Any
 
-from marith.engine.deadline import waitable
+from marith.engine.threads.deadline import waitable
 from marith.errors import RequestError
 from marith.request.completion import Chunk, Completion
 

@@ -28,8 +28,8 @@ from marith.request.sampling import Sampling
 from marith.request.stop import read_stop
 
 if TYPE_CHECKING:
-    from marith.engine.deadline import Deadline
     from marith.engine.engine import Engine
+    from marith.engine.threads.deadline import Deadline
     from marith.engine.ticket import Ticket
     from marith.formula.tree.nodes import Formula
 
@@ -228,7 +228,7 @@ class Options(BaseModel):
 
         `asked` is what a request holds beside what these options say, as for `request`.
         """
-        from marith.engine.patience import submit
+        from marith.engine.retry import submit
 
         deadline = self.deadline(begun)  # what follows counts too
         request = self.request(prompt, **asked)
@@ -236,7 +236,7 @@ class Options(BaseModel):
 
     def deadline(self, begun: float | None = None) -> Deadline:
         """When an answer comes too late that is asked for now, or was `begun` (time.monotonic)."""
-        from marith.engine.deadline import Deadline
+        from marith.engine.threads.deadline import Deadline
 
         return Deadline.of(self.timeout, begun)
 

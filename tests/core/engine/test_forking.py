@@ -15,8 +15,8 @@ from support.holding import held
 
 import marith
 from marith import Engine, Request, Stop
-from marith.engine import forking
 from marith.engine.engine import loading
+from marith.engine.threads import forking
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
 

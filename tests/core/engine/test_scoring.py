@@ -9,7 +9,7 @@ import pytest
 from support.holding import held
 
 from marith import Engine
-from marith.engine import questions
+from marith.engine import queries
 from marith.scoring.prompted import PromptedScorer
 from marith.scoring.scorer import Span
 from marith.testing import tiny_model, tiny_tokenizer
@@ -20,7 +20,7 @@ FORMULA, TERMS = "2*x - M", {"x": "w1 w2"}
 
 
 def test_scores_of_many_texts_share_the_memory_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "NUMBERS", NUMBERS, raising=False)
+    monkeypatch.setattr(queries, "NUMBERS", NUMBERS, raising=False)
     asked: list[int] = []
     score = PromptedScorer.score
 

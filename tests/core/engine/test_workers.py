@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from marith.engine import workers
+from marith.engine.threads import workers
 
 WIDE = 512
 needs_runtime = pytest.mark.skipif(
@@ -129,7 +129,7 @@ LEFT = """
 import threading, time
 import torch
 from marith import Engine
-from marith.engine import workers
+from marith.engine.threads import workers
 Engine
 begun = threading.Event()
 def compute():

@@ -13,8 +13,8 @@ from marith.request.request import RequestOptions
 
 ROOT = Path(__file__).resolve().parents[3]
 BETWEEN = (
-    "core/marith/engine/asking.py",
-    "core/marith/engine/patience.py",
+    "core/marith/engine/entrypoints.py",
+    "core/marith/engine/retry.py",
     "core/marith/options/options.py",
     "langchain_marith/asking.py",
     "llamaindex_marith/asking.py",

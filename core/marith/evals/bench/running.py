@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from marith.engine.engine import Engine
-from marith.engine.workers import apart
+from marith.engine.threads.workers import apart
 from marith.errors import ContextOverflow
 from marith.evals.bench import ours, rivals
 from marith.evals.bench.bandwidth import Floor, bytes_per_second

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from marith.engine.workers import apart
+from marith.engine.threads.workers import apart
 
 
 @dataclass(frozen=True, slots=True)

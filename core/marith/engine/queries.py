@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from marith.engine.delivery import Answer
 from marith.engine.job import Cost, Job
 from marith.engine.prepare import Prepared
+from marith.engine.threads.delivery import Answer
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.checks import whole

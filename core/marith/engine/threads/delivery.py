@@ -11,7 +11,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from marith.engine import forking
+from marith.engine.threads import forking
 
 SPARE = 2  # threads that wait for work; those above it end
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Unpack
 
-from marith.engine.deadline import Deadline
+from marith.engine.threads.deadline import Deadline
 from marith.engine.ticket import Ticket
 from marith.errors import UnknownOption
 from marith.formula.meaning.binding import Terms

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from marith.engine.deadline import Deadline
 from marith.engine.engine import Engine
+from marith.engine.threads.deadline import Deadline
 from marith.engine.ticket import Ticket
 from marith.errors import Busy
 from marith.request.request import Request

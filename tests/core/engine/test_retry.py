@@ -11,7 +11,7 @@ import pytest
 
 import marith
 from marith import Options, Ticket
-from marith.engine import patience
+from marith.engine import retry
 from marith.testing import tiny_model, tiny_tokenizer
 
 PAUSE = 0.02
@@ -33,7 +33,7 @@ def endless_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def crowded(endless_dir: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Options, Ticket]]:
     """Options over an engine that has room for one, which it holds until it is cancelled."""
-    monkeypatch.setattr(patience, "FIRST_PAUSE", PAUSE)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", PAUSE)
     options = Options(model=endless_dir, max_tokens=2, max_lanes=1, max_queue=0, speculation=None)
     with options.engine() as engine:
         running = engine.submit(options.over({"max_tokens": 3900}).request("a"))
