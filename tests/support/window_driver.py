@@ -25,7 +25,8 @@ from marith.formula.meaning.binding import bind, resolve
 from marith.formula.tree.terms import Position, Term
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 from marith.speculation.verify import NOTHING, Verdict, verify
-from marith.speculation.window import DraftWindow
+from marith.speculation.window import Block, DraftWindow
+from marith.tensor_rows import Row, gather, rows_of, vector
 
 __all__ = ["NOTHING", "Check", "DraftWindow", "Driver", "Setup", "TokenOrdered", "verify"]
 
@@ -69,6 +70,11 @@ class Check:
     token: int
 
 
+def composed(block: Block) -> Tensor:
+    """Log-probabilities [positions, VOCAB]."""
+    return evaluate(block.formula, {term: gather(rows) for term, rows in block.rows.items()})
+
+
 class Driver:
     """`window` is the class of draft window that is driven."""
 
@@ -92,19 +98,19 @@ class Driver:
         """Propose and score until there is something to verify."""
         self._draft(window)
         window.receive(self._answers(window))
-        rows = torch.cat([evaluate(block.formula, block.logprobs) for block in window.blocks()])
+        rows = torch.cat([composed(block) for block in window.blocks()])
         places, standing = window.places, window.standing()
         return [
             Check(
                 warp(row[None], self.setup.sampling, window.tokens[:place])[0],
-                None if stood is None else stood.draft,
+                None if stood is None or stood.draft is None else vector(stood.draft),
                 NOTHING if stood is None else stood.token,
             )
             for row, place, stood in zip(rows, places, standing, strict=True)
         ]
 
     def accept(self, window: DraftWindow, checks: Sequence[Check], tokens: Sequence[int]) -> None:
-        targets = torch.stack([check.target for check in checks])
+        targets = [(check.target[None], 0) for check in checks]
         window.accept(Verdict(list(tokens), [0.0] * len(tokens), targets))
 
     def freeze(self, window: DraftWindow) -> bytes:
@@ -157,9 +163,9 @@ class Driver:
             if tokens:
                 window.propose(tokens, ["proposer"] * len(tokens))
 
-    def _answers(self, window: DraftWindow) -> dict[Term, Tensor]:
+    def _answers(self, window: DraftWindow) -> dict[Term, list[Row]]:
         text, counts = window.wanted()
-        answers: dict[Term, Tensor] = {}
+        answers: dict[Term, list[Row]] = {}
         for term in sorted(counts, key=lambda term: isinstance(term, Classifier)):
             count = counts[term]
             texts = [tuple(text[:at]) for at in range(len(text) + 1 - count, len(text) + 1)]
@@ -170,11 +176,12 @@ class Driver:
                 rows = torch.from_numpy(np.stack([table[NUMBER[one]] for one in texts]))
             if isinstance(term, Classifier):
                 guide = self.plan.guide_of(term)
-                spoken = window.logprobs(self.plan.leaves(guide), count, answers)
-                judged = likeliest(guide, spoken, term.candidates)
+                rows_by_term = window.rows(self.plan.leaves(guide), count, answers)
+                logprobs = {term: gather(own) for term, own in rows_by_term.items()}
+                judged = likeliest(guide, logprobs, term.candidates)
                 for row, tokens in zip(rows, judged, strict=True):
                     row[[t for t in range(VOCAB) if t not in tokens]] = 0.0
-            answers[term] = rows
+            answers[term] = rows_of(rows)
         return answers
 
 

@@ -11,6 +11,7 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
 from marith.request.completion import Alternative, TokenLogprob
 from marith.speculation.window import Block
+from marith.tensor_rows import Row, vector
 
 
 class Likelihoods:
@@ -30,17 +31,18 @@ class Likelihoods:
         wholes: Collection[Formula | None],
         blocks: Sequence[Block],
         places: Sequence[int],
-        logprobs: Tensor,
+        composed: Sequence[Row],
     ) -> None:
-        """Take in composed log-probabilities [positions, vocab], where one of `wholes` spoke."""
-        spoken = [
-            (block.formula, {term: rows[i] for term, rows in block.logprobs.items()})
+        """Take in composed log-probabilities [vocab], where one of `wholes` was composed."""
+        of_terms = [
+            (block.formula, {term: rows[at] for term, rows in block.rows.items()})
             for block in blocks
-            for i in range(len(next(iter(block.logprobs.values()))))
+            for at in range(block.count)
         ]
-        for place, row, (part, said) in zip(places, logprobs, spoken, strict=True):
-            if part in wholes:
-                self._rows[place], self._terms[place] = row, said
+        for place, row, (formula, rows) in zip(places, composed, of_terms, strict=True):
+            if formula in wholes:
+                self._rows[place] = vector(row)
+                self._terms[place] = {term: vector(one) for term, one in rows.items()}
 
     def of(self, place: int, token: int) -> TokenLogprob:
         """What is known of the token that stands at a place; forgotten once told."""

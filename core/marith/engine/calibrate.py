@@ -9,13 +9,15 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from marith.engine.job import Cost, Job
+from marith.engine.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.queries import Question
 from marith.errors import RequestError
 from marith.formula.tree.terms import Term
 from marith.request.plan import Plan
+from marith.scoring.scorer import Scored
 from marith.speculation.cost_model import Price, Samples, choose
+from marith.tensor_rows import Row, rows_of
 
 WIDTHS = (1, 4, 8)
 REPEATS = 5
@@ -64,8 +66,8 @@ class Transcript(Question[Mapping[Term, Tensor]]):
         text = self._continuation[:-1]
         return text, dict.fromkeys(self.reader.plan.all_terms, len(text) + 1)
 
-    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> tuple[()]:
-        self.answer.give(answers)
+    def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
+        self.answer.give({term: scored.logprobs for term, scored in answers.items()})
         return ()
 
 
@@ -92,10 +94,10 @@ class Stopwatch(Question[dict[int, float]]):
         self._read = False
         self._asked: list[int] = []
 
-    def logprobs(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
-    ) -> dict[Term, Tensor]:
-        return {term: self._said_before[term][-count:] for term in terms}
+    def rows(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+    ) -> dict[Term, Sequence[Row]]:
+        return {term: rows_of(self._said_before[term])[-count:] for term in terms}
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         now = time.perf_counter()
@@ -104,7 +106,7 @@ class Stopwatch(Question[dict[int, float]]):
         self._since = now
         return self._continuation, dict.fromkeys(self._terms, self._left[0] if self._read else 1)
 
-    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> tuple[()]:
+    def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
         if self._read:
             self._asked.append(self._left.pop(0))
         self._read = True  # the first time the prompt was read too

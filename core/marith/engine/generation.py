@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 import weakref
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,28 +20,21 @@ from marith.decoding.constraints.constraint import Constraint
 from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.constraints.repetition import RepetitionPenalty
 from marith.decoding.random_numbers import Draws, fresh_seed
-from marith.engine.job import Cost, lane_of
+from marith.engine.costs import Costs
+from marith.engine.drafts import Drafts
 from marith.engine.prepare import Prepared
 from marith.engine.ticket import Ticket
 from marith.errors import FormulaError, RequestError
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
-from marith.request.completion import (
-    Completion,
-    FinishReason,
-    StageStats,
-    Stats,
-    TermStats,
-    TokenLogprob,
-    Usage,
-)
+from marith.request.completion import Completion, FinishReason, TokenLogprob, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
-from marith.scoring.scorer import Proposal, Proposer, Scorer, Span
+from marith.scoring.scorer import Scored
+from marith.speculation.plain_window import window_of
 from marith.speculation.verify import NOTHING, Check, Verdict
 from marith.speculation.window import Block, DraftWindow
-
-PROPOSED = "proposed"  # the source of what a plan has proposed outright
+from marith.tensor_rows import Row, gather, rows_of
 
 
 class Generation:
@@ -63,7 +54,10 @@ class Generation:
         steered = None
         if not request.steered:
             steered = partial(answers.outside_calls, reader.opened)
-        self.window = DraftWindow(reader.plan, most, vocabulary.eos_ids, reader.rooms, steered)
+        self.window = window_of(reader.plan, most, vocabulary.eos_ids, reader.rooms, steered)
+        self.drafts: Drafts | None = None
+        if isinstance(self.window, DraftWindow):
+            self.drafts = Drafts(self.window, reader)
         self._draws = _draws(request)
         self._ticket = weakref.ref(ticket)
         penalty = request.sampling.repetition_penalty
@@ -84,62 +78,46 @@ class Generation:
             self._constraints.append(self)
         if penalty != 1.0:
             self._constraints.append(RepetitionPenalty(penalty))
-        self._passes = self._judged = 0
-        self._calls: Counter[Term] = Counter()
-        self._cached: dict[Term, int] = {}
-        self._started = time.monotonic()
+        self._costs = Costs(reader)
 
     @property
     def abandoned(self) -> bool:
         ticket = self._ticket()
         return ticket is None or ticket.ended
 
-    @property
-    def may_draft(self) -> bool:
-        """Whether a new round begins, whose length is to be chosen; the prompt is read first."""
-        return self.reader.plan.adapts and self.window.idle and bool(self.window.tokens)
-
-    def proposals(self, most: int) -> Iterator[Sequence[Proposal]]:
-        """What each proposer takes for the next tokens."""
-        for term in self.window.proposers:
-            scorer = self.reader.scorers[term]
-            assert isinstance(scorer, Proposer)
-            reading = self.reader.readings[term]
-            yield scorer.propose(Span(term, lane_of(self, term), reading, self.window.tokens), most)
-
-    def scorer_of(self, term: Term) -> Scorer:
-        """What evaluates a term."""
-        return self.reader.scorers[term]
-
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        if not self.reader.plan.adapts:
-            self._propose()
+        if self.drafts is not None:
+            self.drafts.propose()
         return self.window.wanted()
 
-    def logprobs(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
-    ) -> dict[Term, Tensor]:
-        return self.window.logprobs(terms, count, answers)
+    def rows(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+    ) -> Mapping[Term, Sequence[Row]]:
+        received = {term: scored.rows for term, scored in answers.items()}
+        return self.window.rows(terms, count, received)
 
-    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> Sequence[Block]:
-        self._passes += cost.passes
-        self._calls.update(answers.keys())
-        self._judged += cost.judged
-        self._cached = {**cost.cached, **self._cached}  # of each term the first answer counts
-        self.window.receive(answers)
+    def receive(self, answers: Mapping[Term, Scored]) -> Sequence[Block]:
+        self._costs.add(answers)
+        self.window.receive({term: scored.rows for term, scored in answers.items()})
         self._blocks = self.window.blocks()
         return self._blocks
 
-    def check(self, logprobs: Tensor) -> Check:
+    def check(self, rows: Sequence[Row]) -> Check:
         window = self.window
         places, standing = window.places, window.standing()
         if self._likelihoods is not None:
-            self._likelihoods.note(self._wholes, self._blocks, places, logprobs)
-        for constraint in self._constraints:
-            logprobs = constraint.apply(logprobs, window.tokens, places)
+            self._likelihoods.note(self._wholes, self._blocks, places, rows)
+        if self._constraints:
+            rows = self._constrained(gather(rows), places)
         tokens = [NOTHING if one is None else one.token for one in standing]
         drafts = [None if one is None else one.draft for one in standing]
-        return Check(logprobs, self._sampling, places, tokens, drafts, self._draws)
+        return Check(rows, self._sampling, places, tokens, drafts, self._draws)
+
+    def _constrained(self, logprobs: Tensor, places: Sequence[int]) -> list[Row]:
+        """The composed rows, as every constraint leaves them."""
+        for constraint in self._constraints:
+            logprobs = constraint.apply(logprobs, self.window.tokens, places)
+        return rows_of(logprobs)
 
     @property
     def _wholes(self) -> tuple[Formula | None, ...]:
@@ -196,12 +174,6 @@ class Generation:
         if ticket := self._ticket():
             ticket.orphan(error)
 
-    def _propose(self) -> None:
-        """Propose what costs nothing, by the first proposer that has something to propose."""
-        while most := self.window.room_to_propose():
-            proposed: Sequence[Proposal] = next(filter(None, self.proposals(most)), [])
-            self.window.propose([one.token for one in proposed], [PROPOSED] * len(proposed))
-
     def _take(self, place: int, token: int) -> bool:
         """One token more of the text; whether the text goes on from it."""
         known = None if self._likelihoods is None else self._likelihoods.of(place, token)
@@ -230,42 +202,17 @@ class Generation:
     def _completion(self, reason: FinishReason) -> Completion:
         told, reader = self._told, self.reader
         prompt, made = reader.prompt_tokens, len(told.tokens)
-        own = [count for term, count in self._cached.items() if term in reader.plan.terms]
-        cached = min([*own, prompt]) if own else 0
+        rewinds = 0 if self._rewinding is None else self._rewinding.count
         return Completion(
             "".join(told.said),
             told.tokens,
             reason,
-            Usage(prompt, made, cached, told.reasoning_tokens),
-            self._stats(made),
+            Usage(prompt, made, self._costs.cached_prompt(), told.reasoning_tokens),
+            self._costs.stats(self.window, made, rewinds),
             "".join(told.reasoning),
             tuple(told.reader.calls),
             None if told.logprobs is None else tuple(told.logprobs),
             told.gate.found,
-        )
-
-    def _stats(self, made: int) -> Stats:
-        stages = tuple(
-            StageStats(str(part), one.evaluated, one.stood, one.overlap / one.evaluated)
-            for part, one in self.window.verified.items()
-        )
-        terms = {
-            str(term): TermStats(len(reading), self._cached.get(term, 0), self._calls[term])
-            for term, reading in self.reader.readings.items()
-            if self._calls[term]
-        }
-        return Stats(
-            tokens=made,
-            passes=self._passes,
-            calls=self._calls.total(),
-            seconds=time.monotonic() - self._started,
-            drafted=self.window.drafted,
-            accepted=self.window.accepted,
-            judgements=self._judged,
-            cached=sum(self._cached.values()),
-            stages=stages,
-            terms=terms,
-            rewinds=0 if self._rewinding is None else self._rewinding.count,
         )
 
 

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from torch import Tensor
-
 from marith.engine.prepare import Prepared
-from marith.formula.tree.terms import Prompted, Term
+from marith.formula.tree.terms import Term
+from marith.scoring.scorer import Scored
 from marith.speculation.verify import Check, Verdict
 from marith.speculation.window import Block
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one answer cost one job: passes it took part in, terms asked, candidates judged.
-
-    `cached` counts for each language model's term the prompt tokens that were at hand.
-    """
-
-    passes: int
-    calls: int
-    judged: int
-    cached: Mapping[Term, int]
+from marith.tensor_rows import Row
 
 
 class Job(Protocol):
@@ -46,18 +32,18 @@ class Job(Protocol):
         """A continuation, and at how many of its last positions each term is to be evaluated."""
         ...
 
-    def logprobs(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
-    ) -> dict[Term, Tensor]:
-        """Of the last `count` positions, [count, vocab] each; `answers` are not received yet."""
+    def rows(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+    ) -> Mapping[Term, Sequence[Row]]:
+        """Of the last `count` positions, one row each; `answers` are not received yet."""
         ...
 
-    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> Sequence[Block]:
-        """Take in what was wanted, [count, vocab] each; what is to be composed of it."""
+    def receive(self, answers: Mapping[Term, Scored]) -> Sequence[Block]:
+        """Take in what was wanted; what is to be composed of it."""
         ...
 
-    def check(self, logprobs: Tensor) -> Check | None:
-        """What to verify of the composed log-probabilities [positions, vocab] of all blocks."""
+    def check(self, rows: Sequence[Row]) -> Check | None:
+        """What to verify of the composed log-probabilities [vocab] of all blocks' positions."""
         ...
 
     def accept(self, verdict: Verdict) -> None:
@@ -71,10 +57,3 @@ class Job(Protocol):
     def orphan(self, error: BaseException) -> None:
         """The same in a forked child, whatever locks a thread of the parent held."""
         ...
-
-
-def lane_of(job: Job, term: Term) -> Hashable:
-    """Whose reading it is: this job's, of this term; what leaves a model early reads as it does."""
-    if isinstance(term, Prompted) and term.exit_layer is not None:
-        term = replace(term, exit_layer=None)
-    return id(job), term

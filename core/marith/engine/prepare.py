@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -31,7 +31,8 @@ class Prepared:
     `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
     of each draft, which is asked for no more than that. `opened` says that the prompt, as the
     bare model reads it, ends where reasoning has begun. `loaded` is what was loaded for its terms,
-    which stays while this holds it. `width` is the number of tokens there are.
+    which stays while this holds it. `width` is the number of tokens there are. `lanes` say under
+    which name a scorer keeps what it has read for a term.
     """
 
     plan: ExecutionPlan
@@ -44,6 +45,12 @@ class Prepared:
     loaded: tuple[object, ...] = ()
     width: int = 1
     deadline: Deadline = NEVER
+    lanes: Mapping[Term, Hashable] = field(init=False)
+
+    def __post_init__(self) -> None:
+        owner = object()  # what is read for one job is no other's
+        lanes = {term: (owner, _read_by(term)) for term in self.plan.all_terms}
+        object.__setattr__(self, "lanes", lanes)
 
 
 def prepare(
@@ -169,3 +176,10 @@ def _visible(
     seen_by = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
     known = readings.get(seen_by)
     return to_tokens(seen_by, prompt, panel.vocabulary) if known is None else [*map(int, known)]
+
+
+def _read_by(term: Term) -> Term:
+    """The term whose lane it reads in: what leaves a model early reads as the model does."""
+    if isinstance(term, Prompted) and term.exit_layer is not None:
+        return replace(term, exit_layer=None)
+    return term

@@ -9,15 +9,17 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from marith.engine.job import Cost, Job
+from marith.engine.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.delivery import Answer
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.checks import whole
+from marith.scoring.scorer import Scored
 from marith.scoring.vocabulary import Vocabulary
 from marith.speculation.verify import Verdict
 from marith.speculation.window import Block
+from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
 AT_ONCE = 64  # positions of a continuation that one step asks about at most
@@ -53,12 +55,12 @@ class Question(Generic[Result]):
     def done(self) -> bool:
         return self.answer.done()
 
-    def logprobs(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
-    ) -> dict[Term, Tensor]:
-        return {term: answers[term][-count:] for term in terms}
+    def rows(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+    ) -> dict[Term, Sequence[Row]]:
+        return {term: answers[term].rows[-count:] for term in terms}
 
-    def check(self, logprobs: Tensor) -> None:
+    def check(self, rows: Sequence[Row]) -> None:
         """Nothing is drawn."""
 
     def accept(self, verdict: Verdict) -> None:
@@ -74,8 +76,9 @@ class Question(Generic[Result]):
 class _Composed(Question[Result]):
     """A question that the whole formula answers."""
 
-    def receive(self, answers: Mapping[Term, Tensor], cost: Cost) -> list[Block]:
-        return [Block(self.reader.plan.formula, answers)]
+    def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
+        rows = {term: scored.rows for term, scored in answers.items()}
+        return [Block(self.reader.plan.formula, rows)]
 
     def _all_at(self, count: int) -> Mapping[Term, int]:
         """The last positions, of every term."""
@@ -85,8 +88,9 @@ class _Composed(Question[Result]):
 class Glance(_Composed[Tensor]):
     """The distribution after a given continuation: one question, one answer [vocab]."""
 
-    def check(self, logprobs: Tensor) -> None:
-        self.answer.give(logprobs[-1].clone())
+    def check(self, rows: Sequence[Row]) -> None:
+        logprobs, last = rows[-1]
+        self.answer.give(logprobs[last].clone())
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         return self._continuation, self._all_at(1)
@@ -107,7 +111,8 @@ class Scoring(_Composed[Scores]):
         if not continuation:
             self.answer.give(self._scores)
 
-    def check(self, logprobs: Tensor) -> None:
+    def check(self, rows: Sequence[Row]) -> None:
+        logprobs = gather(rows)
         known = len(self._scores.logprobs)
         tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
         at = tokens[:, None].to(logprobs.device)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from marith.engine.job import Job, lane_of
+from marith.engine.job import Job
 from marith.engine.step import Turn, step
 from marith.engine.threads import forking, shutdown, workers
 from marith.engine.threads.deadline import waitable
@@ -236,7 +236,7 @@ class Scheduler:
         for job in jobs:
             for term, scorer in job.reader.scorers.items():
                 with suppress(BaseException):  # the lane is let go before anything is moved
-                    scorer.release(lane_of(job, term))
+                    scorer.release(job.reader.lanes[term])
 
     def _end_late(self) -> None:
         """End each job at its deadline; sleep until the next one."""

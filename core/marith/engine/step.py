@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-
-import torch
-from torch import Tensor
+from itertools import islice
 
 from marith.decoding.composition.evaluate import evaluate, likeliest
+from marith.engine.drafts import Drafts
 from marith.engine.generation import Generation
-from marith.engine.job import Cost, Job, lane_of
-from marith.engine.queries import share
+from marith.engine.job import Job
+from marith.engine.queries import Scoring, share
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.terms import Classifier, Observation, Term
+from marith.formula.tree.terms import Classifier, Term
 from marith.scoring.scorer import Scored, Scorer, Span
 from marith.speculation.adaptive import Controller, judged
 from marith.speculation.verify import Check, verify_all
 from marith.speculation.window import Block
+from marith.tensor_rows import Row, gather, rows_of
 
 
 @dataclass(slots=True)
@@ -45,18 +46,16 @@ class Turn:
         drafts = self.job.reader.plan.drafts
         return bool(drafts and self.counts) and all(term in drafts for term in self.counts)
 
-    def missing(self, classifiers: bool) -> list[Term]:
-        """The terms that have yet to be evaluated: classifiers, or all others."""
-        return [
-            term
-            for term in self.counts
-            if term not in self.answers and isinstance(term, Classifier) is classifiers
-        ]
+    @property
+    def complete(self) -> bool:
+        """Whether every term has been evaluated."""
+        return len(self.answers) == len(self.counts)
 
     @property
-    def logprobs(self) -> dict[Term, Tensor]:
-        """What has been evaluated."""
-        return {term: scored.logprobs for term, scored in self.answers.items()}
+    def waits_for_classifiers(self) -> bool:
+        """Whether every term has been evaluated but classifiers, which need the others."""
+        missing = [term for term in self.counts if term not in self.answers]
+        return bool(missing) and all(isinstance(term, Classifier) for term in missing)
 
 
 def step(turns: Sequence[Turn], controller: Controller) -> None:
@@ -64,21 +63,23 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
 
     Whatever raises before a job accepts its verdict, the step can be repeated for each job alone.
     """
-    plan([turn.job for turn in turns if not turn.answers], turns, controller)
+    plan(turns, controller)
     ahead = drafting(turns)
     while ahead:
         ahead = drafting(asking(run(ahead, controller)))
     run(turns, controller)
 
 
-def plan(jobs: Sequence[Job], turns: Sequence[Turn], controller: Controller) -> None:
+def plan(turns: Sequence[Turn], controller: Controller) -> None:
     """How much each text drafts, and how much each scoring asks for, of the jobs that begin."""
-    texts = [job for job in jobs if isinstance(job, Generation) and job.may_draft]
+    jobs = [turn.job for turn in turns if not turn.answers]
+    texts = [drafts for drafts in map(drafts_of, jobs) if drafts and drafts.begin]
     if texts:
         scorers = [job.reader.scorers[term] for job in jobs for term in job.reader.plan.terms]
         rows = sum(len(turn.job.reader.plan.terms) for turn in turns)
         controller.plan(texts, scorers, rows, len(jobs))
-    share(jobs)
+    if scorings := [job for job in jobs if isinstance(job, Scoring)]:
+        share(scorings)
     asking(turns)
 
 
@@ -96,8 +97,7 @@ def drafting(turns: Sequence[Turn]) -> list[Turn]:
 
 def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     """One round; the turns that have received all they wanted."""
-    scorers = list({turn.job.reader.scorers[t]: None for turn in turns for t in turn.counts})
-    with controller.timed(scorers, sum(judged(turn.counts) for turn in turns)):
+    with timed(turns, controller):
         ready = score(turns)
         checks = compose(ready)
         verdicts = verify_all([check for _, check in checks])
@@ -107,42 +107,39 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
         except BaseException as error:  # a job's own fault goes to its own caller
             job.fail(fault(error))
     for turn in ready:
-        if isinstance(turn.job, Generation):
-            controller.learn(turn.job.window)
+        if drafts := drafts_of(turn.job):
+            controller.learn(drafts.window)
     return ready
+
+
+def drafts_of(job: Job) -> Drafts | None:
+    """Who drafts for a job; None where nobody does."""
+    return job.drafts if isinstance(job, Generation) else None
+
+
+def timed(turns: Sequence[Turn], controller: Controller) -> AbstractContextManager[None]:
+    """Time a round, where a text's drafts depend on what a round costs."""
+    if not any(turn.job.reader.plan.adapts for turn in turns):
+        return nullcontext()
+    scorers = list({turn.job.reader.scorers[t]: None for turn in turns for t in turn.counts})
+    return controller.timed(scorers, sum(judged(turn.counts) for turn in turns))
 
 
 def score(turns: Sequence[Turn]) -> list[Turn]:
     """Evaluate what is wanted; the turns whose terms have all been evaluated."""
-    _score((turn, span) for turn in turns for span in _spans(turn))
-    guided = [turn for turn in turns if not turn.missing(classifiers=False)]
-    _score((turn, span) for turn in guided for span in _classifier_spans(turn))
-    return [turn for turn in guided if not turn.missing(classifiers=True)]
+    _score(turns, _spans)
+    if guided := [turn for turn in turns if not turn.complete and turn.waits_for_classifiers]:
+        _score(guided, _classifier_spans)
+    return [turn for turn in turns if turn.complete]
 
 
-def _spans(turn: Turn) -> Iterator[Span]:
-    job = turn.job
-    for term in turn.missing(classifiers=False):
-        reading = job.reader.readings[term]
-        yield Span(term, lane_of(job, term), reading, turn.text, turn.counts[term])
-
-
-def _classifier_spans(turn: Turn) -> Iterator[Span]:
-    job, plan = turn.job, turn.job.reader.plan
-    for classifier in turn.missing(classifiers=True):
-        assert isinstance(classifier, Classifier)
-        guide, count = plan.guide_of(classifier), turn.counts[classifier]
-        logprobs = job.logprobs(plan.leaves(guide), count, turn.logprobs)
-        tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
-        reading = job.reader.readings[classifier]
-        yield Span(classifier, lane_of(job, classifier), reading, turn.text, count, tokens)
-
-
-def _score(spans: Iterable[tuple[Turn, Span]]) -> None:
+def _score(turns: Sequence[Turn], spans_of: Callable[[Turn], Iterable[Span]]) -> None:
     """One call a scorer, for the spans of all jobs."""
     asked: dict[Scorer, list[tuple[Turn, Span]]] = defaultdict(list)
-    for turn, span in spans:
-        asked[turn.job.reader.scorers[span.term]].append((turn, span))
+    for turn in turns:
+        scorers = turn.job.reader.scorers
+        for span in spans_of(turn):
+            asked[scorers[span.term]].append((turn, span))
     for scorer, pairs in asked.items():
         answers = scorer.score([span for _, span in pairs])
         for (turn, span), answer in zip(pairs, answers, strict=True):
@@ -150,37 +147,56 @@ def _score(spans: Iterable[tuple[Turn, Span]]) -> None:
                 turn.answers[span.term] = answer
 
 
+def _spans(turn: Turn) -> list[Span]:
+    """What is missing but classifiers."""
+    prepared, text = turn.job.reader, turn.text
+    return [
+        Span(term, prepared.lanes[term], prepared.readings[term], text, count)
+        for term, count in turn.counts.items()
+        if term not in turn.answers and not isinstance(term, Classifier)
+    ]
+
+
+def _classifier_spans(turn: Turn) -> Iterator[Span]:
+    """What is missing: each classifier judges its guide's likeliest tokens."""
+    job, prepared = turn.job, turn.job.reader
+    for classifier, count in turn.counts.items():
+        if classifier not in turn.answers:
+            assert isinstance(classifier, Classifier)
+            guide = prepared.plan.guide_of(classifier)
+            rows = job.rows(prepared.plan.leaves(guide), count, turn.answers)
+            logprobs = {term: gather(own) for term, own in rows.items()}
+            tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
+            lane, reading = prepared.lanes[classifier], prepared.readings[classifier]
+            yield Span(classifier, lane, reading, turn.text, count, tokens)
+
+
 def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
     """What each job has to verify; positions of one formula are evaluated together."""
-    blocks = [(turn.job, block) for turn in turns for block in _received(turn)]
-    together: dict[Formula, list[int]] = defaultdict(list)
-    for at, (_, block) in enumerate(blocks):
-        together[block.formula].append(at)
-    composed: dict[int, Tensor] = {}
-    for formula, members in together.items():
-        own = [blocks[at][1].logprobs for at in members]
-        logprobs = {term: torch.cat([one[term] for one in own]) for term in own[0]}
-        counts = [len(next(iter(one.values()))) for one in own]
-        composed.update(zip(members, evaluate(formula, logprobs).split(counts), strict=True))
-    rows: dict[Job, list[Tensor]] = defaultdict(list)
-    for at, (job, _) in enumerate(blocks):
-        rows[job].append(composed[at])
-    checks = [(job, job.check(torch.cat(own))) for job, own in rows.items()]
-    return [(job, check) for job, check in checks if check is not None]
+    received = [(turn.job, _received(turn)) for turn in turns]
+    together: dict[Formula, list[Block]] = defaultdict(list)
+    for _, blocks in received:
+        for block in blocks:
+            together[block.formula].append(block)
+    composed: dict[int, Sequence[Row]] = {}
+    for formula, blocks in together.items():
+        terms = blocks[0].rows
+        rows = {
+            term: gather([row for block in blocks for row in block.rows[term]]) for term in terms
+        }
+        results = iter(rows_of(evaluate(formula, rows)))
+        composed.update((id(block), list(islice(results, block.count))) for block in blocks)
+    checks = []
+    for job, blocks in received:
+        if blocks:
+            check = job.check([row for block in blocks for row in composed[id(block)]])
+            if check is not None:
+                checks.append((job, check))
+    return checks
 
 
 def _received(turn: Turn) -> Sequence[Block]:
     """What a job has to compose of what it has received."""
-    blocks = turn.job.receive(turn.logprobs, _cost(turn))
+    blocks = turn.job.receive(turn.answers)
     turn.answers, turn.counts = {}, {}
     return blocks
-
-
-def _cost(turn: Turn) -> Cost:
-    answers = turn.answers
-    scorers = turn.job.reader.scorers
-    passes = {(id(scorers[term]), n) for term, scored in answers.items() for n in scored.passes}
-    unread = (Classifier, Observation)
-    cached = {t: s.cached for t, s in answers.items() if not isinstance(t, unread) and s.passes}
-    judged = sum(scored.judged for scored in answers.values())
-    return Cost(len(passes), len(answers), judged, cached)

@@ -88,10 +88,10 @@ class ClassifierScorer(WithoutContext):
                 continue
             column = self._scaled(span.term, answer.logits)
             if isinstance(span.term, Judgement):
-                scored.append(Scored(column[:, None], answer.passes))
+                scored.append(Scored.of(column[:, None], answer.passes))
                 continue
             ratios = self._ratios(span, column)
-            scored.append(Scored(ratios, answer.passes, judged=len(asked) - span.count))
+            scored.append(Scored.of(ratios, answer.passes, judged=len(asked) - span.count))
         return scored
 
     def release(self, lane: Hashable) -> None:

@@ -140,7 +140,7 @@ class NGramScorer(WithoutContext):
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """Log-probabilities [count, vocab] of each span."""
-        return [Scored(self._rows(span).to(self.device)) for span in spans]
+        return [Scored.of(self._rows(span).to(self.device)) for span in spans]
 
     def propose(self, span: Span, most: int) -> list[Proposal]:
         """At most `most` tokens that may follow the span's text, each given those before it.
@@ -213,7 +213,7 @@ class UniformScorer(WithoutContext):
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """−log V for each of the V tokens, [count, vocab]."""
-        return [Scored(self._row.repeat(span.count, 1)) for span in spans]
+        return [Scored.of(self._row.repeat(span.count, 1)) for span in spans]
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept."""

@@ -26,7 +26,7 @@ class PositionScorer(WithoutContext):
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """Places, [count, 1] in float32."""
-        return [Scored(self._places(span)[:, None]) for span in spans]
+        return [Scored.of(self._places(span)[:, None]) for span in spans]
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept."""

@@ -147,11 +147,11 @@ class PromptedScorer:
                 said = answer.logprobs if layer is None else answer.exits[layer]
                 self._histories.take(span.lane, span.continuation, said)
             told = self._histories.told(span.lane, span.count)
-            return Scored(told.to(self.checkpoint.model.device), passes, cached)
+            return Scored.of(told.to(self.checkpoint.model.device), passes, cached)
         assert answer is not None
         layer = _layer(span.term)
         said = answer.logprobs if layer is None else answer.exits[layer]
-        return Scored(said[-span.count :], passes, cached)
+        return Scored.of(said[-span.count :], passes, cached)
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from marith.formula.tree.terms import Term
 from marith.request.prompt import Prompt
+from marith.tensor_rows import Row, gather, rows_of
 
 Reading: TypeAlias = "tuple[int, ...] | str"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Span:
     """The last `count` positions of a lane, to be scored.
 
@@ -32,18 +33,35 @@ class Span:
     candidates: Sequence[Sequence[int]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scored:
-    """A span's log-probabilities [count, vocab], and what they cost.
+    """A span's log-probabilities, one row [vocab] a position, and what they cost.
 
-    `passes` numbers the forward passes that the span took part in; `cached` counts the prompt's
-    tokens whose keys and values were at hand; `judged` counts the candidates that were judged.
+    Spans that were scored together have rows of one tensor. `passes` numbers the forward passes
+    that the span took part in; `cached` counts the prompt's tokens whose keys and values were at
+    hand; `judged` counts the candidates that were judged.
     """
 
-    logprobs: Tensor
+    rows: Sequence[Row]
     passes: frozenset[int] = frozenset()
     cached: int = 0
     judged: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        logprobs: Tensor,
+        passes: frozenset[int] = frozenset(),
+        cached: int = 0,
+        judged: int = 0,
+    ) -> Scored:
+        """All rows of a tensor [count, vocab]."""
+        return cls(rows_of(logprobs), passes, cached, judged)
+
+    @property
+    def logprobs(self) -> Tensor:
+        """The rows as one tensor, [count, vocab]."""
+        return gather(self.rows)
 
 
 UNBOUNDED = 1 << 30  # tokens that a term without a context of its own has room for

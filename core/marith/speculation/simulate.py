@@ -14,6 +14,7 @@ from marith.formula.tree.terms import Term
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.verify import Verdict
 from marith.speculation.window import DraftWindow
+from marith.tensor_rows import rows_of
 
 TOKENS = 300
 Acceptance: TypeAlias = "Callable[[Formula | None, Formula], float]"
@@ -48,7 +49,7 @@ class Simulation:
                 window.propose([0] * room, [None] * room)
             _, counts = window.wanted()
             spent += self.cost(counts)
-            window.receive({term: torch.zeros(count, 1) for term, count in counts.items()})
+            window.receive({term: rows_of(torch.zeros(n, 1)) for term, n in counts.items()})
             window.accept(self._verdict(window, draw))
         return spent / TOKENS
 
@@ -61,7 +62,8 @@ class Simulation:
             targets.append([float(self._parts.index(part))])
             before = None
             if pending is not None and pending.draft is not None:
-                before = self._parts[int(pending.draft)]
+                numbers, row = pending.draft
+                before = self._parts[int(numbers[row])]
             stands = pending is None or draw.random() < self.acceptance(before, part)
             tokens.append(0 if pending is None else pending.token if stands else 1 - pending.token)
-        return Verdict(tokens, [0.0] * len(tokens), torch.tensor(targets))
+        return Verdict(tokens, [0.0] * len(tokens), rows_of(torch.tensor(targets)))

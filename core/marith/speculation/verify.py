@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -19,40 +20,41 @@ from torch import Tensor
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
 from marith.decoding.sampling import drawn, warp
 from marith.request.sampling import Sampling
+from marith.tensor_rows import Row, gather, rows_of, vector
 
 NOTHING = -1  # where a token is yet to be drawn
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Check:
     """Positions of one text to verify.
 
-    `logprobs` [positions, vocab] are composed and constrained, and not yet warped. `tokens` stand
+    `rows` [vocab], one a position, are composed and constrained, and not yet warped. `tokens` stand
     at `places`, `NOTHING` where nothing does. `drafts` are the warped distributions [vocab] that
     they were drawn from, None for a token that was proposed outright and for none. `draws` says
     which random numbers decide.
     """
 
-    logprobs: Tensor
+    rows: Sequence[Row]
     sampling: Sampling
     places: Sequence[int]
     tokens: Sequence[int]
-    drafts: Sequence[Tensor | None]
+    drafts: Sequence[Row | None]
     draws: Draws
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """The token at each position after verification, if those before it stand.
 
     `overlaps` are the probabilities that the drafted token would stand: Σ min(P, Q), 1 − the total
     variation of the two (paper, lemma 3), and P(x) for a token x that was proposed outright.
-    `targets` [positions, vocab] are the warped distributions of the tokens.
+    `targets` [vocab] are the warped distributions of the tokens.
     """
 
     tokens: list[int]
     overlaps: list[float]
-    targets: Tensor
+    targets: Sequence[Row]
 
 
 def verify_all(checks: Sequence[Check]) -> list[Verdict]:
@@ -60,16 +62,15 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
     if not checks:
         return []
     targets = _warped(checks)
-    drafts = [draft for check in checks for draft in check.drafts]
+    drafts = [d and vector(d) for check in checks for d in check.drafts]
     stood = torch.tensor([token for check in checks for token in check.tokens])
-    rows = torch.cat(targets) if len(targets) > 1 else targets[0]
-    verified, shared = verify(rows, drafts, stood, _random_numbers(checks))
+    verified, shared = verify(gather(targets), drafts, stood, _random_numbers(checks))
     tokens, overlaps = verified.tolist(), shared.tolist()
     verdicts, first = [], 0
-    for check, target in zip(checks, targets, strict=True):
-        own = slice(first, first + len(check.tokens))
-        verdicts.append(Verdict(tokens[own], overlaps[own], target))
-        first = own.stop
+    for check in checks:
+        end = first + len(check.tokens)
+        verdicts.append(Verdict(tokens[first:end], overlaps[first:end], targets[first:end]))
+        first = end
     return verdicts
 
 
@@ -130,14 +131,14 @@ def _random_numbers(checks: Sequence[Check]) -> Tensor:
     return torch.from_numpy(numbers)
 
 
-def _warped(checks: Sequence[Check]) -> list[Tensor]:
-    """The targets of each check; those that are sampled alike are warped together."""
+def _warped(checks: Sequence[Check]) -> list[Row]:
+    """The target of each position; texts that are sampled alike are warped together."""
     alike: dict[Sampling, list[int]] = defaultdict(list)
     for i, check in enumerate(checks):
         alike[check.sampling].append(i)
-    targets: dict[int, Tensor] = {}
+    targets: dict[int, list[Row]] = {}
     for sampling, members in alike.items():
-        rows = warp(torch.cat([checks[i].logprobs for i in members]), sampling)
-        counts = [len(checks[i].tokens) for i in members]
-        targets.update(zip(members, rows.split(counts), strict=True))
-    return [targets[i] for i in range(len(checks))]
+        rows = gather([row for i in members for row in checks[i].rows])
+        warped = iter(rows_of(warp(rows, sampling)))
+        targets.update({i: list(islice(warped, len(checks[i].rows))) for i in members})
+    return [target for i in range(len(checks)) for target in targets[i]]

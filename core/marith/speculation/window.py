@@ -9,29 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeAlias
-
-import torch
-from torch import Tensor
 
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import NGram, Term
 from marith.speculation.execution_plan import ExecutionPlan, Stage
 from marith.speculation.verification_order import VerificationOrder
 from marith.speculation.verify import Verdict
+from marith.tensor_rows import Row
 
 MODEL = "model"  # the source of a token that was drawn from a partial formula
 
 
-Row: TypeAlias = "tuple[Tensor, int]"  # of what a term returned [count, vocab], and where
-
-
 @dataclass(slots=True)
 class Block:
-    """Positions at which the same formula is composed, from [positions, vocab] of each term."""
+    """Positions at which the same formula is composed, from one row [vocab] of each term each."""
 
     formula: Formula
-    logprobs: Mapping[Term, Tensor]
+    rows: Mapping[Term, Sequence[Row]]
+
+    @property
+    def count(self) -> int:
+        """How many positions."""
+        return len(next(iter(self.rows.values())))
 
 
 @dataclass(slots=True)
@@ -43,7 +42,7 @@ class Pending:
     """
 
     token: int
-    draft: Tensor | None
+    draft: Row | None
     source: Hashable | None
 
 
@@ -167,24 +166,21 @@ class DraftWindow:
                     counts.setdefault(term, self._end - place)
         return self.tokens[: self._end - 1], counts
 
-    def receive(self, answers: Mapping[Term, Tensor]) -> None:
-        """The log-probabilities [count, vocab] that were wanted."""
+    def receive(self, answers: Mapping[Term, Sequence[Row]]) -> None:
+        """The log-probabilities that were wanted, one row [vocab] a position."""
         for term, rows in answers.items():
-            first = self._end - rows.shape[0]
-            for at in range(rows.shape[0]):
-                self._rows.setdefault(first + at, {})[term] = rows, at
+            for place, row in enumerate(rows, self._end - len(rows)):
+                self._rows.setdefault(place, {})[term] = row
 
-    def logprobs(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Tensor]
-    ) -> dict[Term, Tensor]:
-        """Of the last `count` positions, each [count, vocab]; `answers` are not received yet."""
-        end = self._end
-        found: dict[Term, Tensor] = {}
+    def rows(
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
+    ) -> dict[Term, list[Row]]:
+        """Of the last `count` positions; `answers` are not received yet."""
+        found: dict[Term, list[Row]] = {}
         for term in terms:
-            new = answers.get(term)
-            known = count if new is None else max(0, count - len(new))
-            rows = [self._rows[place][term] for place in range(end - count, end - count + known)]
-            found[term] = torch.cat([*map(_taken, rows), *(() if new is None else [new[-count:]])])
+            new = answers.get(term, ())[-count:]
+            places = range(self._end - count, self._end - len(new))
+            found[term] = [*(self._rows[place][term] for place in places), *new]
         return found
 
     def blocks(self) -> list[Block]:
@@ -193,7 +189,7 @@ class DraftWindow:
         for formula, run in groupby(self._checked, key=lambda item: item[1]):
             places = [place for place, _ in run]
             terms = self.plan.leaves(formula)
-            rows = {t: _joined([self._rows[place][t] for place in places]) for t in terms}
+            rows = {term: [self._rows[place][term] for place in places] for term in terms}
             blocks.append(Block(formula, rows))
         return blocks
 
@@ -233,7 +229,7 @@ class DraftWindow:
         at = place - self.final
         return self._pending[at] if at < len(self._pending) else None
 
-    def _append(self, token: int, draft: Tensor | None, source: Hashable | None) -> None:
+    def _append(self, token: int, draft: Row | None, source: Hashable | None) -> None:
         self.drafted += source is not None
         self.tokens.append(token)
         self._pending.append(Pending(token, draft, source))
@@ -241,7 +237,7 @@ class DraftWindow:
     def _source(self, formula: Formula) -> Hashable | None:
         return None if formula in (self.plan.whole, self.plan.aside) else MODEL
 
-    def _replace(self, place: int, token: int, target: Tensor, source: Hashable | None) -> None:
+    def _replace(self, place: int, token: int, target: Row, source: Hashable | None) -> None:
         """Another token stands here; what followed the old one is void."""
         del self._pending[place - self.final :], self.tokens[place:]
         self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
@@ -263,16 +259,3 @@ class DraftWindow:
         for place in [place for place in self._rows if place < end]:
             del self._rows[place]
         return self.tokens[known:end]
-
-
-def _taken(row: Row) -> Tensor:
-    rows, at = row
-    return rows[at : at + 1]
-
-
-def _joined(rows: Sequence[Row]) -> Tensor:
-    """[rows, vocab], without a copy where they are one, or all that a term has returned."""
-    (first, start), (last, end) = rows[0], rows[-1]
-    if first is last and end - start == len(rows) - 1:
-        return first[start : end + 1]
-    return torch.cat([*map(_taken, rows)])

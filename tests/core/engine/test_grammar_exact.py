@@ -25,6 +25,7 @@ from marith.speculation import verify as verification
 from marith.speculation.adaptive import Controller
 from marith.speculation.latency import PassTimes
 from marith.speculation.verify import Check
+from marith.tensor_rows import Row, gather, rows_of
 
 WIRED = (STAGED, ONLINE)
 
@@ -86,14 +87,15 @@ def too_late(monkeypatch: pytest.MonkeyPatch) -> None:
         masks[id(rows)] = allowed
         return rows
 
-    def warped(checks: Sequence[Check]) -> list[Tensor]:
-        targets = []
+    def warped(checks: Sequence[Check]) -> list[Row]:
+        targets: list[Row] = []
         for check in checks:
-            allowed = masks.pop(id(check.logprobs))
-            rows = warp(check.logprobs, check.sampling).masked_fill(~allowed, -torch.inf)
+            composed = gather(check.rows)
+            allowed = masks.pop(id(check.rows[0][0]))
+            rows = warp(composed, check.sampling).masked_fill(~allowed, -torch.inf)
             left = (rows > -torch.inf).any(dim=-1, keepdim=True)
-            lawful = keep(check.logprobs, allowed)
-            targets.append(torch.where(left, torch.log_softmax(rows, -1), lawful))
+            lawful = keep(composed, allowed)
+            targets += rows_of(torch.where(left, torch.log_softmax(rows, -1), lawful))
         return targets
 
     monkeypatch.setattr(Generation, "apply", later)

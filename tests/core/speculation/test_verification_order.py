@@ -15,6 +15,7 @@ from marith.formula.tree.terms import Term
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.verify import Verdict
 from marith.speculation.window import DraftWindow
+from marith.tensor_rows import rows_of
 
 END = 1
 CASES = 150
@@ -105,7 +106,7 @@ def settle(window: DraftWindow, place: int, chance: Chance, met: list[str]) -> b
         while stood is not None and new == stood.token:
             new = chance.token()
         tokens.append(stood.token if stood is not None and keep else new)
-    window.accept(Verdict(tokens, [0.0] * len(tokens), torch.zeros(len(tokens), 1)))
+    window.accept(Verdict(tokens, [0.0] * len(tokens), rows_of(torch.zeros(len(tokens), 1))))
     return discarded
 
 
@@ -120,7 +121,7 @@ def itinerary(
             return None
         guess(window, place, chance, met)
         _, counts = window.wanted()
-        window.receive({term: torch.zeros(count, 1) for term, count in counts.items()})
+        window.receive({term: rows_of(torch.zeros(count, 1)) for term, count in counts.items()})
         if settle(window, place, chance, met):
             return met, False
     return (met, True) if chance.seen else None

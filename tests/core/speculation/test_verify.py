@@ -21,6 +21,7 @@ from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 from marith.speculation import verify as verification
 from marith.speculation.verify import NOTHING, Check, Verdict, residual, verify, verify_all
+from marith.tensor_rows import gather, rows_of
 
 ROWS, VOCAB = 6, 9
 DRAWS = 100_000
@@ -148,16 +149,18 @@ def check(source: torch.Generator, sampling: Sampling, count: int) -> Check:
     """Positions of every kind: drawn from a guess, proposed outright, and not yet drawn."""
     raw = torch.log_softmax(3 * torch.randn(2 * count, VOCAB, generator=source), dim=-1)
     text = torch.randint(VOCAB, (count + 2,), generator=source).tolist()
-    guesses = [None if at % 3 else warp(raw[count + at][None], sampling)[0] for at in range(count)]
+    guesses = [
+        None if at % 3 else (warp(raw[count + at][None], sampling), 0) for at in range(count)
+    ]
     tokens = [NOTHING if at % 3 == 1 else text[at + 2] for at in range(count)]
     draws = Draws(count, by_place=sampling.top_k is None, use=1)
-    return Check(raw[:count], sampling, range(2, count + 2), tokens, guesses, draws)
+    return Check(rows_of(raw[:count]), sampling, range(2, count + 2), tokens, guesses, draws)
 
 
 def alike(one: Verdict, other: Verdict) -> None:
     assert one.tokens == other.tokens
     assert one.overlaps == pytest.approx(other.overlaps, abs=1e-6)
-    torch.testing.assert_close(one.targets, other.targets)
+    torch.testing.assert_close(gather(one.targets), gather(other.targets))
 
 
 @given(st.integers(0, 2**31))
@@ -171,7 +174,7 @@ def test_many_at_once_are_many_one_by_one(seed: int) -> None:
         for at, place in enumerate(one.places):
             row = slice(at, at + 1)
             alone = replace(
-                one, logprobs=one.logprobs[row], places=[place], tokens=one.tokens[row],
+                one, rows=one.rows[row], places=[place], tokens=one.tokens[row],
                 drafts=one.drafts[row],
             )  # fmt: skip
             [again] = verify_all([alone])
@@ -194,8 +197,8 @@ def test_at_temperature_zero_only_the_likeliest_stands() -> None:
     source = torch.Generator().manual_seed(3)
     one = check(source, Sampling(0.0), 8)
     [verdict] = verify_all([one])
-    assert verdict.tokens == one.logprobs.argmax(dim=-1).tolist()
-    assert (verdict.targets.exp().sum(dim=-1) == 1).all()
+    assert verdict.tokens == gather(one.rows).argmax(dim=-1).tolist()
+    assert (gather(verdict.targets).exp().sum(dim=-1) == 1).all()
 
 
 def forgiving(

@@ -1,0 +1,70 @@
+"""What a text has cost: passes, evaluations, and prompt tokens that were at hand."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from marith.engine.prepare import Prepared
+from marith.formula.tree.terms import Classifier, Observation, Term
+from marith.request.completion import StageStats, Stats, TermStats
+from marith.scoring.scorer import Scored
+from marith.speculation.plain_window import Window
+
+
+class Costs:
+    """Adds up what the answers of one job have cost, from the moment it is made."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._started = time.monotonic()
+        self._passes = self._judged = 0
+        self._calls: Counter[Term] = Counter()
+        self._cached: dict[Term, int] = {}
+
+    def add(self, answers: Mapping[Term, Scored]) -> None:
+        """One round: a pass counts once, however many terms take part in it."""
+        scorers = self._prepared.scorers
+        self._calls.update(answers.keys())
+        self._passes += len({(id(scorers[t]), n) for t, one in answers.items() for n in one.passes})
+        for term, scored in answers.items():
+            self._judged += scored.judged
+            if term not in self._cached and scored.passes:  # the first answer reads the prompt
+                self._cached[term] = scored.cached
+
+    def cached_prompt(self) -> int:
+        """How many of the prompt's tokens every term of the formula had at hand."""
+        prepared = self._prepared
+        counts = [self._cached[term] for term in prepared.plan.terms if self._has_read(term)]
+        return min([*counts, prepared.prompt_tokens]) if counts else 0
+
+    def stats(self, window: Window, tokens: int, rewinds: int) -> Stats:
+        """All figures, at the text's end."""
+        stages = tuple(
+            StageStats(str(part), one.evaluated, one.stood, one.overlap / one.evaluated)
+            for part, one in window.verified.items()
+        )
+        cached = {term: count for term, count in self._cached.items() if self._has_read(term)}
+        terms = {
+            str(term): TermStats(len(reading), cached.get(term, 0), self._calls[term])
+            for term, reading in self._prepared.readings.items()
+            if self._calls[term]
+        }
+        return Stats(
+            tokens=tokens,
+            passes=self._passes,
+            calls=self._calls.total(),
+            seconds=time.monotonic() - self._started,
+            drafted=window.drafted,
+            accepted=window.accepted,
+            judgements=self._judged,
+            cached=sum(cached.values()),
+            stages=stages,
+            terms=terms,
+            rewinds=rewinds,
+        )
+
+    def _has_read(self, term: Term) -> bool:
+        """Whether the term has read the prompt with a language model of its own."""
+        return term in self._cached and not isinstance(term, (Classifier, Observation))

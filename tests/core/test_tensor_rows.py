@@ -1,0 +1,26 @@
+"""Rows are gathered as they were referred to, and copied only where they do not lie together."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marith.tensor_rows import gather, rows_of, vector
+
+TENSORS = [torch.randn(count, 3) for count in (1, 2, 5)]
+ROWS = [row for tensor in TENSORS for row in rows_of(tensor)]
+
+
+@given(st.lists(st.sampled_from(range(len(ROWS))), min_size=1, max_size=12))
+def test_rows_come_in_the_order_of_their_references(places: list[int]) -> None:
+    rows = [ROWS[place] for place in places]
+    assert torch.equal(gather(rows), torch.stack([vector(row) for row in rows]))
+
+
+def test_what_lies_together_is_not_copied() -> None:
+    tensor = TENSORS[-1]
+    rows = rows_of(tensor)
+    assert gather(rows) is tensor
+    assert gather(rows[1:4]).data_ptr() == tensor[1:].data_ptr()
+    assert gather(rows[::2]).data_ptr() != tensor.data_ptr()
