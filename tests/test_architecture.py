@@ -31,15 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decoding": {"errors", "formula", "request", "recent"},
     "scoring": {"errors", "formula", "request", "recent", "tensor_rows"},
     "speculation": {"errors", "formula", "request", "decoding", "tensor_rows"},
-    "answers": {
-        "errors",
-        "formula",
-        "request",
-        "decoding",
-        "scoring",
-        "speculation",
-        "tensor_rows",
-    },
+    "answers": {"errors", "formula", "request", "decoding", "scoring", "tensor_rows"},
     "engine": {*_BELOW, "recent", "tensor_rows"},
     "pocket": set(),
     "tables": {"errors"},
@@ -57,6 +49,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # What plain data needs of rooms with torch is imported when it is called.
 WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}}
+OF_SCORING = {  # how texts are written: no model is known to `answers`
+    "answers": {"detokenizer", "markup", "vocabulary"},
+}
 NO_TORCH = {
     "errors", "recent", "formula", "recipes", "request", "options", "showing", "tables", "marith",
 }  # fmt: skip
@@ -170,6 +165,16 @@ def test_what_is_for_calls_is_imported_by_them() -> None:
         yield from sorted({target(m) for m in modules} & WHEN_CALLED.get(room(path), set()))
 
     hold(early)
+
+
+def test_answers_know_of_scoring_only_how_texts_are_written() -> None:
+    def strangers(path: Path) -> Iterator[str]:
+        known = OF_SCORING.get(room(path))
+        modules = {m.split(".")[2] for m in imported(path) if m.startswith("marith.scoring.")}
+        yield from sorted(modules - known if known is not None else set())
+
+    assert any(room(path) in OF_SCORING for path in FILES)
+    hold(strangers)
 
 
 def test_what_belongs_to_one_room_stays_there() -> None:

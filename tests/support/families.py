@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from marith.answers.answer_grammar import Answers, Spelling
+from marith.answers.answer_grammar import AnswerGrammars, Spelling
+from marith.answers.output import Output, completion
+from marith.request.completion import Completion, Stats, Usage
+from marith.request.request import Request
 from marith.scoring.vocabulary import Vocabulary
 
 CHATML = (
@@ -130,13 +134,24 @@ FAMILIES = {
 }
 
 
+def byte_letters(data: bytes) -> str:
+    """The name of a byte-level token: a letter for each byte."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = dict(zip(others, map(chr, range(256, 512)), strict=False))
+    return "".join(letters.get(byte, chr(byte)) for byte in data)
+
+
 @cache
-def speaker(name: str) -> Vocabulary:
-    """Byte by byte: `<s>` is 0, `</s>` is 1 and ends a text, then what is the family's own."""
+def speaker(name: str, several: tuple[bytes, ...] = ()) -> Vocabulary:
+    """Byte by byte: `<s>` is 0, `</s>` is 1 and ends a text, then what is the family's own.
+
+    Tokens of `several` bytes can be decoded; no text is encoded with them.
+    """
     family = FAMILIES[name]
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     special = ("<s>", "</s>", *family.special)
-    words = (*special, *letters)
+    words = (*special, *letters, *map(byte_letters, several))
     raw = Tokenizer(models.BPE(vocab={text: i for i, text in enumerate(words)}, merges=[]))
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
@@ -149,13 +164,23 @@ def speaker(name: str) -> Vocabulary:
 
 
 @cache
-def answers(name: str) -> Answers:
+def answers(name: str) -> AnswerGrammars:
     """What a family's answers may be."""
-    return Answers(speaker(name))
+    return AnswerGrammars(speaker(name))
 
 
 def spelling(name: str) -> Spelling:
     return answers(name)._spelling
+
+
+def read_back(
+    request: Request, vocabulary: Vocabulary, tokens: Iterable[int], opened: bool = False
+) -> Completion:
+    """What a caller gets of an answer that has these tokens, the last of which ends it."""
+    output = Output(request, vocabulary, 10**6, opened)
+    chunks = [chunk for token in tokens if (chunk := output.take(token))]
+    usage = Usage(0, output.count, 0, output.reasoning_tokens)
+    return completion(request, chunks, usage, Stats(0, 0, 0, 0.0), output.stop_string)
 
 
 def tool(name: str, *required: str, **properties: Any) -> dict[str, Any]:

@@ -72,8 +72,8 @@ class Spelling:
         return json.dumps(part, ensure_ascii=False) if number is None else f"<[{number}]>"
 
 
-class Answers:
-    """What the answers of one vocabulary's requests may be, token by token.
+class AnswerGrammars:
+    """What grammars allow as answers, token by token, in one vocabulary.
 
     Grammars stay compiled; what they need of the vocabulary is made when one is first asked for.
     """
@@ -84,15 +84,15 @@ class Answers:
     @cached_property
     def lexicon(self) -> Lexicon:
         """The vocabulary's tokens as bytes."""
-        own = self.vocabulary
-        return Lexicon(own.raw, own.size, sorted(own.eos_ids))
+        vocabulary = self.vocabulary
+        return Lexicon(vocabulary.raw, vocabulary.size, sorted(vocabulary.eos_ids))
 
     @cached_property
     def _spelling(self) -> Spelling:
         lexicon = self.lexicon
         added = self.vocabulary.raw.get_added_tokens_decoder()
-        known = {token.content: i for i, token in added.items() if i < lexicon.size}
-        return Spelling({text: i for text, i in known.items() if lexicon.is_special(i)})
+        ids = {token.content: i for i, token in added.items() if i < lexicon.size}
+        return Spelling({text: i for text, i in ids.items() if lexicon.is_special(i)})
 
     def matcher(self, request: Request, opened: bool) -> Matcher | None:
         """Which tokens a request's answer may have; None for any. See `answer_source`.
@@ -132,12 +132,12 @@ def answer_source(
     if tools is None and grammar is None:
         return None
     parts, rules = ["@answer"], []
-    unlike = ""  # what begins as reasoning does is that, and neither prose nor told before a call
+    unlike = ""  # what begins as reasoning does is that: neither prose nor text before a call
     if markup.thinking is not None and not opened:
         unlike = f" & ~/\\s*{_escaped(markup.thinking[0])}{ANYTHING}/"
     if grammar is None:
         calls = tools is not None and tools.callable
-        some = "" if calls else "/(?s:.+)/ & "  # who would call, and may not, says something
+        some = "" if calls else "/(?s:.+)/ & "  # where no call is allowed, some text is
         parts, rules = ["PROSE"], [f"PROSE: {some}{without(markup.calls.opening)}{unlike}"]
     if tools is not None and tools.callable:
         rules += _calls(tools, markup.calls, spell)
@@ -146,9 +146,9 @@ def answer_source(
         elif grammar is not None:
             parts.append("calls")
         else:
-            rules += spell.until("told", markup.calls.opening, unlike)
-            rules.append("told_calls: told called")
-            parts.append("told_calls")
+            rules += spell.until("text", markup.calls.opening, unlike)
+            rules.append("text_calls: text called")
+            parts.append("text_calls")
     thought = ""
     if markup.thinking is not None:
         begin, end = markup.thinking

@@ -1,90 +1,169 @@
-"""Tokens as they become final → text → what is said, reasoning and calls → chunks."""
+"""Final tokens → text, reasoning and calls → chunks → the completion."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from itertools import groupby
+from typing import NamedTuple
 
-from marith.answers.output_parser import AnswerReader, Piece
-from marith.decoding.constraints.stop_strings import TextGate
-from marith.request.completion import CallChunk, Chunk, FinishReason, TokenLogprob
+from marith.answers.ban_detector import BanDetector
+from marith.answers.output_parser import OutputParser, Piece
+from marith.answers.stop_strings import StopStringFilter
+from marith.request.completion import (
+    CallChunk,
+    Chunk,
+    Completion,
+    FinishReason,
+    Stats,
+    TokenLogprob,
+    ToolCall,
+    Usage,
+)
 from marith.request.request import Request
-from marith.scoring.vocabulary import TextStream, Vocabulary
+from marith.scoring.detokenizer import Detokenizer
+from marith.scoring.vocabulary import Vocabulary
 
 
-def begin(
-    request: Request, vocabulary: Vocabulary, opened: bool
-) -> tuple[TextStream, AnswerReader, TextGate]:
-    """What a text goes through, from tokens to what is said; `opened` is as for `Telling`."""
-    markup, tools = vocabulary.markup, request.tools
-    marks = [*(markup.thinking or ())]
-    if tools is not None:
-        marks += [markup.calls.opening, markup.calls.joint or "", markup.calls.closing]
-    names = [tool["name"] for tool in tools.callable] if tools else []
-    stream = TextStream(vocabulary, vocabulary.special_in("".join(marks)))
-    return stream, AnswerReader(markup, names, opened), TextGate(request.stop)
+class Content(NamedTuple):
+    """What some tokens have brought."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[CallChunk, ...] = ()
 
 
-def talks(request: Request) -> bool:
-    """Whether an answer may say something: half a mark of a call is no answer."""
-    return request.tools is None or request.tools.choice in ("auto", "none")
+class Output:
+    """Takes final tokens in order, and returns chunks. Its state is small, and can be copied.
 
-
-class Telling:
-    """What has been told of a text, for one thread.
-
-    `most` bounds its tokens; `opened` says that the prompt ends where reasoning has begun. Stop
-    strings are looked for in what is said: they neither cut calls nor end reasoning.
+    The detokenizer turns tokens into text. What else reads the text is there only if it is needed:
+    a parser where the model reasons or may call tools; a filter for stop strings, which are looked
+    for in the text proper and neither cut calls nor end reasoning; and a detector of banned words.
+    Characters are numbered as the detokenizer returns them. `max_tokens` bounds the tokens;
+    `opened` says that the prompt ends where reasoning has begun.
     """
 
-    def __init__(self, request: Request, vocabulary: Vocabulary, most: int, opened: bool) -> None:
-        self.tokens: list[int] = []
-        self.reasoning_tokens = 0
-        self._stream, self.reader, self.gate = begin(request, vocabulary, opened)
-        self.said: list[str] = []
-        self.reasoning: list[str] = []
-        self.logprobs: list[TokenLogprob] | None = None if request.logprobs is None else []
-        self._ends, self._most = vocabulary.eos_ids, most
-        self._talks = talks(request)
-        self._untold: list[int] = []
-        self._unheard: list[TokenLogprob] = []
+    def __init__(
+        self, request: Request, vocabulary: Vocabulary, max_tokens: int, opened: bool
+    ) -> None:
+        self.count = self.reasoning_tokens = 0
+        self.finish_reason: FinishReason | None = None
+        self._ends, self._max_tokens = vocabulary.eos_ids, max_tokens
+        self._tokens: tuple[int, ...] = ()  # since the last chunk
+        self._logprobs: tuple[TokenLogprob, ...] = ()
+        markup, tools = vocabulary.markup, request.tools
+        marks = [*(markup.thinking or ())]
+        if tools is not None:
+            marks += [markup.calls.opening, markup.calls.joint or "", markup.calls.closing]
+        self._detokenizer = Detokenizer(vocabulary, vocabulary.special_in("".join(marks)))
+        names = [tool["name"] for tool in tools.callable] if tools is not None else []
+        writes = tools is None or tools.choice in ("auto", "none")
+        parses = bool(names) or markup.thinking is not None
+        self._parser = OutputParser(markup, names, opened, writes) if parses else None
+        self._filter = StopStringFilter(request.stop) if request.stop.strings else None
+        self._detector = BanDetector(request.ban) if request.ban is not None else None
+        self._plain = not (self._parser or self._filter or self._detector)
 
-    def take(self, token: int, logprob: TokenLogprob | None) -> Chunk | None:
-        """One token more; a chunk, if something can be told now."""
+    @property
+    def begun(self) -> int:
+        """How many characters the tokens so far have begun."""
+        return self._detokenizer.begun
+
+    @property
+    def pending(self) -> bool:
+        """Whether something in the tokens so far may yet be part of a banned word."""
+        readers = (self._parser, self._filter, self._detector)
+        halved = self._detokenizer.begun > self._detokenizer.written
+        return halved or any(one is not None and one.pending for one in readers)
+
+    @property
+    def banned(self) -> int | None:
+        """The number of the first character of a banned word that is complete."""
+        return None if self._detector is None else self._detector.found
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that ended the text."""
+        return None if self._filter is None else self._filter.found
+
+    def take(self, token: int, logprob: TokenLogprob | None = None) -> Chunk | None:
+        """The chunk that a final token completes; None where nothing can be emitted yet."""
         if token in self._ends:
-            pieces = [*self.reader.feed(self._stream.flush()), *self.reader.flush()]
-            return self._told(pieces, "tool_calls" if self.reader.calls else "stop")
-        self.tokens.append(token)
-        self._untold.append(token)
-        if logprob is not None and self.logprobs is not None:
-            self.logprobs.append(logprob)
-            self._unheard.append(logprob)
-        self.reasoning_tokens += self.reader.state == "reasoning"
-        pieces = self.reader.feed(self._stream.feed(token))
-        if len(self.tokens) < self._most:
-            return self._told(pieces, None)
-        pieces += [*self.reader.feed(self._stream.flush()), *self.reader.flush()]
-        if not self._talks:
-            pieces = [piece for piece in pieces if not piece.said]
-        return self._told(pieces, "length")
-
-    def _told(self, pieces: Sequence[Piece], reason: FinishReason | None) -> Chunk | None:
-        """The pieces as a chunk; None where there is nothing to tell yet."""
-        said = reasoning = ""
-        calls: list[CallChunk] = []
-        for piece in pieces:
-            reasoning += piece.reasoning
-            said += self.gate.feed(piece.said)
-            if piece.call is not None:
-                said += self.gate.flush()
-                calls.append(piece.call)
-        if self.gate.closed:
-            reason = "stop"
-        elif reason is not None:
-            said += self.gate.flush()
-        if not (said or reasoning or calls or reason):
+            self.finish_reason = "stop"
+            text = self._detokenizer.flush()
+        else:
+            self.count += 1
+            self._tokens = (*self._tokens, token)
+            if logprob is not None:
+                self._logprobs = (*self._logprobs, logprob)
+            if self._parser is not None and self._parser.state == "reasoning":
+                self.reasoning_tokens += 1
+            text = self._detokenizer.feed(token)
+            if self.count >= self._max_tokens:
+                self.finish_reason = "length"
+                text += self._detokenizer.flush()
+        content = Content(text) if self._plain else self._parsed(text)
+        if not any(content) and self.finish_reason is None:
             return None
-        self.said.append(said)
-        self.reasoning.append(reasoning)
-        tokens, self._untold = tuple(self._untold), []
-        heard, self._unheard = tuple(self._unheard), []
-        return Chunk(said, tokens, reason, reasoning, tuple(calls), heard)
+        tokens, self._tokens = self._tokens, ()
+        logprobs, self._logprobs = self._logprobs, ()
+        text, reasoning, calls = content
+        return Chunk(text, tokens, self.finish_reason, reasoning, calls, logprobs)
+
+    def copy(self) -> Output:
+        """An output that has taken the same tokens."""
+        other = copy(self)
+        other._detokenizer = copy(self._detokenizer)
+        other._parser = copy(self._parser)
+        other._filter = copy(self._filter)
+        other._detector = copy(self._detector)
+        return other
+
+    def _parsed(self, text: str) -> Content:
+        """What the text that a token completes is; a stop string in it ends the answer."""
+        start = self._detokenizer.written - len(text)
+        pieces = [Piece("text", text, start, last=self.finish_reason is not None)]
+        for reader in (self._parser, self._filter, self._detector):
+            if reader is not None:
+                pieces = reader.read(pieces)
+        if self.stop_string is not None:
+            self.finish_reason = "stop"
+        elif self.finish_reason == "stop" and self._parser is not None and self._parser.calls:
+            self.finish_reason = "tool_calls"
+        return Content(
+            "".join(piece.text for piece in pieces if piece.kind == "text"),
+            "".join(piece.text for piece in pieces if piece.kind == "reasoning"),
+            tuple(piece.call for piece in pieces if piece.call is not None),
+        )
+
+
+def completion(
+    request: Request, chunks: Sequence[Chunk], usage: Usage, stats: Stats, stop_string: str | None
+) -> Completion:
+    """The finished text of which these are all the chunks; the last one says why it ended."""
+    reason = chunks[-1].finish_reason
+    assert reason is not None
+    logprobs = tuple(logprob for chunk in chunks for logprob in chunk.logprobs)
+    return Completion(
+        "".join(chunk.text for chunk in chunks),
+        [token for chunk in chunks for token in chunk.tokens],
+        reason,
+        usage,
+        stats,
+        "".join(chunk.reasoning for chunk in chunks),
+        joined([call for chunk in chunks for call in chunk.calls]),
+        None if request.logprobs is None else logprobs,
+        stop_string,
+    )
+
+
+def joined(chunks: Sequence[CallChunk]) -> tuple[ToolCall, ...]:
+    """The calls of which these are all the chunks."""
+    calls: list[ToolCall] = []
+    for _, of_one_call in groupby(chunks, key=lambda chunk: chunk.index):
+        head, *rest = of_one_call
+        assert head.id is not None
+        assert head.name is not None
+        arguments = "".join(chunk.arguments for chunk in [head, *rest])
+        calls.append(ToolCall(head.id, head.name, arguments))
+    return tuple(calls)

@@ -1,93 +1,111 @@
-"""An answer taken apart as its text arrives: reasoning, what is said, and calls of tools."""
+"""An answer taken apart as its text arrives: reasoning, the text proper, and calls of tools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
-from marith.decoding.constraints.stop_strings import beginning
-from marith.request.completion import CallChunk, ToolCall
+from marith.request.completion import CallChunk
 from marith.scoring.markup import CallMarkup, Markup, quoted
 
-State = Literal["start", "reasoning", "said", "name", "arguments", "after", "over"]
+State: TypeAlias = Literal["start", "reasoning", "text", "name", "arguments", "after", "over"]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Text that is said, or reasoning, or part of a call."""
+class Piece(NamedTuple):
+    """Characters of an answer, of one kind; the first is number `start` of all that were read.
 
-    said: str = ""
-    reasoning: str = ""
+    `last` says that no more of this kind follows. Of a call there is its chunk.
+    """
+
+    kind: Literal["reasoning", "text", "call"]
+    text: str
+    start: int
+    last: bool = False
     call: CallChunk | None = None
 
 
-class AnswerReader:
+class OutputParser:
     """Takes an answer apart. What may yet turn out to be a mark is held back.
 
     `markup` says how the model marks calls and reasoning; `names` are the tools that may be
     called: a mark before anything else is text, as in JSON that begins as a call does. `opened`
-    says that the prompt ends where reasoning has begun. White space around reasoning is no part
-    of it, nor of what is said. Keeps state.
+    says that the prompt ends where reasoning has begun; without `writes` an answer is calls alone.
+    White space around reasoning is part neither of it nor of the text. `calls` counts the calls so
+    far. Keeps state; can be copied.
     """
 
-    def __init__(self, markup: Markup, names: Sequence[str], opened: bool) -> None:
+    def __init__(
+        self, markup: Markup, names: Sequence[str], opened: bool, writes: bool = True
+    ) -> None:
         self._markup: CallMarkup | None = markup.calls if names else None
         self._names = {quoted(name) + markup.calls.middle: name for name in names}
         self._thinking = markup.thinking
-        self.state: State = "start" if markup.thinking else "said"
+        self._writes = writes
+        self.state: State = "start" if markup.thinking else "text"
         if opened:
             self.state = "reasoning"
-        self.calls: list[ToolCall] = []
+        self.calls = 0
         self._held = ""
+        self._at = 0  # which character of all is the first that is held
         self._trims = opened
-        self._json = JsonEnd()
+        self._json = JsonState()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are characters that may yet be text or reasoning, marks among them."""
+        if self.state == "name":  # the mark before it is text if no name follows
+            return not self.calls
+        return bool(self._held) and self.state in ("start", "reasoning", "text")
+
+    def read(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """What the text of these pieces is, as far as it is certain; after the last one, all."""
+        parsed: list[Piece] = []
+        for piece in pieces:
+            parsed += self.feed(piece.text)
+            if piece.last:
+                parsed += self.flush()
+        return parsed
 
     def feed(self, text: str) -> list[Piece]:
-        """What the text so far is known to be."""
+        """What is certain about the text so far."""
         self._held += text
-        pieces: list[Piece] = []
-        while (found := self._next()) is not None:
-            pieces += found
-        return pieces
+        parsed: list[Piece] = []
+        while (pieces := self._next()) is not None:
+            parsed += pieces
+        return parsed
 
     def flush(self) -> list[Piece]:
         """What is left when no more text comes: it was no mark after all."""
-        rest, self._held = self._held, ""
-        if not rest:
-            return []
         match self.state:
-            case "start" | "said":
-                return [Piece(said=rest)]
             case "reasoning":
-                return [Piece(reasoning=rest)]
-            case "arguments":
-                return [self._more(rest)]
-        return []  # a name or a mark that was cut off says nothing
+                return [self._cut(len(self._held), "reasoning", last=True)]
+            case "start" | "text" if self._writes:
+                return [self._cut(len(self._held), "text", last=True)]
+            case "start" | "text" | "name" if not self.calls:  # half a mark of a call is no text
+                return [self._end_of_text()]
+        return []
 
     def _next(self) -> list[Piece] | None:
         """Go on by one mark; None where more text is needed."""
         if self._trims:
-            self._held = self._held.lstrip()
+            self._skip(len(self._held) - len(self._held.lstrip()))
             self._trims = not self._held
         match self.state:
             case "start":
                 return self._start()
             case "reasoning":
-                assert self._thinking is not None
-                return self._until(self._thinking[1], "said")
-            case "said" if self._markup is not None:
-                return self._until(self._markup.opening, "name")
-            case "said":
-                return self._all()
+                return self._reasoning()
+            case "text":
+                return self._text()
             case "name":
                 return self._name()
             case "arguments":
                 return self._arguments()
             case "after":
                 return self._after()
-        self._held = ""
+        self._skip(len(self._held))
         return None
 
     def _start(self) -> list[Piece] | None:
@@ -95,62 +113,79 @@ class AnswerReader:
         assert self._thinking is not None
         begin, text = self._thinking[0], self._held.lstrip()
         if text.startswith(begin):
-            self._held, self.state, self._trims = text[len(begin) :], "reasoning", True
+            self._skip(len(self._held) - len(text) + len(begin))
+            self.state, self._trims = "reasoning", True
             return []
         if text and not begin.startswith(text):
-            self.state = "said"
+            self.state = "text"
             return []
         return None
 
-    def _until(self, mark: str, then: State) -> list[Piece] | None:
-        """Go on to a mark; what is said before it is of the state's own kind."""
-        thinks = self.state == "reasoning"
-        text, found, rest = self._held.partition(mark)
-        if found:
-            self._held, self.state, self._trims = rest, then, thinks
-            text = text.rstrip() if thinks else text
-            return [_piece(text, thinks)] if text else []
-        out = self._held[: len(self._held) - beginning(mark, self._held)]
-        out = out.rstrip() if thinks else out
-        self._held = self._held[len(out) :]
-        return [_piece(out, thinks)] if out else None
+    def _reasoning(self) -> list[Piece] | None:
+        assert self._thinking is not None
+        end = self._thinking[1]
+        before, marked = self._before(end)
+        count = len(before.rstrip())
+        if not marked:
+            return [self._cut(count, "reasoning")] if count else None
+        piece = self._cut(count, "reasoning", last=True)
+        self._skip(len(before) - count + len(end))
+        self.state, self._trims = "text", True
+        return [piece]
 
-    def _all(self) -> list[Piece] | None:
-        out, self._held = self._held, ""
-        return [Piece(said=out)] if out else None
+    def _text(self) -> list[Piece] | None:
+        if self._markup is None:
+            return [self._cut(len(self._held), "text")] if self._held else None
+        before, marked = self._before(self._markup.opening)
+        pieces = [self._cut(len(before), "text")] if before else []
+        if not marked:
+            return pieces or None
+        self._skip(len(self._markup.opening))
+        self.state = "name"
+        return pieces
+
+    def _before(self, mark: str) -> tuple[str, bool]:
+        """The held text before a mark, and whether the mark is there; or what begins none."""
+        text, mark_found, _ = self._held.partition(mark)
+        return (text if mark_found else text[: len(text) - beginning(mark, text)]), bool(mark_found)
 
     def _name(self) -> list[Piece] | None:
         begun = next((text for text in self._names if self._held.startswith(text)), None)
         if begun is None:
             return self._no_call()
-        self._held, self.state, self._json = self._held[len(begun) :], "arguments", JsonEnd()
-        call = ToolCall(f"call_{uuid4().hex[:24]}", self._names[begun], "")
-        self.calls.append(call)
-        return [Piece(call=CallChunk(len(self.calls) - 1, call.id, call.name, ""))]
+        pieces = [] if self.calls else [self._end_of_text()]
+        self.state, self._json = "arguments", JsonState()
+        self.calls += 1
+        head = CallChunk(self.calls - 1, f"call_{uuid4().hex[:24]}", self._names[begun], "")
+        pieces.append(Piece("call", "", self._at, call=head))
+        self._skip(len(begun))
+        return pieces
 
     def _no_call(self) -> list[Piece] | None:
-        """No tool's name so far: it was no mark, unless one may yet come."""
+        """No tool's name so far: it was no mark, unless a name may yet come."""
         assert self._markup is not None
         if self.calls or any(text.startswith(self._held) for text in self._names):
             return None
-        first, rest = self._markup.opening[0], self._markup.opening[1:]
-        self._held, self.state = rest + self._held, "said"
-        return [Piece(said=first)]
+        opening = self._markup.opening
+        self._held, self._at, self.state = opening + self._held, self._at - len(opening), "text"
+        return [self._cut(1, "text")]
 
     def _arguments(self) -> list[Piece] | None:
-        end = self._json.find(self._held)
+        end, self._json = object_end(self._held, self._json)
         if end is not None:
-            out, self._held, self.state = self._held[:end], self._held[end:], "after"
-        else:
-            out, self._held = self._held, ""
-        return [self._more(out)] if out else None
+            self.state = "after"
+        elif not self._held:
+            return None
+        start, text = self._at, self._skip(len(self._held) if end is None else end)
+        return [Piece("call", "", start, call=CallChunk(self.calls - 1, None, None, text))]
 
     def _after(self) -> list[Piece] | None:
         """After a call there is another, or the end."""
         assert self._markup is not None
         joint, closing = self._markup.joint, self._markup.closing
         if joint is not None and self._held.startswith(joint):
-            self._held, self.state = self._held[len(joint) :], "name"
+            self._skip(len(joint))
+            self.state = "name"
             return []
         if joint is not None and joint.startswith(self._held):
             return None  # may yet be
@@ -159,40 +194,53 @@ class AnswerReader:
             return []
         return None
 
-    def _more(self, arguments: str) -> Piece:
-        at = len(self.calls) - 1
-        call = self.calls[at]
-        self.calls[at] = ToolCall(call.id, call.name, call.arguments + arguments)
-        return Piece(call=CallChunk(at, None, None, arguments))
+    def _end_of_text(self) -> Piece:
+        """No more text, which has ended where what is no text begins."""
+        opening = self._markup.opening if self._markup and self.state == "name" else ""
+        return Piece("text", "", self._at - len(opening), last=True)
+
+    def _cut(self, count: int, kind: Literal["reasoning", "text"], last: bool = False) -> Piece:
+        start = self._at
+        return Piece(kind, self._skip(count), start, last)
+
+    def _skip(self, count: int) -> str:
+        """Go past so many of the characters that are held; they are returned."""
+        text, self._held = self._held[:count], self._held[count:]
+        self._at += count
+        return text
 
 
-class JsonEnd:
-    """Finds where a JSON object that arrives in pieces ends."""
+@dataclass(frozen=True, slots=True)
+class JsonState:
+    """How deep in brackets a JSON text is, and whether in a string or after a backslash there."""
 
-    def __init__(self) -> None:
-        self._depth = 0
-        self._quoted = self._escaped = False
-
-    def find(self, text: str) -> int | None:
-        """One past the object's last brace in this piece; None if it goes on."""
-        for i, c in enumerate(text):
-            if self._quoted:
-                if self._escaped:
-                    self._escaped = False
-                elif c == "\\":
-                    self._escaped = True
-                elif c == '"':
-                    self._quoted = False
-            elif c == '"':
-                self._quoted = True
-            elif c in "{[":
-                self._depth += 1
-            elif c in "}]":
-                self._depth -= 1
-                if self._depth == 0:
-                    return i + 1
-        return None
+    depth: int = 0
+    quoted: bool = False
+    escaped: bool = False
 
 
-def _piece(text: str, thinks: bool) -> Piece:
-    return Piece(reasoning=text) if thinks else Piece(said=text)
+def object_end(text: str, state: JsonState) -> tuple[int | None, JsonState]:
+    """One past the last brace of a JSON object in this piece of it, None if the object goes on.
+
+    `state` is the state before the piece; the one after it is returned too.
+    """
+    depth, quoted, escaped = state.depth, state.quoted, state.escaped
+    for i, c in enumerate(text):
+        if quoted:
+            quoted = escaped or c != '"'
+            escaped = c == "\\" and not escaped
+        elif c == '"':
+            quoted = True
+        elif c in "{[":
+            depth += 1
+        elif c in "}]":
+            depth -= 1
+            if depth == 0:
+                return i + 1, JsonState()
+    return None, JsonState(depth, quoted, escaped)
+
+
+def beginning(mark: str, text: str) -> int:
+    """How many of the last characters of `text` begin the mark, which does not occur in it."""
+    longest = min(len(mark) - 1, len(text))
+    return next((n for n in range(longest, 0, -1) if mark.startswith(text[-n:])), 0)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from marith.answers.answer_grammar import Answers
+from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import calibrate, check_samples
 from marith.engine.entrypoints import Asking
 from marith.engine.generation import Generation
@@ -57,7 +57,7 @@ class Engine(Asking):
         with loading:
             bounds = limits.cache_bytes, limits.loaded_bytes
             self._panel = workers.apart(lambda: Panel(base, *bounds))
-        self._answers = Answers(base.vocabulary)
+        self._answers = AnswerGrammars(base.vocabulary)
         threads = workers.threads_for(base.model)
         self._scheduler = Scheduler(limits, threads, self._panel.device.type)
         self._closing = weakref.finalize(self, self._scheduler.close)

@@ -1,4 +1,4 @@
-"""A text in the making: tokens that become final, told as text until something ends it."""
+"""A text in the making: tokens that become final, returned as text until something ends it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from functools import partial
 
 from torch import Tensor
 
-from marith.answers.answer_grammar import Answers
-from marith.answers.backtracking import Rewinding
-from marith.answers.ban_detector import Watch
-from marith.answers.logprobs import Likelihoods
-from marith.answers.output import Telling
+from marith.answers.answer_grammar import AnswerGrammars
+from marith.answers.backtracking import Backtracking
+from marith.answers.logprobs import LogprobRecorder
+from marith.answers.output import Output, completion
 from marith.decoding import cuts
 from marith.decoding.constraints.constraint import Constraint
 from marith.decoding.constraints.matcher import Matcher
@@ -27,7 +26,7 @@ from marith.engine.ticket import Ticket
 from marith.errors import FormulaError, RequestError
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
-from marith.request.completion import Completion, FinishReason, TokenLogprob, Usage
+from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Scored
@@ -45,9 +44,10 @@ class Generation:
     """
 
     def __init__(
-        self, request: Request, reader: Prepared, answers: Answers, ticket: Ticket
+        self, request: Request, reader: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
         self.reader = reader
+        self._request = request
         self.done = False
         vocabulary = answers.vocabulary
         most = min(request.stop.max_tokens, reader.room)
@@ -64,17 +64,17 @@ class Generation:
         self._sampling = replace(request.sampling, seed=None, repetition_penalty=1.0)
         self._lawless: set[int] = set()  # places where a grammar leaves the formula nothing
         self._matcher: Matcher | None = answers.matcher(request, reader.opened)
-        self._likelihoods: Likelihoods | None = None
+        self._logprobs: LogprobRecorder | None = None
         if request.logprobs is not None:
-            self._likelihoods = Likelihoods(request.logprobs, answers.lexicon)
+            self._logprobs = LogprobRecorder(request.logprobs, answers.lexicon)
         self._blocks: list[Block] = []
-        self._told = Telling(request, vocabulary, most, reader.opened)
-        self._rewinding: Rewinding | None = None
+        self._chunks: list[Chunk] = []
+        self._output = Output(request, vocabulary, most, reader.opened)
+        self._backtracking: Backtracking | None = None
         if request.ban is not None:
-            watch = Watch(request, vocabulary, most, reader.opened)
-            self._rewinding = Rewinding(watch, vocabulary.eos_ids)
+            self._backtracking = Backtracking(self._output, vocabulary.eos_ids)
         self._constraints: list[Constraint] = []
-        if self._matcher is not None or self._rewinding is not None:
+        if self._matcher is not None or self._backtracking is not None:
             self._constraints.append(self)
         if penalty != 1.0:
             self._constraints.append(RepetitionPenalty(penalty))
@@ -105,8 +105,8 @@ class Generation:
     def check(self, rows: Sequence[Row]) -> Check:
         window = self.window
         places, standing = window.places, window.standing()
-        if self._likelihoods is not None:
-            self._likelihoods.note(self._wholes, self._blocks, places, rows)
+        if self._logprobs is not None:
+            self._logprobs.record(self._wholes, self._blocks, places, rows)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
         tokens = [NOTHING if one is None else one.token for one in standing]
@@ -127,9 +127,9 @@ class Generation:
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """The rows under the request's grammar and ban."""
         allowed = self._grammatical(places)
-        if self._rewinding is not None:
+        if self._backtracking is not None:
             whole = [formula in self._wholes for formula in self.window.formulas]
-            allowed = self._rewinding.allow(rows, allowed, places, whole)
+            allowed = self._backtracking.allow(rows, allowed, places, whole)
         elif allowed is not None:
             allowed = self._lawful(allowed, places, rows)
         return rows if allowed is None else cuts.keep(rows, allowed.to(rows.device))
@@ -176,44 +176,35 @@ class Generation:
 
     def _take(self, place: int, token: int) -> bool:
         """One token more of the text; whether the text goes on from it."""
-        known = None if self._likelihoods is None else self._likelihoods.of(place, token)
-        if self._rewinding is None:
-            self._tell(token, known)
+        logprob = None if self._logprobs is None else self._logprobs.pop(place, token)
+        if self._backtracking is None:
+            if chunk := self._output.take(token, logprob):
+                self._emit(chunk)
             return True
-        back = self._rewinding.take(token, known)
+        back = self._backtracking.take(token, logprob)
         if back is not None:
             self._draws = self._draws.after_rewind()
             self.window.rewind(back)
-        for made in self._rewinding.release():
-            self._tell(*made)
+        for chunk in self._backtracking.release():
+            self._emit(chunk)
         return back is None
 
-    def _tell(self, token: int, logprob: TokenLogprob | None) -> None:
-        """One token more of what the caller gets."""
-        chunk = self._told.take(token, logprob)
-        if chunk is None:
-            return
+    def _emit(self, chunk: Chunk) -> None:
+        """One chunk more of what the caller gets; the last one ends the text."""
         self.done = chunk.finish_reason is not None
+        self._chunks.append(chunk)
         if ticket := self._ticket():
             ticket.put(chunk)
-            if chunk.finish_reason is not None:
-                ticket.end(self._completion(chunk.finish_reason))
+            if self.done:
+                ticket.end(self._completion())
 
-    def _completion(self, reason: FinishReason) -> Completion:
-        told, reader = self._told, self.reader
-        prompt, made = reader.prompt_tokens, len(told.tokens)
-        rewinds = 0 if self._rewinding is None else self._rewinding.count
-        return Completion(
-            "".join(told.said),
-            told.tokens,
-            reason,
-            Usage(prompt, made, self._costs.cached_prompt(), told.reasoning_tokens),
-            self._costs.stats(self.window, made, rewinds),
-            "".join(told.reasoning),
-            tuple(told.reader.calls),
-            None if told.logprobs is None else tuple(told.logprobs),
-            told.gate.found,
-        )
+    def _completion(self) -> Completion:
+        output = self._output if self._backtracking is None else self._backtracking.output
+        cached = self._costs.cached_prompt()
+        usage = Usage(self.reader.prompt_tokens, output.count, cached, output.reasoning_tokens)
+        rewinds = 0 if self._backtracking is None else self._backtracking.count
+        stats = self._costs.stats(self.window, output.count, rewinds)
+        return completion(self._request, self._chunks, usage, stats, output.stop_string)
 
 
 def _draws(request: Request) -> Draws:

@@ -1,9 +1,9 @@
-"""The tokenizer: text → tokens, tokens → text as they arrive, and the tokens that end a text."""
+"""The tokenizer: text → tokens, tokens → text, and the tokens that end a text."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 from marith.errors import ModelError, RequestError
 from marith.scoring.markup import Markup, read_markup
 
-_PARTIAL = "\ufffd"
 MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
 
 
@@ -131,42 +130,6 @@ def _beginnings(text: str, most: int) -> Iterator[int]:
         space = text.rfind(" ", end - MARGIN, end)
         yield end if space < 0 else space
         end *= 2
-
-
-class TextStream:
-    """Tokens → text as they arrive: whole characters only, and joined equal to the whole.
-
-    Special tokens are left out, but for those that are `shown`.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, shown: Collection[int] = ()) -> None:
-        self._vocabulary = vocabulary
-        self._hidden = vocabulary.special_ids.difference(shown)
-        self._tokens: list[int] = []
-        self._start = 0  # decoding begins here: a token's text may hang on the one before it
-        self._told = 0  # the text of the tokens before this one has gone out
-
-    def feed(self, token: int) -> str:
-        """The text that this token completes; empty while a character is incomplete."""
-        self._tokens.append(token)
-        text = self._untold()
-        if not text or text.endswith(_PARTIAL):
-            return ""
-        self._start, self._told = self._told, len(self._tokens)
-        return text
-
-    def flush(self) -> str:
-        """The rest, broken characters included."""
-        text = self._untold()
-        self._start = self._told = len(self._tokens)
-        return text
-
-    def _untold(self) -> str:
-        told = self._text(self._tokens[self._start : self._told])
-        return self._text(self._tokens[self._start :])[len(told) :]
-
-    def _text(self, tokens: Sequence[int]) -> str:
-        return self._vocabulary.spell([token for token in tokens if token not in self._hidden])
 
 
 def _bare_copy(backend: Tokenizer) -> Tokenizer:

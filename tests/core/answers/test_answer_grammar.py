@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import FAMILIES, answers, speaker, spelling, tool
+from support.families import FAMILIES, answers, read_back, speaker, spelling, tool
 from tokenizers import pre_tokenizers
 
 from marith.answers.answer_grammar import answer_source
-from marith.answers.output import Telling
 from marith.decoding.constraints.matcher import Matcher
 from marith.request.grammar import Grammar
 from marith.request.request import Request
@@ -163,10 +162,9 @@ def test_json_that_begins_as_a_call_does_may_go_on_as_json(name: str, key: str) 
 
 def heard(name: str, text: str, tools: Tools) -> tuple[str, list[tuple[str, str]]]:
     """What is said in a text, and what it calls."""
-    telling = Telling(Request("u", tools=tools), speaker(name), 10**6, name == "opened")
-    for token in [*marked(text, name), END]:
-        telling.take(token, None)
-    return "".join(telling.said), [(call.name, call.arguments) for call in telling.reader.calls]
+    tokens = [*marked(text, name), END]
+    out = read_back(Request("u", tools=tools), speaker(name), tokens, name == "opened")
+    return out.text, [(call.name, call.arguments) for call in out.calls]
 
 
 @EVERY
@@ -235,14 +233,10 @@ def test_whatever_is_let_through_calls_only_tools_with_right_arguments(
     tools = Tools(PAIR, choice)
     if not may(name, text, tools, letters=letters):
         return
-    known = speaker(name)
-    telling = Telling(Request("u", tools=tools), known, 10**6, name == "opened")
-    for token in (spelt if letters else marked)(text, name):
-        telling.take(token, None)
-    last = telling.take(END, None)
-    assert last is not None
-    called = [(call.name, call.arguments) for call in telling.reader.calls]
-    assert last.finish_reason == ("tool_calls" if called else "stop")
+    tokens = [*(spelt if letters else marked)(text, name), END]
+    out = read_back(Request("u", tools=tools), speaker(name), tokens, name == "opened")
+    called = [(call.name, call.arguments) for call in out.calls]
+    assert out.finish_reason == ("tool_calls" if called else "stop")
     assert bool(called) >= (choice == "required")
     assert not (called and choice == "none")
     for each in called:

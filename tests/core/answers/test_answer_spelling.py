@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import FAMILIES, answers, speaker, tool
+from support.families import FAMILIES, answers, read_back, speaker, tool
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from marith.answers.answer_grammar import Answers, Spelling, without
-from marith.answers.output import Telling
+from marith.answers.answer_grammar import AnswerGrammars, Spelling, without
 from marith.decoding.constraints.matcher import Matcher
 from marith.request.grammar import Grammar
 from marith.request.request import Request
@@ -93,14 +92,12 @@ CALLS = [("look", '{"at": "a \\"}\\" é"}'), ("größe-1", "{}")]
 def test_a_space_behind_a_special_mark_is_written_and_read() -> None:
     known, request = sentencepiece(), Request("u", tools=Tools(TOOLS, "required"))
     tokens = [*known.encode(known.markup.calls.write(CALLS), literal=False), END]
-    matcher = Answers(known).matcher(request, opened=False)
+    matcher = AnswerGrammars(known).matcher(request, opened=False)
     assert matcher is not None
     rows = matcher.allowed(tokens, range(len(tokens)))
     assert all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
-    telling = Telling(request, known, 10**6, opened=False)
-    for token in tokens:
-        telling.take(token, None)
-    assert [(call.name, json.loads(call.arguments)) for call in telling.reader.calls] == [
+    out = read_back(request, known, tokens)
+    assert [(call.name, call.parsed) for call in out.calls] == [
         ("look", {"at": 'a "}" é'}),
         ("größe-1", {}),
     ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.families import speaker, tool
@@ -18,7 +19,8 @@ from support.strategies import weighty
 import marith
 from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop, Tools
 from marith.answers import backtracking
-from marith.answers.ban_detector import Watch
+from marith.answers.backtracking import Backtracking
+from marith.answers.output import Output
 from marith.speculation.adaptive import Controller
 from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
@@ -194,17 +196,21 @@ def test_a_text_that_goes_back_for_ever_is_given_up(
 def read(text: str, ban: Ban, family: str, tools: Tools | None = None) -> tuple[str, str] | None:
     """What stands before the token in which a banned word begins, and all that had been read."""
     known, request = speaker(family), Request("q", ban=ban, tools=tools)
-    watch = Watch(request, known, 10**6, opened=False)
+    output = Output(request, known, 10**6, opened=False)
+    taken = Backtracking(output, known.eos_ids)
     tokens = known.encode(text, literal=False)
-    for count, token in enumerate([*tokens, *known.eos_ids], start=1):
-        if (at := watch.take(token)) is not None:
-            return known.spell(tokens[:at]), known.spell(tokens[:count])
-    assert watch.over
+    for count, token in enumerate([*tokens, *known.eos_ids]):
+        taken.allow(torch.zeros(1, known.size), None, [count], [True])
+        if (at := taken.take(token)) is not None:
+            return known.spell(tokens[:at]), known.spell(tokens[: count + 1])
+        taken.release()
+    assert taken.output.finish_reason is not None
     return None
 
 
 CALLS = Tools((tool("foo", foo="string"),))
 CALL = '<tool_call>\n{"name": "foo", "arguments": {"foo": "foo"}}\n</tool_call>'
+OPENED = '<tool_call>\n{"name": "'  # a call, if the name of a tool follows
 FOO = Ban(["foo"])
 THOUGHT = "<think>a\n</think>\n\n"
 READ: list[tuple[str, str, Ban, tuple[str, str] | None]] = [
@@ -219,6 +225,7 @@ READ: list[tuple[str, str, Ban, tuple[str, str] | None]] = [
     ("hermes", f"foo{CALL}", FOO, ("", CALL.partition('{"foo')[0].join(["foo", ""]))),
     ("hermes", f"fo{CALL}", FOO, None),
     ("hermes", "a <tool_call> foo b", FOO, ("a <tool_call> ", "a <tool_call> foo ")),
+    ("hermes", f"{OPENED}é", Ban(["name"]), (OPENED[:14], f"{OPENED}é")),
 ]
 
 

@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 from support.reference import Reference, first_banned
 
 from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
-from marith.answers.backtracking import Rewinding
+from marith.answers.backtracking import Backtracking
 from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
 from marith.engine import generation
@@ -180,7 +180,7 @@ def test_texts_are_drawn_as_the_process_says(small: Small, request_: Request, se
     assert p_value(texts, free) < 1e-6
 
 
-go_back = Rewinding._go_back
+go_back = Backtracking._go_back
 
 
 def same(self: Draws) -> Draws:
@@ -188,7 +188,7 @@ def same(self: Draws) -> Draws:
     return self
 
 
-def forgetful(self: Rewinding, place: int) -> None:
+def forgetful(self: Backtracking, place: int) -> None:
     """A token that began what is banned may come again: until it does so no more."""
     go_back(self, place)
     self._forbidden.clear()
@@ -196,7 +196,7 @@ def forgetful(self: Rewinding, place: int) -> None:
 
 @pytest.mark.parametrize(
     ("part", "name", "broken", "how"),
-    [(Draws, "after_rewind", same, "auto"), (Rewinding, "_go_back", forgetful, None)],
+    [(Draws, "after_rewind", same, "auto"), (Backtracking, "_go_back", forgetful, None)],
 )
 def test_a_broken_process_fails_the_same_test(
     small: Small, part: Any, name: str, broken: Any, how: Any, monkeypatch: pytest.MonkeyPatch

@@ -12,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.families import FAMILIES, speaker
 
-from marith.answers.output_parser import AnswerReader, JsonEnd, Piece
-from marith.decoding.constraints.stop_strings import beginning
+from marith.answers.output import joined
+from marith.answers.output_parser import JsonState, OutputParser, Piece, beginning, object_end
+from marith.request.completion import CallChunk
 from marith.scoring.markup import HERMES, THINKING, CallMarkup, Markup
 
 LLAMA = CallMarkup('{"name": "', '", "parameters": ', None, "}")
@@ -23,37 +24,53 @@ PHI = CallMarkup(
 BARE = CallMarkup("CALL ", " ", None, "")
 MARKUPS = [HERMES, LLAMA, PHI, BARE, speaker("mistral ids").markup.calls]
 NAMES = ["f", "f2", "größe", 'q"\\x']
-Told = tuple[str, str, list[tuple[str, str]]]
+Read = tuple[str, str, list[tuple[str, str]]]  # text, reasoning, calls
 
 
-def reader(calls: CallMarkup, thinks: bool = True, opened: bool = False) -> AnswerReader:
-    return AnswerReader(Markup(calls, thinking=THINKING if thinks else None), NAMES, opened)
+def parser(calls: CallMarkup, thinks: bool = True, opened: bool = False) -> OutputParser:
+    return OutputParser(Markup(calls, thinking=THINKING if thinks else None), NAMES, opened)
 
 
-def told(pieces: Sequence[Piece]) -> Told:
-    """What is said, what is thought, and the calls, put together from their pieces."""
-    said = "".join(piece.said for piece in pieces)
-    thought = "".join(piece.reasoning for piece in pieces)
+def put_together(pieces: Sequence[Piece]) -> Read:
+    """The text, the reasoning and the calls, put together from their pieces."""
+    text = "".join(piece.text for piece in pieces if piece.kind == "text")
+    thought = "".join(piece.text for piece in pieces if piece.kind == "reasoning")
     calls: list[tuple[str, str]] = []
-    for piece in pieces:
-        if piece.call is None:
-            continue
-        if piece.call.name is not None:
-            assert piece.call.index == len(calls)
-            assert re.fullmatch(r"call_\w{24}", piece.call.id or "")
-            calls.append((piece.call.name, piece.call.arguments))
+    for chunk in call_chunks(pieces):
+        if chunk.name is not None:
+            assert chunk.index == len(calls)
+            assert re.fullmatch(r"call_\w{24}", chunk.id or "")
+            calls.append((chunk.name, chunk.arguments))
         else:
-            assert piece.call.id is None
-            name, arguments = calls.pop(piece.call.index)
-            calls.append((name, arguments + piece.call.arguments))
-    return said, thought, calls
+            assert chunk.id is None
+            name, arguments = calls.pop(chunk.index)
+            calls.append((name, arguments + chunk.arguments))
+    return text, thought, calls
 
 
-def heard(one: AnswerReader, texts: Sequence[str]) -> Told:
+def call_chunks(pieces: Sequence[Piece]) -> list[CallChunk]:
+    return [piece.call for piece in pieces if piece.call is not None]
+
+
+def read(one: OutputParser, texts: Sequence[str]) -> Read:
+    """All that a parser returns of a text that comes in pieces, each where its number says.
+
+    Each kind that has begun ends once, behind all its characters.
+    """
     pieces = [piece for text in texts for piece in one.feed(text)] + one.flush()
-    kept = [(call.name, call.arguments) for call in one.calls]
-    assert told(pieces)[2] == kept
-    return told(pieces)
+    whole, end = "".join(texts), 0
+    for piece in pieces:
+        if piece.kind != "call":
+            assert piece.start >= end
+            end = piece.start + len(piece.text)
+            assert whole[piece.start : end] == piece.text
+    for kind in ("reasoning", "text"):
+        lasts = [piece.last for piece in pieces if piece.kind == kind]
+        assert lasts == [False] * (len(lasts) - 1) + [True] * bool(lasts)
+    calls = joined(call_chunks(pieces))
+    assert [(call.name, call.arguments) for call in calls] == put_together(pieces)[2]
+    assert len({call.id for call in calls}) == one.calls
+    return put_together(pieces)
 
 
 def cut(text: str, places: Sequence[int]) -> list[str]:
@@ -96,76 +113,67 @@ def test_however_a_text_is_cut_it_says_the_same(
     text: str, places: list[int], markup: CallMarkup, thinks: bool, opened: bool
 ) -> None:
     opened = opened and thinks
-    whole = heard(reader(markup, thinks, opened), [text])
-    assert heard(reader(markup, thinks, opened), cut(text, places)) == whole
-    assert heard(reader(markup, thinks, opened), list(text)) == whole
+    whole = read(parser(markup, thinks, opened), [text])
+    assert read(parser(markup, thinks, opened), cut(text, places)) == whole
+    assert read(parser(markup, thinks, opened), list(text)) == whole
 
 
 @given(
     made=calls,
-    said=st.sampled_from(["", "I look.", "a < b {", "é\n"]),
+    before=st.sampled_from(["", "I look.", "a < b {", "é\n"]),
     thought=st.sampled_from([None, "", "Hm < {", "two\n\nlines"]),
     markup=st.sampled_from(MARKUPS),
     places=st.lists(st.integers(0, 200), max_size=12),
 )
 def test_what_was_written_is_read_back(
     made: list[tuple[str, str]],
-    said: str,
+    before: str,
     thought: str | None,
     markup: CallMarkup,
     places: list[int],
 ) -> None:
     """Names and arguments with quotes, braces, marks and letters of all scripts."""
     made = made if markup.joint is not None else made[:1]
-    before = "" if thought is None else f"<think>\n{thought}\n</think>\n\n"
-    text = before + said + markup.write(made)
-    want = (said, thought or "", made)
-    assert heard(reader(markup), cut(text, places)) == want
-    assert heard(reader(markup), [text]) == want
-    assert [call.parsed for call in one_read(markup, text).calls] == [
-        json.loads(arguments) for _, arguments in made
-    ]
-
-
-def one_read(markup: CallMarkup, text: str) -> AnswerReader:
-    one = reader(markup)
-    one.feed(text)
-    one.flush()
-    return one
+    thinking = "" if thought is None else f"<think>\n{thought}\n</think>\n\n"
+    text = thinking + before + markup.write(made)
+    want = (before, thought or "", made)
+    assert read(parser(markup), cut(text, places)) == want
+    assert read(parser(markup), [text]) == want
+    calls = joined(call_chunks(parser(markup).feed(text)))
+    assert [call.parsed for call in calls] == [json.loads(arguments) for _, arguments in made]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_familys_calls_are_read_back(name: str) -> None:
     markup = speaker(name).markup
     made = [("f", '{"x": "}]"}'), ("größe", "{}")][: 1 if markup.calls.joint is None else 2]
-    one = AnswerReader(markup, NAMES, opened=False)
-    assert heard(one, [f"Well. {markup.calls.write(made)}"]) == ("Well. ", "", made)
-    assert len({call.id for call in one.calls}) == len(made)
+    one = OutputParser(markup, NAMES, opened=False)
+    assert read(one, [f"Well. {markup.calls.write(made)}"]) == ("Well. ", "", made)
+    assert one.calls == len(made)
 
 
 def test_what_may_be_a_mark_is_held_back_and_released_when_it_is_none() -> None:
-    one = reader(HERMES, thinks=False)
-    assert told(one.feed("a <tool_")) == ("a ", "", [])
+    one = parser(HERMES, thinks=False)
+    assert put_together(one.feed("a <tool_")) == ("a ", "", [])
     assert one.feed("call") == []
-    assert told(one.feed(" is")) == ("<tool_call is", "", [])
-    assert told(one.feed(" <")) == (" ", "", [])
-    assert told(one.flush()) == ("<", "", [])
+    assert put_together(one.feed(" is")) == ("<tool_call is", "", [])
+    assert put_together(one.feed(" <")) == (" ", "", [])
+    assert put_together(one.flush()) == ("<", "", [])
 
 
-def test_arguments_are_told_as_they_come() -> None:
-    one = reader(HERMES, thinks=False)
+def test_arguments_are_returned_as_they_come() -> None:
+    one = parser(HERMES, thinks=False)
     one.feed('<tool_call>\n{"name": "f", "arguments": ')
-    assert [told_arguments(one.feed(text)) for text in ('{"x', '": "}', '"}', "}\n</tool")] == [
+    assert [arguments_in(one.feed(text)) for text in ('{"x', '": "}', '"}', "}\n</tool")] == [
         '{"x',
         '": "}',
         '"}',
         "",
     ]
-    assert [call.arguments for call in one.calls] == ['{"x": "}"}']
 
 
-def told_arguments(pieces: list[Piece]) -> str:
-    return "".join(piece.call.arguments for piece in pieces if piece.call)
+def arguments_in(pieces: list[Piece]) -> str:
+    return "".join(chunk.arguments for chunk in call_chunks(pieces))
 
 
 @pytest.mark.parametrize(
@@ -180,39 +188,42 @@ def told_arguments(pieces: list[Piece]) -> str:
 )
 def test_json_that_begins_as_a_call_does_is_text(text: str) -> None:
     """Some models mark calls by nothing but their first key."""
-    said, _, made = heard(reader(LLAMA, thinks=False), [text])
+    before, _, made = read(parser(LLAMA, thinks=False), [text])
     assert made == []
-    assert text.startswith(said)
-    assert said == text or text.endswith(('{"name": "f', '{"name": '))
+    assert text.startswith(before)
+    assert before == text or text.endswith(('{"name": "f', '{"name": '))
 
 
 def test_a_call_is_found_behind_what_is_none() -> None:
     text = '{"name": "{"name": "f", "parameters": {}}'
-    assert heard(reader(LLAMA), list(text)) == ('{"name": "', "", [("f", "{}")])
+    assert read(parser(LLAMA), list(text)) == ('{"name": "', "", [("f", "{}")])
 
 
-def test_a_call_cut_off_is_told_as_far_as_it_came() -> None:
+def test_a_call_cut_off_is_returned_as_far_as_it_came() -> None:
     text = HERMES.write([("f", '{"x": [1, 2]}')])
     name = text.index("arguments") + len('arguments": ')
     for end in range(len(text) + 1):
-        said, _, made = heard(reader(HERMES, thinks=False), [text[:end]])
-        assert said in text[: len(HERMES.opening) - 1]
+        before, _, made = read(parser(HERMES, thinks=False), [text[:end]])
+        assert before in text[: len(HERMES.opening) - 1]
         assert made == ([("f", '{"x": [1, 2]}'[: end - name])] if end >= name else [])
 
 
 def test_nothing_follows_the_last_call() -> None:
     for markup in (HERMES, PHI, LLAMA):
-        one = reader(markup)
-        assert heard(one, [markup.write([("f", "{}")]), "and", "more"]) == ("", "", [("f", "{}")])
+        assert read(parser(markup), [markup.write([("f", "{}")]), "and", "more"]) == (
+            "",
+            "",
+            [("f", "{}")],
+        )
 
 
 def test_without_tools_calls_are_text_and_without_reasoning_thoughts_are() -> None:
     text = "<think>a</think>" + HERMES.write([("f", "{}")])
-    assert heard(AnswerReader(Markup(HERMES), [], False), list(text)) == (text, "", [])
+    assert read(OutputParser(Markup(HERMES), [], False), list(text)) == (text, "", [])
 
 
 @pytest.mark.parametrize(
-    ("text", "opened", "said", "thought"),
+    ("text", "opened", "before", "thought"),
     [
         ("<think>\nwhy\n</think>\n\nso", False, "so", "why"),
         (" \n<think>why</think>so", False, "so", "why"),
@@ -228,32 +239,35 @@ def test_without_tools_calls_are_text_and_without_reasoning_thoughts_are() -> No
     ],
 )
 def test_reasoning_stands_in_front_or_nowhere(
-    text: str, opened: bool, said: str, thought: str
+    text: str, opened: bool, before: str, thought: str
 ) -> None:
-    assert heard(reader(HERMES, True, opened), list(text)) == (said, thought, [])
+    assert read(parser(HERMES, True, opened), list(text)) == (before, thought, [])
 
 
 def test_no_call_is_made_while_thinking() -> None:
     text = f"<think>{HERMES.write([('f', '{}')])}</think>No."
-    assert heard(reader(HERMES), list(text)) == ("No.", HERMES.write([("f", "{}")]), [])
+    assert read(parser(HERMES), list(text)) == ("No.", HERMES.write([("f", "{}")]), [])
 
 
-def test_the_state_tells_what_is_being_said() -> None:
-    one, states = reader(HERMES), []
+def test_the_state_says_what_comes_next() -> None:
+    one, states = parser(HERMES), []
     for text in ("<think>", "a", "</think>", "b", HERMES.opening, 'f", "arguments": ', "{}",
                  HERMES.joint or "", 'f", "arguments": {}', HERMES.closing, "."):  # fmt: skip
         one.feed(text)
         states.append(one.state)
-    assert states == ["reasoning", "reasoning", "said", "said", "name", "arguments", "after",
+    assert states == ["reasoning", "reasoning", "text", "text", "name", "arguments", "after",
                       "name", "after", "after", "over"]  # fmt: skip
 
 
 @given(value=st.dictionaries(st.text(max_size=4), values, max_size=3), tail=st.text(max_size=4))
 def test_an_object_ends_where_json_ends_it(value: Any, tail: str) -> None:
     text = json.dumps(value, ensure_ascii=False)
-    assert JsonEnd().find(text + tail) == len(text)
-    end = JsonEnd()
-    assert [end.find(c) for c in text] == [None] * (len(text) - 1) + [1]
+    assert object_end(text + tail, JsonState()) == (len(text), JsonState())
+    state, ends = JsonState(), []
+    for c in text:
+        end, state = object_end(c, state)
+        ends.append(end)
+    assert ends == [None] * (len(text) - 1) + [1]
 
 
 @given(mark=st.text("ab<", min_size=1, max_size=5), text=st.text("ab<", max_size=8))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from marith.decoding.constraints.stop_strings import TextGate
+from marith.answers.stop_strings import StopStringFilter
 from marith.errors import RequestError
 from marith.request.stop import Stop
 
@@ -33,8 +33,8 @@ def held_back(text: str, strings: tuple[str, ...]) -> tuple[str, bool]:
     return text, False
 
 
-def gate_of(strings: tuple[str, ...]) -> TextGate:
-    return TextGate(Stop(strings=strings))
+def filter_of(strings: tuple[str, ...]) -> StopStringFilter:
+    return StopStringFilter(Stop(strings=strings))
 
 
 def cut(text: str, at: list[int]) -> list[str]:
@@ -52,17 +52,17 @@ def cut(text: str, at: list[int]) -> list[str]:
 def test_any_pieces_give_the_text_before_the_first_stop(
     text: str, strings: tuple[str, ...], at: list[int]
 ) -> None:
-    gate = gate_of(strings)
-    out = "".join(gate.feed(piece) for piece in cut(text, at))
-    closed = gate.closed
-    assert (out + gate.flush(), closed) == held_back(text, strings)
+    one = filter_of(strings)
+    out = "".join(one.feed(piece) for piece in cut(text, at))
+    closed = one.found is not None
+    assert (out + one.flush(), closed) == held_back(text, strings)
 
 
 @given(letters, stops, st.lists(st.integers(0, 14), max_size=6))
 def test_the_way_a_text_is_cut_changes_nothing(
     text: str, strings: tuple[str, ...], at: list[int]
 ) -> None:
-    letter_by_letter, pieces = gate_of(strings), gate_of(strings)
+    letter_by_letter, pieces = filter_of(strings), filter_of(strings)
     slow = "".join(letter_by_letter.feed(letter) for letter in text)
     fast = "".join(pieces.feed(piece) for piece in cut(text, at))
     assert fast + pieces.flush() == slow + letter_by_letter.flush()
@@ -70,9 +70,9 @@ def test_the_way_a_text_is_cut_changes_nothing(
 
 @given(letters, stops)
 def test_what_is_out_is_never_taken_back(text: str, strings: tuple[str, ...]) -> None:
-    gate, out = gate_of(strings), ""
+    one, out = filter_of(strings), ""
     for end, letter in enumerate(text, start=1):
-        out += gate.feed(letter)
+        out += one.feed(letter)
         assert text.startswith(out)
         for later in ("", "a", "b", "ß", "ab", "ba", "aba"):
             assert held_back(text[:end] + later, strings)[0].startswith(out)
@@ -80,26 +80,26 @@ def test_what_is_out_is_never_taken_back(text: str, strings: tuple[str, ...]) ->
 
 @given(letters, stops)
 def test_no_stop_string_is_ever_let_out(text: str, strings: tuple[str, ...]) -> None:
-    gate = gate_of(strings)
-    out = "".join(gate.feed(letter) for letter in text) + gate.flush()
+    one = filter_of(strings)
+    out = "".join(one.feed(letter) for letter in text) + one.flush()
     assert not any(string in out for string in strings)
 
 
 @given(letters, stops)
 def test_no_more_is_held_back_than_needed(text: str, strings: tuple[str, ...]) -> None:
-    gate, out = gate_of(strings), ""
+    one, out = filter_of(strings), ""
     for end, letter in enumerate(text, start=1):
-        out += gate.feed(letter)
-        if not gate.closed:
+        out += one.feed(letter)
+        if one.found is None:
             held = text[len(out) : end]
             assert not held or any(string.startswith(held) for string in strings)
 
 
 @given(st.lists(letters))
 def test_without_stop_strings_every_piece_goes_out_at_once(pieces: list[str]) -> None:
-    gate = TextGate(Stop())
-    assert [gate.feed(piece) for piece in pieces] == pieces
-    assert gate.flush() == ""
+    one = StopStringFilter(Stop())
+    assert [one.feed(piece) for piece in pieces] == pieces
+    assert one.flush() == ""
 
 
 def test_a_hundred_thousand_strings_cost_no_more_a_letter_than_ten() -> None:
@@ -110,8 +110,8 @@ def test_a_hundred_thousand_strings_cost_no_more_a_letter_than_ten() -> None:
     def seconds(strings: list[str]) -> float:
         stop, took = Stop(strings=tuple(strings)), []
         for _ in range(5):
-            gate, start = TextGate(stop), time.process_time()
-            held_back = "".join(map(gate.feed, text)) + gate.flush()
+            one, start = StopStringFilter(stop), time.process_time()
+            held_back = "".join(map(one.feed, text)) + one.flush()
             took.append(time.process_time() - start)
             assert held_back == text
         return min(took)
@@ -130,15 +130,15 @@ def test_a_stop_is_plain_data() -> None:
     for same in (pickle.loads(pickle.dumps(stop)), copy.deepcopy(stop), replace(stop)):
         assert same == stop
         assert hash(same) == hash(stop)
-        assert TextGate(same).feed("xab") == "x"
+        assert StopStringFilter(same).feed("xab") == "x"
     assert repr(stop) == "Stop(max_tokens=5, strings=('ab', 'b'))"
 
 
-def test_a_closed_gate_lets_nothing_out() -> None:
-    gate = TextGate(Stop(strings=("END",)))
-    assert [gate.feed(piece) for piece in ("one E", "ND two", "three")] == ["one ", "", ""]
-    assert gate.closed
-    assert gate.flush() == ""
+def test_after_a_stop_string_nothing_comes_out() -> None:
+    one = StopStringFilter(Stop(strings=("END",)))
+    assert [one.feed(piece) for piece in ("one E", "ND two", "three")] == ["one ", "", ""]
+    assert one.found is not None
+    assert one.flush() == ""
 
 
 def test_one_string_stands_for_a_tuple_of_one() -> None:

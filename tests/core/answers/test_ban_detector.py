@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.reference import first_banned
 
-from marith.decoding.constraints.banned_words import Finder
+from marith.answers.ban_detector import BanDetector
 from marith.errors import RequestError
 from marith.request.ban import Ban
 
@@ -25,11 +25,11 @@ bans = st.builds(
 
 def found(ban: Ban, text: str) -> tuple[int, int] | None:
     """How many letters had come when a word was complete, the end as one more; where it began."""
-    finder = Finder(ban)
+    detector = BanDetector(ban)
     for place, letter in enumerate(text):
-        if (at := finder.feed(letter, place)) is not None:
+        if (at := detector.feed(letter, place)) is not None:
             return place + 1, at
-    at = finder.end()
+    at = detector.end()
     return None if at is None else (len(text) + 1, at)
 
 
@@ -54,22 +54,22 @@ def test_a_word_is_found_as_soon_as_it_is_complete(ban: Ban, text: str) -> None:
 def test_where_nothing_is_suspected_no_word_has_begun(
     ban: Ban, text: str, later: list[str]
 ) -> None:
-    finder = Finder(ban)
-    if any(finder.feed(letter, place) is not None for place, letter in enumerate(text)):
+    detector = BanDetector(ban)
+    if any(detector.feed(letter, place) is not None for place, letter in enumerate(text)):
         return
     for more in (*later, *ban.words):
         after = found(ban, text + more)
-        assert finder.suspects or after is None or after[1] >= len(text)
+        assert detector.pending or after is None or after[1] >= len(text)
 
 
 @given(bans, texts)
 def test_nothing_is_suspected_without_need(ban: Ban, text: str) -> None:
-    finder = Finder(ban)
-    if any(finder.feed(letter, place) is not None for place, letter in enumerate(text)):
+    detector = BanDetector(ban)
+    if any(detector.feed(letter, place) is not None for place, letter in enumerate(text)):
         return
     ends = [ban.folded(text[at:]) for at in range(len(text))]
     begun = any(ban.folded(word).startswith(end) for word in ban.words for end in ends)
-    assert begun or not finder.suspects
+    assert begun or not detector.pending
 
 
 CASES = [

@@ -1,0 +1,269 @@
+"""The way from final tokens to chunks: however they are torn, copied, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.families import byte_letters, read_back, speaker, tool
+from support.reference import first_banned
+
+from marith.answers.backtracking import Backtracking
+from marith.answers.ban_detector import BanDetector
+from marith.answers.output import Output
+from marith.answers.output_parser import OutputParser
+from marith.answers.stop_strings import StopStringFilter
+from marith.request.ban import Ban
+from marith.request.completion import Chunk, Completion, TokenLogprob
+from marith.request.request import Request
+from marith.request.stop import Stop
+from marith.request.tools import Tools
+from marith.scoring.detokenizer import Detokenizer
+from marith.scoring.vocabulary import Vocabulary
+
+END = 1
+FAMILIES = ("none", "hermes", "hermes special", "thinking", "thinking special", "opened", "llama")
+TOOLS = Tools((tool("foo", foo="string"), tool("größe")))
+CALL = ("foo", '{"foo": "a \\" é"}')
+PARTS = ("foo", "fo", "o ", "a b", " ", "\n", "é", "東京", "👩", "END", "EN", "<think>", "</think>",
+         "<tool_call>", '{"name": "', "}", ".", "CALL")  # fmt: skip
+WRITTEN = [text.encode() for text in (*PARTS, "é東foo END<think>.</think>\n\na", '"}', '", "')]
+TORN = tuple(sorted({text[at : at + n] for text in WRITTEN for at in range(len(text))
+                     for n in (2, 3, 5)} - {text[-1:] for text in WRITTEN}))  # fmt: skip
+stops = st.sampled_from([(), ("END",), ("東京", "N"), ("o E", "ND<")])
+banned = st.sampled_from(["foo", "a b", "oo", "京", "é", "o\n", "b", "think", "END", "name"])
+bans = st.builds(Ban, st.lists(banned, min_size=1, max_size=4), st.booleans())
+
+
+def vocabulary_of(family: str) -> Vocabulary:
+    return speaker(family, tuple(data for data in TORN if len(data) > 1))
+
+
+@st.composite
+def token_lists(draw: st.DrawFn, family: str) -> list[int]:
+    """Tokens of texts, marks and calls, and some that are torn from a character or a mark."""
+    vocabulary = vocabulary_of(family)
+    tokens: list[int] = []
+    for part in draw(st.lists(st.sampled_from(PARTS), max_size=12)):
+        text = vocabulary.markup.calls.write([CALL]) if part == "CALL" else part
+        encoded = vocabulary.encode(text, literal=draw(st.integers(0, 4)) == 0)
+        count = draw(st.integers(1, len(encoded))) if draw(st.integers(0, 5)) == 0 else None
+        tokens += encoded[:count]
+    return [token for token in tokens if token not in vocabulary.eos_ids]
+
+
+@st.composite
+def joined_anew(draw: st.DrawFn, family: str, tokens: list[int]) -> list[int]:
+    """Other tokens of the same bytes: some that follow each other become one."""
+    raw, again = vocabulary_of(family).raw, list[int]()
+    at = 0
+    while at < len(tokens):
+        count = draw(st.sampled_from([1, 2, 3, 5]))
+        name = "".join(str(raw.id_to_token(token)) for token in tokens[at : at + count])
+        merged = raw.token_to_id(name) if count > 1 else None
+        again.append(tokens[at] if merged is None else merged)
+        at += 1 if merged is None else count
+    return again
+
+
+@st.composite
+def answers(draw: st.DrawFn, ban: bool = False) -> tuple[str, Request, list[int]]:
+    """A family, a request to it, and the tokens of an answer."""
+    family = draw(st.sampled_from(FAMILIES))
+    tools = draw(st.sampled_from([None, TOOLS])) if family != "none" else None
+    stop = Stop(strings=draw(stops))
+    request = Request("u", stop=stop, tools=tools, ban=draw(bans) if ban else None, logprobs=0)
+    return family, request, draw(token_lists(family))
+
+
+def output_of(family: str, request: Request, most: int = 10**6) -> Output:
+    return Output(request, vocabulary_of(family), most, family == "opened")
+
+
+def likely(token: int) -> TokenLogprob:
+    """A log-probability that shows whose it is."""
+    return TokenLogprob(token, "", b"", -float(token))
+
+
+def shape(chunk: Chunk | None) -> Any:
+    """A chunk without the numbers of its calls, which are random."""
+    return chunk and replace(chunk, calls=tuple(replace(call, id=None) for call in chunk.calls))
+
+
+def read_on(output: Output, tokens: Iterable[int]) -> list[Any]:
+    """What each token brings, until the answer has ended."""
+    return [
+        shape(output.take(token, None if token == END else likely(token)))
+        for token in tokens
+        if output.finish_reason is None
+    ]
+
+
+def ended(family: str, request: Request, tokens: list[int]) -> Completion:
+    """The completion of these tokens and an end; what follows a stop string is not taken."""
+    output, taken = output_of(family, request), list[int]()
+    for token in [*tokens, END]:
+        if output.finish_reason is None:
+            output.take(token)
+            taken.append(token)
+    return read_back(request, vocabulary_of(family), taken, family == "opened")
+
+
+@settings(max_examples=150)
+@given(answers(), st.data())
+def test_however_an_answer_is_torn_into_tokens_it_says_the_same(
+    asked: tuple[str, Request, list[int]], data: Any
+) -> None:
+    family, request, tokens = asked
+    others = data.draw(joined_anew(family, tokens))
+    one, other = ended(family, request, tokens), ended(family, request, others)
+    for name in ("text", "reasoning", "finish_reason", "stop_string"):
+        assert getattr(one, name) == getattr(other, name)
+    assert [(call.name, call.arguments) for call in one.calls] == [
+        (call.name, call.arguments) for call in other.calls
+    ]
+
+
+def test_tokens_of_several_bytes_are_tried() -> None:
+    """Beginnings and ends of characters, of marks and of stop strings among them."""
+    raw = vocabulary_of("none").raw
+    for data in (b"\xe6\x9d", "o é".encode()[-3:], b"ND", b"</t", "東京".encode()[2:5]):
+        assert data not in TORN or raw.token_to_id(byte_letters(data)) is not None
+    assert sum(data in TORN for data in (b"\xe6\x9d", b"ND", b"</t", "東京".encode()[2:5])) == 4
+
+
+def before_stop(text: str, strings: tuple[str, ...]) -> str:
+    """The text before the stop string that is complete first, the longest of several."""
+    for end in range(len(text) + 1):
+        starts = [end - len(string) for string in strings if text[:end].endswith(string)]
+        if starts:
+            return text[: min(starts)]
+    return text
+
+
+@settings(max_examples=150)
+@given(answers(), st.data())
+def test_no_part_of_a_stop_string_comes_out(
+    asked: tuple[str, Request, list[int]], data: Any
+) -> None:
+    """However its characters are torn into tokens, and wherever the text is cut into chunks."""
+    family, request, tokens = asked
+    tokens = data.draw(joined_anew(family, tokens))
+    free = ended(family, replace(request, stop=Stop()), tokens)
+    out = ended(family, request, tokens)
+    assert out.text == before_stop(free.text, request.stop.strings)
+    assert (out.stop_string is not None) == (out.text != free.text)
+
+
+@settings(max_examples=150)
+@given(answers(ban=True), st.data())
+def test_a_copy_reads_on_by_itself(asked: tuple[str, Request, list[int]], data: Any) -> None:
+    family, request, tokens = asked
+    others = data.draw(token_lists(family))
+    at = data.draw(st.integers(0, len(tokens)))
+    output = output_of(family, request)
+    before = read_on(output, tokens[:at])
+    copied = output.copy()
+    assert before + read_on(copied, [*others, END]) == read_on(
+        output_of(family, request), [*tokens[:at], *others, END]
+    )
+    assert before + read_on(output, [*tokens[at:], END]) == read_on(
+        output_of(family, request), [*tokens, END]
+    )
+
+
+def driven(family: str, request: Request, tokens: Iterable[int]) -> tuple[list[Chunk], int]:
+    """The chunks of an answer that is offered these tokens in turn, and its rewinds.
+
+    In place of a token that may not stand, and after the last one, it ends.
+    """
+    vocabulary, offered = vocabulary_of(family), iter(tokens)
+    output = output_of(family, request, 400)
+    backtracking = Backtracking(output, vocabulary.eos_ids)
+    chunks: list[Chunk] = []
+    while not (chunks and chunks[-1].finish_reason):
+        place, token = backtracking.output.count, next(offered, END)
+        may = backtracking.allow(torch.zeros(1, vocabulary.size), None, [place], [True])
+        token = token if may is None or may[0, token] else END
+        backtracking.take(token, None if token == END else likely(token))
+        chunks += backtracking.release()
+    return chunks, backtracking.count
+
+
+@settings(max_examples=150)
+@given(answers(ban=True), st.data())
+def test_after_rewinds_a_text_is_what_its_own_tokens_give(
+    asked: tuple[str, Request, list[int]], data: Any
+) -> None:
+    """Chunk by chunk, log-probabilities included; and nothing banned stands in it."""
+    family, request, tokens = asked
+    chunks, _ = driven(family, request, data.draw(joined_anew(family, tokens)))
+    kept = [token for chunk in chunks for token in chunk.tokens]
+    fresh = output_of(family, replace(request, ban=None), 400)
+    assert list(map(shape, chunks)) == [chunk for chunk in read_on(fresh, [*kept, END]) if chunk]
+    assert [one.token for chunk in chunks for one in chunk.logprobs] == kept
+    assert request.ban is not None
+    for text in ("".join(c.text for c in chunks), "".join(c.reasoning for c in chunks)):
+        assert first_banned(request.ban, text, ended=True) is None
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[Any]:
+    """What a method is called with from now on."""
+    method: Callable[..., Any] = getattr(kind, name)
+    calls: list[Any] = []
+
+    def counting(self: Any, *args: Any) -> Any:
+        calls.append(args)
+        return method(self, *args)
+
+    monkeypatch.setattr(kind, name, counting)
+    return calls
+
+
+@pytest.mark.parametrize("length", [4, 40])
+def test_a_rewind_costs_what_it_takes_back_however_long_the_text_is(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each token is read once by each part, and so is one that stands where another stood."""
+    rewinds = 3
+    words = vocabulary_of("none").encode("xa " * length + "foo xa " * rewinds)
+    fed = [counted(monkeypatch, kind, "feed") for kind in
+           (Detokenizer, StopStringFilter, BanDetector)]  # fmt: skip
+    asked = Request("u", ban=Ban(["foo"]), stop=Stop(strings=("END",)))
+    chunks, count = driven("none", asked, words)
+    kept = sum(len(chunk.tokens) for chunk in chunks)
+    assert (kept, count) == (len(words) - rewinds * 4, rewinds)
+    for calls in fed:
+        assert len(calls) <= kept + rewinds * 4 + 1
+
+
+def test_a_plain_text_has_no_parts_for_features_and_no_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = (OutputParser, StopStringFilter, BanDetector, Output)
+    unused = [counted(monkeypatch, kind, name) for kind, name in
+              [*((kind, "__init__") for kind in parts[:3]), (Output, "copy")]]  # fmt: skip
+    vocabulary = vocabulary_of("hermes")
+    out = read_back(Request("u"), vocabulary, [*vocabulary.encode("a <tool_call> END 東"), END])
+    assert (out.text, out.calls, out.finish_reason) == ("a <tool_call> END 東", (), "stop")
+    assert not any(unused)
+
+
+@settings(max_examples=60)
+@given(answers(ban=True))
+def test_every_part_is_copied_by_its_attributes(asked: tuple[str, Request, list[int]]) -> None:
+    """What they hold is replaced and never changed: a copy does not see what comes after it."""
+    family, request, tokens = asked
+    output = output_of(family, request)
+    parts = [output._detokenizer, output._parser, output._filter, output._detector]
+    copies = [copy(part) for part in parts]
+    before = [dict(vars(part)) if part else None for part in copies]
+    was = [repr(state) for state in before]
+    read_on(output, [*tokens, END])
+    assert [repr(dict(vars(part)) if part else None) for part in copies] == was
