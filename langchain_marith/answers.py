@@ -13,11 +13,11 @@ from langchain_core.outputs import ChatGenerationChunk
 
 import marith
 from langchain_marith.asking import PROVIDER, Asked
+from marith.openai_format import composition, finish, from_logprobs
 
 # With output_version="v1" LangChain numbers text and reasoning from 0 by itself, and merges what
 # shares a number: calls are numbered far from them there.
 _APART = 1000
-_NEVER = -9999.0  # what JSON cannot say: OpenAI's number for a log-probability of minus infinity
 
 
 def to_message(asked: Asked, completion: marith.Completion) -> AIMessage:
@@ -30,7 +30,7 @@ def to_message(asked: Asked, completion: marith.Completion) -> AIMessage:
         tool_calls=calls,
         invalid_tool_calls=broken,
         usage_metadata=_usage(completion),
-        response_metadata=metadata(asked, completion) | logprobs(completion.logprobs),
+        response_metadata=metadata(asked, completion) | from_logprobs(completion.logprobs),
     )
 
 
@@ -69,14 +69,14 @@ class Telling:
             told.append({"content": "", "tool_call_chunks": [piece]})
         if chunk.logprobs and not self.gathers:
             told = told or [{"content": ""}]
-            told[0]["response_metadata"] = logprobs(chunk.logprobs)
+            told[0]["response_metadata"] = from_logprobs(chunk.logprobs)
         return told
 
     def _last(self, completion: marith.Completion) -> AIMessageChunk:
         """What is said once: LangChain adds chunks up."""
         told = metadata(self.asked, completion)
         if self.gathers:
-            told |= logprobs(completion.logprobs)
+            told |= from_logprobs(completion.logprobs)
         return AIMessageChunk(
             content="",
             usage_metadata=_usage(completion),
@@ -90,26 +90,8 @@ def metadata(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
     return {
         "model_name": asked.options.speaks_as,
         "model_provider": PROVIDER,
-        "finish_reason": completion.finish_reason,
-        **({} if completion.stop_string is None else {"stop_reason": completion.stop_string}),
-        "composition": _composition(asked, completion),
-    }
-
-
-def logprobs(told: Sequence[marith.TokenLogprob] | None) -> dict[str, Any]:
-    """Log-probabilities of the composed distribution, in OpenAI's shape; nothing for none."""
-    if not told:
-        return {}
-    return {"logprobs": {"content": [_logprob(token) for token in told]}}
-
-
-def token_usage(*completions: marith.Completion) -> dict[str, int]:
-    """Tokens of several answers together, by OpenAI's names."""
-    usages = [completion.usage for completion in completions]
-    return {
-        "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
-        "completion_tokens": sum(usage.completion_tokens for usage in usages),
-        "total_tokens": sum(usage.total_tokens for usage in usages),
+        **finish(completion),
+        "composition": composition(asked.options.formula, completion),
     }
 
 
@@ -122,55 +104,6 @@ def _usage(completion: marith.Completion) -> UsageMetadata:
         input_token_details=InputTokenDetails(cache_read=usage.cached_tokens),
         output_token_details=OutputTokenDetails(reasoning=usage.reasoning_tokens),
     )
-
-
-def _composition(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
-    """What the formula cost: all together, by term, and by the part that checked drafts."""
-    stats = completion.stats
-    told: dict[str, Any] = {
-        "formula": asked.options.formula,
-        "passes": stats.passes,
-        "calls": stats.calls,
-        "judgements": stats.judgements,
-        "seconds": stats.seconds,
-        "drafted": stats.drafted,
-        "accepted": stats.accepted,
-        "terms": {
-            term: {
-                "prompt_tokens": each.prompt_tokens,
-                "cached_tokens": each.cached_tokens,
-                "calls": each.calls,
-            }
-            for term, each in stats.terms.items()
-        },
-        "stages": [
-            {"part": s.part, "evaluated": s.evaluated, "stood": s.stood, "predicted": s.predicted}
-            for s in stats.stages
-        ],
-    }
-    if completion.logprobs:
-        told["logprobs"] = {
-            term: [_finite(token.terms.get(term)) for token in completion.logprobs]
-            for term in stats.terms
-        }
-    return told
-
-
-def _logprob(token: marith.TokenLogprob) -> dict[str, Any]:
-    return {**_alternative(token), "top_logprobs": [_alternative(other) for other in token.top]}
-
-
-def _alternative(token: marith.Alternative) -> dict[str, Any]:
-    return {
-        "token": token.text,
-        "bytes": list(token.data),
-        "logprob": _finite(token.logprob),
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    """A log-probability that JSON can say; None where a term was not asked."""
-    return None if value is None else max(value, _NEVER)
 
 
 def _calls(calls: Sequence[marith.ToolCall]) -> tuple[list[ToolCall], list[InvalidToolCall]]:

@@ -11,10 +11,11 @@ from pydantic import model_validator
 
 import marith
 from langchain_marith.errors import translated
-from langchain_marith.tools import to_grammar, to_logprobs, to_tools
+from langchain_marith.tools import to_definitions
+from marith.openai_format import to_grammar, to_logprobs, to_tools
 
 PROVIDER = "marith"
-_TOOLING = ("tools", "tool_choice", "strict", "parallel_tool_calls")
+_TOOLING = ("tools", "tool_choice", "parallel_tool_calls", "strict")
 ANSWERING = ("grammar", "response_format", "logprobs", "top_logprobs")
 # LangChain's own: which of two ways to ask, and what its tracers are told of a format.
 _NOTES = ("stream", "ls_structured_output_format", "structured_output_format")
@@ -93,10 +94,15 @@ class Asked:
         if not said:
             return cls(chosen, said)
         with translated():
-            tooling = {name: said.get(name) for name in _TOOLING}
             asked = {
                 "grammar": to_grammar(said.get("grammar"), said.get("response_format")),
-                "tools": to_tools(**tooling),
+                "tools": to_tools(
+                    said.get("tools"),
+                    to_definitions,
+                    said.get("tool_choice"),
+                    said.get("parallel_tool_calls"),
+                    said.get("strict"),
+                ),
                 "logprobs": to_logprobs(said.get("logprobs"), said.get("top_logprobs")),
             }
             return cls(chosen, asked)

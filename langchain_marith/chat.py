@@ -36,7 +36,8 @@ from langchain_marith.asking import (
 from langchain_marith.errors import translated
 from langchain_marith.messages import to_dicts
 from langchain_marith.structured import Method, Schema, parsed, structured
-from langchain_marith.tools import to_definitions, to_tools
+from langchain_marith.tools import to_definitions
+from marith.openai_format import to_tools
 
 
 class ChatMarith(Asking, BaseChatModel):
@@ -75,7 +76,7 @@ class ChatMarith(Asking, BaseChatModel):
         with translated():
             definitions = to_definitions(tools)
             # What is wrong is said here, rather than at each call.
-            to_tools(definitions, tool_choice, strict, parallel_tool_calls)
+            to_tools(definitions, to_definitions, tool_choice, parallel_tool_calls, strict)
         options = {
             "tool_choice": tool_choice,
             "strict": strict,

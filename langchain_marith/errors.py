@@ -10,8 +10,6 @@ from pydantic import ValidationError
 
 import marith
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
-
 try:
     from langchain_core.exceptions import (
         ModelConnectionError,
@@ -83,7 +81,7 @@ def translated() -> Iterator[None]:
             raise
         raise told from error
     except ValidationError as error:
-        raise _twin(_first(error)) from error
+        raise _twin(marith.errors.from_validation(error)) from error
 
 
 def _twin(error: marith.MarithError) -> marith.MarithError:
@@ -94,15 +92,3 @@ def _twin(error: marith.MarithError) -> marith.MarithError:
     told = kind(str(error))
     told.__dict__.update(vars(error))
     return told
-
-
-def _first(error: ValidationError) -> marith.MarithError:
-    """The first complaint of pydantic: marith's own error, or the option's name and value."""
-    first = error.errors()[0]
-    own = first.get("ctx", {}).get("error")
-    if isinstance(own, marith.MarithError):
-        return own
-    if first["type"] == "value_error":  # a whole sentence
-        return marith.RequestError(first["msg"].removeprefix("Value error, "))
-    where = ".".join(map(str, first["loc"]))
-    return marith.RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")

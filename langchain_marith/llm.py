@@ -15,7 +15,7 @@ from langchain_core.runnables.config import run_in_executor
 from pydantic import ConfigDict, PrivateAttr
 
 import marith
-from langchain_marith.answers import logprobs, metadata, token_usage
+from langchain_marith.answers import metadata
 from langchain_marith.asking import (
     ANSWERING,
     PROVIDER,
@@ -26,6 +26,7 @@ from langchain_marith.asking import (
     collect,
     pieces,
 )
+from marith.openai_format import from_logprobs, from_usage
 
 
 class MarithLLM(Asking, BaseLLM):
@@ -139,10 +140,13 @@ class MarithLLM(Asking, BaseLLM):
 
 def _result(asked: Asked, completions: list[marith.Completion]) -> LLMResult:
     generations = [
-        [Generation(text=c.text, generation_info=_info(asked, c) | logprobs(c.logprobs))]
+        [Generation(text=c.text, generation_info=_info(asked, c) | from_logprobs(c.logprobs))]
         for c in completions
     ]
-    usage = {"token_usage": token_usage(*completions), "model_name": asked.options.speaks_as}
+    usage = {
+        "token_usage": from_usage(*(completion.usage for completion in completions)),
+        "model_name": asked.options.speaks_as,
+    }
     return LLMResult(generations=generations, llm_output=usage)
 
 
@@ -150,11 +154,11 @@ def _chunk(
     asked: Asked, piece: marith.Chunk, completion: marith.Completion | None
 ) -> GenerationChunk:
     """A piece of text. What is said once is on the last one: LangChain adds chunks up."""
-    info = logprobs(piece.logprobs) | ({} if completion is None else _info(asked, completion))
+    info = from_logprobs(piece.logprobs) | ({} if completion is None else _info(asked, completion))
     return GenerationChunk(text=piece.text, generation_info=info or None)
 
 
 def _info(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
     """How a text came about, and what was thought before it."""
     thought = {"reasoning_content": completion.reasoning} if completion.reasoning else {}
-    return {**metadata(asked, completion), **thought, "token_usage": token_usage(completion)}
+    return {**metadata(asked, completion), **thought, "token_usage": from_usage(completion.usage)}

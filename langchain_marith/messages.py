@@ -16,6 +16,7 @@ from langchain_core.messages import (
 )
 
 import marith
+from marith.openai_format import require_calls, to_tool_call
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
@@ -103,26 +104,25 @@ def _text(block: Any) -> str:
 
 def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[dict[str, Any]]:
     """The calls of a message. Blocks often say them a second time."""
-    calls = [_call(each.get("id"), each.get("name"), each.get("args")) for each in _listed(message)]
+    calls = [
+        to_tool_call(each.get("id"), each.get("name"), each.get("args"))
+        for each in _listed(message)
+    ]
     for broken in message.invalid_tool_calls:
-        calls.append(_call(broken["id"], broken["name"] or "", broken["args"] or ""))
+        calls.append(to_tool_call(broken["id"], broken["name"] or "", broken["args"] or ""))
     known = [call["id"] for call in calls]
     for block in blocks:
         if _kind(block) in _CALLS and not (block.get("id") in known or message.tool_calls):
             given = block.get("input", block.get("args", {}))
-            calls.append(_call(block.get("id"), block.get("name", ""), given))
+            calls.append(to_tool_call(block.get("id"), block.get("name", ""), given))
     return calls
 
 
-def _listed(message: AIMessage) -> list[Mapping[str, Any]]:
-    calls: Any = message.tool_calls
-    if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
+def _listed(message: AIMessage) -> Sequence[Mapping[str, Any]]:
+    calls = require_calls(message.tool_calls)
+    if not all(isinstance(call, Mapping) for call in calls):
         raise marith.RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
     return calls
-
-
-def _call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _result(block: Any) -> dict[str, Any]:

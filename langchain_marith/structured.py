@@ -20,7 +20,7 @@ from pydantic.v1 import ValidationError as OldValidationError
 
 import marith
 from langchain_marith.errors import translated
-from langchain_marith.tools import to_grammar
+from marith.openai_format import to_grammar
 
 Method = Literal["json_schema", "function_calling", "json_mode"]
 Schema = dict[str, Any] | type

@@ -19,10 +19,8 @@ from llama_index.core.base.llms.types import (
 
 import marith
 from llamaindex_marith.asking import Asked
-from llamaindex_marith.messages import to_call
 from llamaindex_marith.tools import PARTIAL
-
-_NEVER = -9999.0  # as OpenAI writes it: JSON knows no infinity
+from marith import openai_format
 
 
 @dataclass(slots=True)
@@ -62,7 +60,7 @@ class Telling:
 
 def to_chat(asked: Asked, completion: marith.Completion) -> ChatResponse:
     """A whole answer: what it says, thinks and calls, what it cost and why it ended."""
-    usage = _usage(completion.usage)
+    usage = openai_format.from_usage(completion.usage)
     thought = {"reasoning": completion.reasoning} if completion.reasoning else {}
     logprobs = completion.logprobs
     return ChatResponse(
@@ -86,7 +84,7 @@ def to_completion(answer: ChatResponse) -> CompletionResponse:
 
 def _message(text: str, thought: str, calls: Sequence[marith.ToolCall]) -> ChatMessage:
     """Blocks of all kinds; calls are noted beside them too, where LlamaIndex's programs look."""
-    notes = [to_call(call.id, call.name, call.arguments) for call in calls]
+    notes = [openai_format.to_tool_call(call.id, call.name, call.arguments) for call in calls]
     blocks = [
         *([ThinkingBlock(content=thought)] if thought else []),
         TextBlock(text=text),
@@ -110,42 +108,20 @@ def _arguments(call: marith.ToolCall) -> dict[str, Any] | str:
         return call.arguments
 
 
-def _usage(usage: marith.Usage) -> dict[str, int]:
-    """Tokens by OpenAI's names, which LlamaIndex counts by."""
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.total_tokens,
-    }
-
-
 def _raw(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
     """How an answer came about, as plain data."""
-    usage, stats, options = completion.usage, completion.stats, asked.options
+    usage, options = completion.usage, asked.options
     details = {"cached_tokens": usage.cached_tokens, "reasoning_tokens": usage.reasoning_tokens}
-    stopped = completion.stop_string
+    costs = openai_format.composition(options.formula, completion)
     return {
-        "usage": {**_usage(usage), **details},
-        "finish_reason": completion.finish_reason,
-        **({} if stopped is None else {"stop_reason": stopped}),
+        "usage": {**openai_format.from_usage(usage), **details},
+        **openai_format.finish(completion),
         "model": options.speaks_as,
-        "composition": {
-            "formula": options.formula,
-            "faithful": options.faithful,
-            "passes": stats.passes,
-            "calls": stats.calls,
-            "judgements": stats.judgements,
-            "seconds": stats.seconds,
-            "drafted": stats.drafted,
-            "accepted": stats.accepted,
-        },
+        "composition": {**costs, "faithful": options.faithful},
     }
 
 
 def _logprobs(token: marith.TokenLogprob) -> list[LogProb]:
     """A token's own log-probability, and after it those of the likeliest others in its place."""
     others = (other for other in token.top if other.token != token.token)
-    return [
-        LogProb(token=each.text, logprob=max(each.logprob, _NEVER), bytes=list(each.data))
-        for each in (token, *others)
-    ]
+    return [LogProb(**openai_format.from_alternative(each)) for each in (token, *others)]

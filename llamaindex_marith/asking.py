@@ -14,8 +14,6 @@ import marith
 from llamaindex_marith.lens import RETRIEVED
 from llamaindex_marith.tools import to_tools
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
-
 _TOOLING = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
 _ANSWERING = ("grammar", "logprobs")
 
@@ -47,7 +45,7 @@ class Asked:
         try:
             chosen = model.over({name: options[name] for name in options if name not in said})
         except ValidationError as error:
-            raise _first(error) from error
+            raise marith.errors.from_validation(error) from error
         if chosen.faithful:  # to LlamaIndex's templates, which its engines mix with those of others
             patterns = [*filter(None, [chosen.faithful_to]), RETRIEVED]
             chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
@@ -73,16 +71,6 @@ class Asked:
         """The same in a thread, awaited until the deadline."""
         submitted = sync_to_async(self.submit)(prompt, begun)
         return await self.options.deadline(begun).bound(submitted)
-
-
-def _first(error: ValidationError) -> marith.MarithError:
-    """The first complaint of pydantic: marith's own error, or the option's name and value."""
-    first = error.errors()[0]
-    own = first.get("ctx", {}).get("error")
-    if isinstance(own, marith.MarithError):
-        return own
-    where = ".".join(map(str, first["loc"]))
-    return marith.RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")
 
 
 def _no_option(kind: str, name: str, known: list[str]) -> str:

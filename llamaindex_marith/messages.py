@@ -17,6 +17,7 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
+from marith.openai_format import require_calls, to_tool_call
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
@@ -41,10 +42,10 @@ def calls_of(message: ChatMessage) -> list[dict[str, Any]]:
     """The calls of a message in OpenAI's shape, once, where blocks and notes both tell them."""
     blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if blocks:
-        return [to_call(each.tool_call_id, each.tool_name, each.tool_kwargs) for each in blocks]
-    noted = message.additional_kwargs.get("tool_calls") or []
-    if not isinstance(noted, (list, tuple)):
-        raise marith.RequestError(f"tool_calls are a list of calls, not {shown(noted)}")
+        return [
+            to_tool_call(each.tool_call_id, each.tool_name, each.tool_kwargs) for each in blocks
+        ]
+    noted = require_calls(message.additional_kwargs.get("tool_calls") or [])
     return [_noted(call) for call in noted]
 
 
@@ -77,22 +78,17 @@ def _texts(blocks: Sequence[Any]) -> list[str]:
     return texts
 
 
-def to_call(id: str | None, name: str, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
-    """A call in OpenAI's shape."""
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
 def _noted(call: Any) -> dict[str, Any]:
     """A call as OpenAI's client, its JSON or LlamaIndex's agents have it."""
     if isinstance(call, ToolSelection):
-        return to_call(call.tool_id, call.tool_name, call.tool_kwargs)
+        return to_tool_call(call.tool_id, call.tool_name, call.tool_kwargs)
     function = _part(call, "function")
     name = _part(function, "name")
     if not isinstance(name, str):
         raise marith.RequestError(
             f"a call has a function with a name and arguments, not {shown(call)}"
         )
-    return to_call(_part(call, "id"), name, _part(function, "arguments"))
+    return to_tool_call(_part(call, "id"), name, _part(function, "arguments"))
 
 
 def _part(of: Any, name: str) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse
@@ -15,6 +13,7 @@ from pydantic_core import from_json
 
 import marith
 from llamaindex_marith.messages import calls_of
+from marith import openai_format
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
@@ -40,21 +39,13 @@ def to_tools(
     for name, flag in {**flags, "strict": strict}.items():
         if not (flag is None or isinstance(flag, bool)):
             raise marith.RequestError(f"{name} is True or False, not {shown(flag)}")
-    choice = _choice(tool_choice, tool_required)
-    if not tools:
-        if choice in ("auto", "none"):
-            return None
-        raise marith.RequestError(f"a call of {shown(choice)} is asked for, but there are no tools")
-    parallel = True if allow_parallel_tool_calls is None else allow_parallel_tool_calls
-    with suppress(TypeError, ValueError, RecursionError):  # what is no JSON is read anew each time
-        return _known_tools(json.dumps(tools), choice, parallel, strict)
-    return marith.Tools(tuple(to_definitions(tools)), choice, parallel, strict)
-
-
-@lru_cache(maxsize=32, typed=True)
-def _known_tools(written: str, choice: str, parallel: bool, strict: bool | None) -> marith.Tools:
-    """The same tools at every call of a model that has them, checked once."""
-    return marith.Tools(tuple(to_definitions(json.loads(written))), choice, parallel, strict)
+    if tool_required and tool_choice is None:
+        tool_choice = "required"
+    if tool_required and openai_format.to_choice(tool_choice) in ("auto", "none"):
+        raise marith.RequestError(f"tool_choice is {shown(tool_choice)}, but a tool is required")
+    return openai_format.to_tools(
+        tools, to_definitions, tool_choice, allow_parallel_tool_calls, strict
+    )
 
 
 def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[ToolSelection]:
@@ -89,38 +80,10 @@ def _definition(tool: Any) -> dict[str, Any]:
     told["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
     if tool.metadata.fn_schema is not None:
         # LlamaIndex tells a part of the schema; all of it is to be followed.
-        schema = _untitled(tool.metadata.fn_schema.model_json_schema())
+        schema = openai_format.without_titles(tool.metadata.fn_schema.model_json_schema())
         schema.pop("description", None)  # the tool's own says it
         told["function"]["parameters"] = schema
     return told
-
-
-def _untitled(schema: Any) -> Any:
-    """A schema without the titles that pydantic makes of names: small models copy them."""
-    match schema:
-        case dict():
-            kept = {k: v for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
-            return {key: _untitled(value) for key, value in kept.items()}
-        case list():
-            return [_untitled(value) for value in schema]
-    return schema
-
-
-def _choice(choice: Any, required: bool) -> str:
-    """How an application says which tool to call, as "auto", "none", "required" or a name."""
-    match choice:
-        case {"type": "function", "function": {"name": str(name)}}:
-            return name
-        case None:
-            return "required" if required else "auto"
-        case "auto" | "none" if required:
-            raise marith.RequestError(f"tool_choice is {shown(choice)}, but a tool is required")
-        case "any":
-            return "required"
-        case str():
-            return choice
-    known = "'auto', 'none', 'any', 'required', the name of a tool or OpenAI's dict"
-    raise marith.RequestError(f"tool_choice is {known}, not {shown(choice)}")
 
 
 def _selection(call: dict[str, Any], finished: bool) -> ToolSelection:

@@ -41,10 +41,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"errors", "formula", "recipes", "request"},
     "evals": {*_ALL, "showing", "tables", "testing"},
     "server": _ALL,
+    "openai_format": {"errors", "request"},
     "demo": {*_ALL, "evals", "options"},
     "cli": {*_ALL, "demo", "evals", "server", "showing", "training"},
     "marith": {"errors", "formula", "recipes", "request", "engine", "options"},
-    **{adapter: {"marith"} for adapter in ADAPTERS},
+    **{adapter: {"marith", "openai_format"} for adapter in ADAPTERS},
     CONFORMANCE: set(),
 }
 # What plain data needs of rooms with torch is imported when it is called.
@@ -53,7 +54,8 @@ OF_SCORING = {  # how texts are written: no model is known to `answers`
     "answers": {"detokenizer", "markup", "vocabulary"},
 }
 NO_TORCH = {
-    "errors", "recent", "formula", "recipes", "request", "options", "showing", "tables", "marith",
+    "errors", "recent", "formula", "recipes", "request", "options", "openai_format", "showing",
+    "tables", "marith",
 }  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine", "recent", CONFORMANCE},

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import singledispatch
 from reprlib import Repr
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class MarithError(Exception):
@@ -82,6 +86,18 @@ def faults_named() -> Iterator[None]:
         raise
     except BaseException as error:
         raise fault(error) from error
+
+
+def from_validation(error: ValidationError) -> MarithError:
+    """The first problem that pydantic found: marith's own error, or the option and its value."""
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, MarithError):
+        return cause
+    if first["type"] == "value_error":  # a whole sentence
+        return RequestError(first["msg"].removeprefix("Value error, "))
+    where = ".".join(map(str, first["loc"]))
+    return RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")
 
 
 def unreadable(path: object, error: Exception) -> RequestError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
-from marith.errors import shown
+from marith import Options
+from marith.errors import FormulaError, MarithError, RequestError, from_validation, shown
 from marith.formula.tree.nodes import Name
 from marith.formula.tree.signals import entropy
 
@@ -24,3 +26,22 @@ M, a = Name("M"), Name("a")
 )
 def test_a_value_is_quoted_as_one_writes_it(value: object, text: str) -> None:
     assert shown(value) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"formula": "M - 2*M"}, FormulaError, "more than zero"),
+        ({"temperature": -1}, RequestError, "temperature: Input should be .*, not -1"),
+        ({"stop": ["a", ""]}, RequestError, "stop.1: .*, not ''"),
+    ],
+)
+def test_what_pydantic_refuses_is_an_error_of_ours(
+    options: dict[str, object], kind: type[MarithError], text: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Options(**options)  # type: ignore[arg-type]
+    error = from_validation(refused.value)
+    assert type(error) is kind
+    with pytest.raises(kind, match=text):
+        raise error

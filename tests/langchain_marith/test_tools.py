@@ -6,8 +6,6 @@ import json
 from typing import Any, TypedDict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import tool
@@ -15,7 +13,8 @@ from pydantic import BaseModel, Field
 from support.speaking_model import MAP, Make, clock, knots, ring, sum_of
 
 import marith
-from langchain_marith.tools import to_choice, to_definitions, to_grammar, to_logprobs, to_tools
+from langchain_marith.tools import to_definitions
+from marith.openai_format import to_tools
 
 
 class Weigh(BaseModel):
@@ -71,18 +70,6 @@ def test_every_form_of_a_tool_is_defined_alike() -> None:
     assert to_definitions(told) == told
 
 
-@given(st.sampled_from(["clock", "map"]))
-def test_one_choice_may_be_said_in_many_ways(name: str) -> None:
-    assert to_choice(name) == name
-    assert to_choice({"type": "function", "function": {"name": name}}) == name
-    assert to_choice({"type": "tool", "name": name}) == name
-    for anything in ("any", "required", True, {"type": "any"}):
-        assert to_choice(anything) == "required"
-    for free in (None, False, "auto", {"type": "auto"}):
-        assert to_choice(free) == "auto"
-    assert to_choice("none") == to_choice({"type": "none"}) == "none"
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -111,7 +98,7 @@ def test_binding_changes_nothing_but_the_calls(scripted: Make) -> None:
     assert bound.bound is model
     assert set(bound.kwargs) == {"tools", "tool_choice", "strict", "parallel_tool_calls"}
     assert set(model.bind_tools([clock]).kwargs) == {"tools"}
-    assert to_tools([clock], None, None, None) == marith.Tools(to_definitions([clock]))
+    assert to_tools([clock], to_definitions) == marith.Tools(tuple(to_definitions([clock])))
 
 
 async def test_an_answer_calls_what_it_was_offered(scripted: Make) -> None:
@@ -170,9 +157,6 @@ def test_a_tool_named_any_is_chosen_by_a_dict(scripted: Make) -> None:
         model = scripted().bind_tools([knots, named], tool_choice=choice)
         (call,) = model.invoke("Hello!", parallel_tool_calls=False).tool_calls
         assert (call["name"], call["args"]) == ("any", {})
-    tools = to_tools([knots, named], "any")
-    assert tools is not None
-    assert [each["name"] for each in tools.callable] == ["knots", "any"]
 
 
 def test_no_tool_is_called_where_none_may_be(scripted: Make) -> None:
@@ -213,26 +197,3 @@ def test_calls_come_in_pieces_that_add_up(scripted: Make) -> None:
     whole_answer = scripted().bind_tools([clock, MAP]).invoke("clock and map")
     assert told == [{k: call[k] for k in ("name", "args")} for call in whole_answer.tool_calls]
     assert whole.text == whole_answer.text
-
-
-def test_formats_are_what_openai_calls_them() -> None:
-    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
-    told = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    assert to_grammar(None, told) == marith.Grammar.json_schema(schema)
-    told["json_schema"]["strict"] = False  # type: ignore[index]
-    assert to_grammar(None, told) == marith.Grammar.json_schema(schema, strict=False)
-    assert to_grammar(None, {"type": "json_object"}) == marith.Grammar.json_object()
-    assert to_grammar(None, {"type": "text"}) is None
-    for wrong in ("json", {"type": "xml"}, {"type": "json_schema"}):
-        with pytest.raises(marith.RequestError, match="response_format is"):
-            to_grammar(None, wrong)  # type: ignore[arg-type]
-    with pytest.raises(marith.RequestError, match="not both"):
-        to_grammar(marith.Grammar.regex("a"), {"type": "json_object"})
-    with pytest.raises(marith.RequestError, match=r"grammar is a marith\.Grammar, not 'a'"):
-        to_grammar("a", None)  # type: ignore[arg-type]
-
-
-def test_logprobs_are_asked_for_as_by_openai() -> None:
-    assert to_logprobs(None, None) is to_logprobs(False, None) is to_logprobs(False, 2) is None
-    assert to_logprobs(True, None) == 0
-    assert to_logprobs(True, 4) == to_logprobs(None, 4) == to_logprobs(4, None) == 4

@@ -22,9 +22,10 @@ from llama_index.core.llms import ChatMessage, MessageRole
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
-from llamaindex_marith.messages import to_call, to_dicts
+from llamaindex_marith.messages import to_dicts
+from marith.openai_format import to_tool_call
 
-CALL = to_call("c1", "clock", '{"place": "Málaga"}')
+CALL = to_tool_call("c1", "clock", '{"place": "Málaga"}')
 SELECTED = ToolSelection(tool_id="c1", tool_name="clock", tool_kwargs={"place": "Málaga"})
 AS_CLIENT = SimpleNamespace(id="c1", function=SimpleNamespace(**CALL["function"]))
 

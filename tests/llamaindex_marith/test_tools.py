@@ -81,13 +81,12 @@ def test_a_tool_is_told_with_all_of_its_schema(schema: type[BaseModel], holds: s
     [
         (None, False, "auto"),
         (None, True, "required"),
-        ("any", False, "required"),
-        ("none", False, "none"),
+        ("any", True, "required"),
         ("map", True, "map"),
-        ({"type": "function", "function": {"name": "map"}}, False, "map"),
+        ("none", False, "none"),
     ],
 )
-def test_a_choice_is_the_engines_in_other_words(choice: Any, required: bool, means: str) -> None:
+def test_a_required_tool_is_a_choice_too(choice: Any, required: bool, means: str) -> None:
     tools = to_tools(TOOLS, choice, required, False)
     assert tools is not None
     assert (tools.choice, tools.parallel) == (means, False)
@@ -99,12 +98,13 @@ def test_a_choice_is_the_engines_in_other_words(choice: Any, required: bool, mea
         ({"tool_choice": "dive"}, "no tool is named 'dive', but clock, map"),
         ({"tool_choice": 3}, "tool_choice is 'auto'.*not 3"),
         ({"tools": ["clock"]}, "a tool is a BaseTool or a dict of OpenAI's, not 'clock'"),
-        ({"tools": [], "tool_required": True}, "'required' is asked for, but there are no tools"),
+        ({"tools": [], "tool_required": True}, "is 'required', but there are no tools"),
         ({"tool_chioce": "map"}, "Marith takes no option 'tool_chioce'"),
         ({"tools": 5}, "tools are a list, not 5"),
         ({"tool_required": "no"}, "tool_required is True or False, not 'no'"),
         ({"allow_parallel_tool_calls": 2}, "allow_parallel_tool_calls is True or False, not 2"),
         ({"tool_choice": "auto", "tool_required": True}, "is 'auto', but a tool is required"),
+        ({"tool_choice": False, "tool_required": True}, "is False, but a tool is required"),
     ],
 )
 async def test_what_cannot_be_called_is_refused_before_a_model_loads(

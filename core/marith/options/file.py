@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from marith.errors import FormulaError, RequestError
+from marith.errors import FormulaError, RequestError, from_validation
 from marith.formula.text.files import LOWERED, as_text, load_file, terms_as_text
 from marith.request.plan import read_speculation
 
@@ -162,7 +162,7 @@ def opened(file: Any, kind: type[BaseModel], model: str) -> Personas | None:
             try:
                 return _FILED.validate_python(file)
             except ValidationError as error:
-                raise RequestError(f"this was read of no file: {_sentence(error)}") from None
+                raise RequestError(f"this was read of no file: {from_validation(error)}") from None
     raise RequestError(f"a file has a path, not {file!r}")
 
 
@@ -183,12 +183,4 @@ def _try(kind: type[BaseModel], file: Personas, name: str) -> None:
     try:
         made(kind, file, name)
     except ValidationError as error:
-        raise FormulaError(f"{where}: {_sentence(error)}") from None
-
-
-def _sentence(error: ValidationError) -> str:
-    """The first complaint of pydantic, with the value that it is about."""
-    first = error.errors()[0]
-    if first["type"] == "value_error":
-        return first["msg"].removeprefix("Value error, ")
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}"
+        raise FormulaError(f"{where}: {from_validation(error)}") from None

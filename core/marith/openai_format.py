@@ -1,0 +1,209 @@
+"""OpenAI's words, which adapters and servers share: what a request asks for, what an answer says.
+
+Plain data in both directions; what one framework alone has a word for stays in its adapter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from marith.errors import RequestError, shown
+from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
+from marith.request.grammar import Grammar
+from marith.request.tools import Tools
+
+Define: TypeAlias = "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions
+
+LEAST_LOGPROB = -9999.0  # JSON has no infinity: OpenAI's number for a token that cannot follow
+_CHOICES = {
+    None: "auto",
+    False: "auto",
+    True: "required",
+    "auto": "auto",
+    "none": "none",
+    "any": "required",
+    "required": "required",
+}
+# What `composition` takes of Stats, and of its terms and stages.
+_COSTS = ("passes", "calls", "judgements", "seconds", "drafted", "accepted")
+_TERM_COSTS = ("prompt_tokens", "cached_tokens", "calls")
+_STAGE_COSTS = ("part", "evaluated", "stood", "predicted")
+
+
+def to_choice(tool_choice: Any) -> str:
+    """Which tool is called: "auto", "none", "required" or a name. Raises RequestError.
+
+    The word "any" means any tool; a tool of that name is chosen by OpenAI's dict.
+    """
+    match tool_choice:
+        case {"type": "function", "function": {"name": str(name)}}:
+            return name
+        case {"type": "function" | "tool", "name": str(name)}:
+            return name
+        case {"type": "auto" | "none" | "any" as kind}:
+            return _CHOICES[kind]
+        case None | bool():
+            return _CHOICES[tool_choice]
+        case str():
+            return _CHOICES.get(tool_choice, tool_choice)
+    raise RequestError(
+        "tool_choice is 'auto', 'none', 'any', 'required', a bool, the name of a tool or "
+        f"OpenAI's dict, not {shown(tool_choice)}"
+    )
+
+
+def to_tools(
+    tools: Any,
+    define: Define,
+    tool_choice: Any = None,
+    parallel: bool | None = None,
+    strict: bool | None = None,
+) -> Tools | None:
+    """What may be called, and how; None where there is nothing to call. Raises RequestError.
+
+    `define` turns the application's tools into OpenAI's definitions. Tools that are JSON are
+    defined and checked once, however many calls bring them.
+    """
+    choice = to_choice(tool_choice)
+    if not tools:
+        if choice in ("auto", "none"):
+            return None
+        raise RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
+    parallel = True if parallel is None else parallel
+    with suppress(TypeError, ValueError, RecursionError):  # no JSON: defined anew at each call
+        return _defined(json.dumps(tools), define, choice, parallel, strict)
+    return Tools(tuple(define(tools)), choice, parallel, strict)
+
+
+@lru_cache(maxsize=32, typed=True)
+def _defined(text: str, define: Define, choice: str, parallel: bool, strict: bool | None) -> Tools:
+    return Tools(tuple(define(json.loads(text))), choice, parallel, strict)
+
+
+def without_titles(schema: Any) -> Any:
+    """A JSON schema without the titles that pydantic makes of names; properties so named stay."""
+    match schema:
+        case Mapping():
+            kept = {k: v for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+            return {key: without_titles(value) for key, value in kept.items()}
+        case list():
+            return [without_titles(value) for value in schema]
+    return schema
+
+
+def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
+    """A call of a tool in a message of an assistant."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def require_calls(tool_calls: Any) -> Sequence[Any]:
+    """The calls of a message, if they are a list. Raises RequestError."""
+    if not isinstance(tool_calls, (list, tuple)):
+        raise RequestError(f"tool_calls are a list of calls, not {shown(tool_calls)}")
+    return tool_calls
+
+
+def to_grammar(grammar: Grammar | None, response_format: Any) -> Grammar | None:
+    """A grammar as it is given, or as `response_format` describes it. Raises RequestError."""
+    if grammar is not None and not isinstance(grammar, Grammar):
+        raise RequestError(f"grammar is a marith.Grammar, not {shown(grammar)}")
+    described = _described(response_format)
+    if grammar is not None and described is not None:
+        raise RequestError("an answer follows a grammar or a response_format, not both")
+    return grammar or described
+
+
+def _described(response_format: Any) -> Grammar | None:
+    match response_format:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object"}:
+            return Grammar.json_object()
+        case {"type": "json_schema", "json_schema": {"schema": Mapping() as schema, **rest}}:
+            strict = rest.get("strict")
+            return Grammar.json_schema(schema, strict if isinstance(strict, bool) else None)
+    raise RequestError(
+        "response_format is {'type': 'text'}, {'type': 'json_object'} or {'type': 'json_schema', "
+        f"'json_schema': {{'name': …, 'schema': …}}}}, not {shown(response_format)}"
+    )
+
+
+def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
+    """How many alternatives stand beside each token; None for no log-probabilities.
+
+    `logprobs` may be their number itself; False means none, whatever `top_logprobs` is.
+    """
+    if logprobs is False:
+        return None
+    if logprobs is None or top_logprobs is not None:
+        return top_logprobs
+    return 0 if logprobs is True else logprobs
+
+
+def from_logprobs(tokens: Sequence[TokenLogprob] | None) -> dict[str, Any]:
+    """The entry `logprobs` of an answer; no entry where there are none."""
+    if not tokens:
+        return {}
+    return {"logprobs": {"content": [_token(token) for token in tokens]}}
+
+
+def _token(token: TokenLogprob) -> dict[str, Any]:
+    return {**from_alternative(token), "top_logprobs": [*map(from_alternative, token.top)]}
+
+
+def from_alternative(token: Alternative) -> dict[str, Any]:
+    """A token, the bytes of its text, and its log-probability."""
+    return {"token": token.text, "bytes": list(token.data), "logprob": finite(token.logprob)}
+
+
+def finite(logprob: float) -> float:
+    """A log-probability as JSON can write it."""
+    return max(logprob, LEAST_LOGPROB)
+
+
+def from_usage(*usages: Usage) -> dict[str, int]:
+    """The tokens of one answer, or of several together."""
+    prompt = sum(usage.prompt_tokens for usage in usages)
+    completion = sum(usage.completion_tokens for usage in usages)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+
+
+def finish(completion: Completion) -> dict[str, str]:
+    """Why an answer ended, and at which string if one stopped it."""
+    reasons: dict[str, str] = {"finish_reason": completion.finish_reason}
+    if completion.stop_string is not None:
+        reasons["stop_reason"] = completion.stop_string
+    return reasons
+
+
+def composition(formula: str, completion: Completion) -> dict[str, Any]:
+    """What an answer of a formula cost: in all, by term, and by the part that checked drafts.
+
+    `logprobs` has what each term gave the tokens, where log-probabilities were asked for; None
+    where a term was not asked.
+    """
+    stats, tokens = completion.stats, completion.logprobs
+    costs: dict[str, Any] = {
+        "formula": formula,
+        **_fields(stats, _COSTS),
+        "terms": {term: _fields(each, _TERM_COSTS) for term, each in stats.terms.items()},
+        "stages": [_fields(stage, _STAGE_COSTS) for stage in stats.stages],
+    }
+    if tokens:
+        costs["logprobs"] = {
+            term: [finite(token.terms[term]) if term in token.terms else None for token in tokens]
+            for term in stats.terms
+        }
+    return costs
+
+
+def _fields(of: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}

@@ -1,0 +1,245 @@
+"""OpenAI's words: what requests ask for in them, what answers say, and what both adapters read."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
+from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+
+import langchain_marith.messages
+import llamaindex_marith.messages
+import marith
+from marith import openai_format
+from marith.openai_format import to_choice, to_grammar, to_logprobs, to_tool_call, to_tools
+from marith.request.completion import StageStats
+from marith.request.prompt import to_prompt
+
+SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}}
+LEAF = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+JSON = st.recursive(
+    LEAF, lambda of: st.lists(of, max_size=3) | st.dictionaries(st.text(max_size=3), of, max_size=3)
+)
+NAMES = st.text("abc_", min_size=1, max_size=5)
+CALLS = st.lists(
+    st.builds(to_tool_call, NAMES, NAMES, st.dictionaries(NAMES, JSON, max_size=3)),
+    min_size=1,
+    max_size=3,
+)
+
+
+def tool(name: str, **function: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": SCHEMA, **function}}
+
+
+def listed(tools: Any) -> list[dict[str, Any]]:
+    return list(tools)
+
+
+@given(NAMES)
+def test_one_choice_is_written_in_many_ways(name: str) -> None:
+    assert to_choice(name) == name
+    assert to_choice({"type": "function", "function": {"name": name}}) == name
+    assert to_choice({"type": "tool", "name": name}) == name
+    for anything in ("any", "required", True, {"type": "any"}):
+        assert to_choice(anything) == "required"
+    for free in (None, False, "auto", {"type": "auto"}):
+        assert to_choice(free) == "auto"
+    assert to_choice("none") == to_choice({"type": "none"}) == "none"
+    for kind in ("function", "tool"):
+        assert to_choice({"type": kind, "name": "any"}) == "any"
+
+
+@pytest.mark.parametrize("choice", [3, {"type": "function"}, ["auto"], {"name": "x"}])
+def test_what_is_no_choice_is_refused_with_what_to_write(choice: Any) -> None:
+    with pytest.raises(marith.RequestError, match=r"tool_choice is 'auto'.*OpenAI's dict, not"):
+        to_choice(choice)
+
+
+def test_tools_are_those_of_the_engine() -> None:
+    two = [tool("a"), tool("any")]
+    assert to_tools(two, listed) == marith.Tools(tuple(two))
+    assert to_tools(two, listed, "a", False, True) == marith.Tools(tuple(two), "a", False, True)
+    named = to_tools(two, listed, {"type": "function", "function": {"name": "any"}})
+    anyone = to_tools(two, listed, "any")
+    assert named is not None
+    assert anyone is not None
+    assert [each["name"] for each in named.callable] == ["any"]
+    assert [each["name"] for each in anyone.callable] == ["a", "any"]
+
+
+def test_tools_that_are_json_are_defined_once() -> None:
+    count = 0
+
+    def define(tools: Any) -> list[dict[str, Any]]:
+        nonlocal count
+        count += 1
+        return [tool(str(name)) for name in tools]
+
+    for _ in range(3):
+        to_tools(["a", "b"], define, True)
+    assert count == 1
+    to_tools(["a", "b"], define, "a")
+    assert count == 2
+    for _ in range(2):
+        to_tools([test_tools_that_are_json_are_defined_once], define)
+    assert count == 4
+
+
+def test_without_tools_there_is_nothing_to_choose() -> None:
+    for tools in (None, [], ()):
+        for free in (None, False, "auto", "none"):
+            assert to_tools(tools, listed, free) is None
+        with pytest.raises(marith.RequestError, match="tool_choice is 'any', but there are no"):
+            to_tools(tools, listed, "any")
+    with pytest.raises(marith.RequestError, match="parallel is True or False"):
+        to_tools([tool("a")], listed, parallel=[])  # type: ignore[arg-type]
+
+
+def test_titles_are_left_out_and_properties_so_named_are_not() -> None:
+    schema = {
+        "title": "Book",
+        "properties": {"title": {"title": "Title", "type": "string"}},
+        "anyOf": [{"title": "A", "type": "object"}],
+    }
+    assert openai_format.without_titles(schema) == {
+        "properties": {"title": {"type": "string"}}, "anyOf": [{"type": "object"}],
+    }  # fmt: skip
+
+
+def test_formats_are_what_openai_calls_them() -> None:
+    described: dict[str, Any] = {
+        "type": "json_schema",
+        "json_schema": {"name": "x", "schema": SCHEMA},
+    }
+    assert to_grammar(None, described) == marith.Grammar.json_schema(SCHEMA)
+    described["json_schema"]["strict"] = False
+    assert to_grammar(None, described) == marith.Grammar.json_schema(SCHEMA, strict=False)
+    assert to_grammar(None, {"type": "json_object"}) == marith.Grammar.json_object()
+    assert to_grammar(None, {"type": "text"}) is None
+    for wrong in ("json", {"type": "xml"}, {"type": "json_schema"}):
+        with pytest.raises(marith.RequestError, match="response_format is"):
+            to_grammar(None, wrong)
+    with pytest.raises(marith.RequestError, match="not both"):
+        to_grammar(marith.Grammar.regex("a"), {"type": "json_object"})
+    with pytest.raises(marith.RequestError, match=r"grammar is a marith\.Grammar, not 'a'"):
+        to_grammar("a", None)  # type: ignore[arg-type]
+
+
+def test_logprobs_are_asked_for_as_by_openai() -> None:
+    assert to_logprobs(None, None) is to_logprobs(False, None) is to_logprobs(False, 2) is None
+    assert to_logprobs(True, None) == 0
+    assert to_logprobs(True, 4) == to_logprobs(None, 4) == to_logprobs(4, None) == 4
+
+
+@given(CALLS)
+def test_calls_pass_through_the_messages_of_both_frameworks(calls: list[dict[str, Any]]) -> None:
+    """Written by this module, read by a framework, sent back by its adapter: the same calls."""
+    message = {"role": "assistant", "content": "So:", "tool_calls": calls}
+    as_json = [
+        to_tool_call(c["id"], c["function"]["name"], json.dumps(c["function"]["arguments"]))
+        for c in calls
+    ]
+    (by_langchain,) = convert_to_messages([{**message, "tool_calls": as_json}])
+    assert isinstance(by_langchain, AIMessage)
+    assert langchain_marith.messages.to_dicts([by_langchain]) == [message]
+    blocks = [
+        ToolCallBlock(
+            tool_call_id=c["id"],
+            tool_name=c["function"]["name"],
+            tool_kwargs=c["function"]["arguments"],
+        )
+        for c in calls
+    ]
+    noted = ChatMessage(role="assistant", content="So:", additional_kwargs={"tool_calls": calls})
+    in_blocks = ChatMessage(role="assistant", blocks=[*noted.blocks, *blocks])
+    for by_llama_index in (noted, in_blocks):
+        assert llamaindex_marith.messages.to_dicts([by_llama_index]) == [message]
+    assert to_prompt([message]) == to_prompt([{**message, "tool_calls": as_json}])
+
+
+def test_a_tools_answer_finds_its_call_in_both_frameworks() -> None:
+    question = {"role": "assistant", "content": "", "tool_calls": [to_tool_call("c1", "add", {})]}
+    langchain = langchain_marith.messages.to_dicts([ToolMessage("3", tool_call_id="c1")])
+    answer = ChatMessage(role="tool", content="3", additional_kwargs={"tool_call_id": "c1"})
+    assert langchain == llamaindex_marith.messages.to_dicts([answer])
+    assert to_prompt([question, *langchain]).messages[1]["name"] == "add"
+
+
+@pytest.mark.parametrize("calls", ["[]", {"id": "c1"}, 7])
+def test_calls_that_are_no_list_are_refused(calls: Any) -> None:
+    with pytest.raises(marith.RequestError, match="tool_calls are a list of calls, not"):
+        openai_format.require_calls(calls)
+
+
+@pytest.fixture(scope="module")
+def completion(tiny_dir: str) -> marith.Completion:
+    options = marith.Options(
+        model=tiny_dir, formula="2*a - 0.5*M", terms={"a": "x y z"}, seed=4, max_tokens=12
+    )
+    return options.submit("k l", logprobs=2).result()
+
+
+def test_logprobs_are_written_as_openai_writes_them(completion: marith.Completion) -> None:
+    assert completion.logprobs
+    content = openai_format.from_logprobs(completion.logprobs)["logprobs"]["content"]
+    for entry, token in zip(content, completion.logprobs, strict=True):
+        assert list(entry) == ["token", "bytes", "logprob", "top_logprobs"]
+        assert (entry["token"], bytes(entry["bytes"])) == (token.text, token.data)
+        assert entry["logprob"] == token.logprob
+        assert [each["logprob"] for each in entry["top_logprobs"]] == [
+            each.logprob for each in token.top
+        ]
+    assert openai_format.from_logprobs(None) == openai_format.from_logprobs(()) == {}
+
+
+def test_a_token_that_cannot_follow_is_json_too() -> None:
+    never = marith.Alternative(3, "x", b"x", -math.inf)
+    entry = openai_format.from_alternative(never)
+    assert json.loads(json.dumps(entry, allow_nan=False)) == entry
+    assert entry["logprob"] == openai_format.LEAST_LOGPROB
+
+
+def test_the_composition_says_what_each_term_cost(completion: marith.Completion) -> None:
+    costs = openai_format.composition("2*a - 0.5*M", completion)
+    stats, tokens = completion.stats, completion.logprobs
+    assert tokens
+    assert (costs["formula"], costs["passes"], costs["calls"]) == (
+        "2*a - 0.5*M", stats.passes, stats.calls,
+    )  # fmt: skip
+    assert list(costs["terms"]) == list(costs["logprobs"]) == list(stats.terms)
+    for term, cost in stats.terms.items():
+        assert costs["terms"][term] == {
+            "prompt_tokens": cost.prompt_tokens,
+            "cached_tokens": cost.cached_tokens,
+            "calls": cost.calls,
+        }
+        assert costs["logprobs"][term] == [token.terms.get(term) for token in tokens]
+    assert json.loads(json.dumps(costs, allow_nan=False)) == costs
+
+
+def test_stages_are_listed_and_logprobs_that_nobody_asked_for_are_not() -> None:
+    stats = marith.Stats(3, 2, 4, 0.5, stages=(StageStats("a", 4, 3, 0.7),))
+    plain = marith.Completion("x", [1, 2, 3], "stop", marith.Usage(2, 3), stats, stop_string="\n")
+    costs = openai_format.composition("a", plain)
+    assert costs["stages"] == [{"part": "a", "evaluated": 4, "stood": 3, "predicted": 0.7}]
+    assert "logprobs" not in costs
+    assert openai_format.finish(plain) == {"finish_reason": "stop", "stop_reason": "\n"}
+
+
+def test_usage_adds_up_over_answers(completion: marith.Completion) -> None:
+    assert "stop_reason" not in openai_format.finish(completion)
+    usage = completion.usage
+    assert openai_format.from_usage(usage) == {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+    assert openai_format.from_usage(usage, marith.Usage(2, 3))["total_tokens"] == (
+        usage.total_tokens + 5
+    )
