@@ -1,6 +1,6 @@
 """How does a LangChain application speak a formula? As `ChatMarith`, or `MarithLLM` for text."""
 
 from langchain_marith.chat import ChatMarith
-from langchain_marith.llm import MarithLLM
+from langchain_marith.text_model import MarithLLM
 
 __all__ = ["ChatMarith", "MarithLLM"]

@@ -22,8 +22,9 @@ from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
 
 import marith
-from langchain_marith.answers import Telling, to_message
-from langchain_marith.asking import (
+from langchain_marith.ai_messages import Telling, to_message
+from langchain_marith.exceptions import translated
+from langchain_marith.invocation import (
     PROVIDER,
     Asked,
     Asking,
@@ -33,10 +34,9 @@ from langchain_marith.asking import (
     collect,
     pieces,
 )
-from langchain_marith.errors import translated
 from langchain_marith.messages import to_dicts
-from langchain_marith.structured import Method, Schema, parsed, structured
-from langchain_marith.tools import to_definitions
+from langchain_marith.structured_output import Method, Schema, parsed, structured
+from langchain_marith.tool_definitions import to_definitions
 from marith.openai_format import to_tools
 
 

@@ -25,11 +25,11 @@ from llama_index.core.tools.function_tool import sync_to_async
 from pydantic import ConfigDict, InstanceOf, field_serializer, field_validator
 
 import marith
-from llamaindex_marith.answers import Telling, to_chat, to_completion
-from llamaindex_marith.asking import Asked
-from llamaindex_marith.messages import to_dicts
-from llamaindex_marith.structured import Structuring
-from llamaindex_marith.tools import selections, to_definitions
+from llamaindex_marith.chat_call import Asked
+from llamaindex_marith.chat_messages import to_dicts
+from llamaindex_marith.chat_responses import Telling, to_chat, to_completion
+from llamaindex_marith.structured_predict import Structuring
+from llamaindex_marith.tool_selection import selections, to_definitions
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 

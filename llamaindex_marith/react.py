@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import marith
-from llamaindex_marith.tools import to_tools
+from llamaindex_marith.tool_selection import to_tools
 
 _LETTERS = 400
 _UNREAD = re.compile(r"[\s()]")

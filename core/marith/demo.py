@@ -39,7 +39,10 @@ ATTRIBUTES = {
     "toxic": ("pocket-toxicity", "toxic"),
     "positive": ("pocket-sentiment", "positive"),
 }
-FRAMEWORKS = {"LangChain": "langchain_marith.demo", "LlamaIndex": "llamaindex_marith.demo"}
+FRAMEWORKS = {
+    "LangChain": "langchain_marith.demo_chain",
+    "LlamaIndex": "llamaindex_marith.demo_query",
+}
 MAX_TOKENS = 90
 TEMPERATURE = 0.3
 

@@ -13,7 +13,7 @@
 
 `pip install 'marith[conformance]'` installs what it needs: pytest and pytest-asyncio, beside the
 adapter. What else may differ between packages, and what may be left out, is said in
-`llamaindex_marith.testing.subject`. The adapter itself does not import this package.
+`llamaindex_marith.testing.llm_under_test`. The adapter itself does not import this package.
 """
 
 import pkgutil

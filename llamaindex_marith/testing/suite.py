@@ -20,7 +20,7 @@ from llamaindex_marith.testing.calls.overrides import Options
 from llamaindex_marith.testing.calls.streams import Streams
 from llamaindex_marith.testing.calls.usage import Usage
 from llamaindex_marith.testing.calls.waiting import Waiting
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 
 
 class LLMConformance(

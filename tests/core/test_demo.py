@@ -27,7 +27,7 @@ def test_the_demonstration_prints_all_answers(
 def test_a_framework_that_is_not_installed_is_left_out_with_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "langchain_marith.demo", raising=False)
+    monkeypatch.delitem(sys.modules, "langchain_marith.demo_chain", raising=False)
     monkeypatch.setitem(sys.modules, "langchain_core.prompts", None)
     assert list(by_frameworks(Console())) == ["LlamaIndex"]
     said = "LangChain is left out: langchain_core.prompts is not installed"

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 
 import langchain_marith.messages
-import llamaindex_marith.messages
+import llamaindex_marith.chat_messages
 import marith
 from marith import openai_format
 from marith.openai_format import to_choice, to_grammar, to_logprobs, to_tool_call, to_tools
@@ -159,7 +159,7 @@ def test_calls_pass_through_the_messages_of_both_frameworks(calls: list[dict[str
     noted = ChatMessage(role="assistant", content="So:", additional_kwargs={"tool_calls": calls})
     in_blocks = ChatMessage(role="assistant", blocks=[*noted.blocks, *blocks])
     for by_llama_index in (noted, in_blocks):
-        assert llamaindex_marith.messages.to_dicts([by_llama_index]) == [message]
+        assert llamaindex_marith.chat_messages.to_dicts([by_llama_index]) == [message]
     assert to_prompt([message]) == to_prompt([{**message, "tool_calls": as_json}])
 
 
@@ -167,7 +167,7 @@ def test_a_tools_answer_finds_its_call_in_both_frameworks() -> None:
     question = {"role": "assistant", "content": "", "tool_calls": [to_tool_call("c1", "add", {})]}
     langchain = langchain_marith.messages.to_dicts([ToolMessage("3", tool_call_id="c1")])
     answer = ChatMessage(role="tool", content="3", additional_kwargs={"tool_call_id": "c1"})
-    assert langchain == llamaindex_marith.messages.to_dicts([answer])
+    assert langchain == llamaindex_marith.chat_messages.to_dicts([answer])
     assert to_prompt([question, *langchain]).messages[1]["name"] == "add"
 
 

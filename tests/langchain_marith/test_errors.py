@@ -15,7 +15,7 @@ from support.speaking_model import Make
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM
-from langchain_marith.errors import translated
+from langchain_marith.exceptions import translated
 
 TWINS = {
     marith.ContextOverflow: exceptions.ContextOverflowError,

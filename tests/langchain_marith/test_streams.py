@@ -14,8 +14,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from support.speaking_model import MAP, Make, clock, sum_of
 
 import marith
-from langchain_marith.answers import Telling
-from langchain_marith.asking import Asked
+from langchain_marith.ai_messages import Telling
+from langchain_marith.invocation import Asked
 
 ASKED = "clock and map"
 BETA = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")

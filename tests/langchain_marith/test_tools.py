@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from support.speaking_model import MAP, Make, clock, knots, ring, sum_of
 
 import marith
-from langchain_marith.tools import to_definitions
+from langchain_marith.tool_definitions import to_definitions
 from marith.openai_format import to_tools
 
 

@@ -18,8 +18,8 @@ from llama_index.core.instrumentation.events.llm import LLMChatStartEvent
 from support.passage_odds import risen
 
 from llamaindex_marith import Marith
+from llamaindex_marith.chat_messages import to_dicts
 from llamaindex_marith.lens import RETRIEVED
-from llamaindex_marith.messages import to_dicts
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.templates import see

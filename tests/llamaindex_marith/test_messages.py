@@ -22,7 +22,7 @@ from llama_index.core.llms import ChatMessage, MessageRole
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
-from llamaindex_marith.messages import to_dicts
+from llamaindex_marith.chat_messages import to_dicts
 from marith.openai_format import to_tool_call
 
 CALL = to_tool_call("c1", "clock", '{"place": "Málaga"}')

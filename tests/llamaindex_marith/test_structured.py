@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, RootModel, field_validator
 
 import marith
 from llamaindex_marith import Marith
-from llamaindex_marith.structured import Partial
+from llamaindex_marith.structured_predict import Partial
 
 Make = Callable[..., Marith]
 PROMPT = PromptTemplate("Who {verb}?")

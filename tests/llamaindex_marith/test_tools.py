@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 import marith
 from llamaindex_marith import Marith
-from llamaindex_marith.tools import to_definitions, to_tools
+from llamaindex_marith.tool_selection import to_definitions, to_tools
 
 Make = Callable[..., Marith]
 BOTH = "clock and map"

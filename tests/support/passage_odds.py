@@ -8,8 +8,8 @@ from functools import partial
 from llama_index.core.base.llms.types import ChatMessage
 
 from llamaindex_marith import Marith
+from llamaindex_marith.chat_messages import to_dicts
 from llamaindex_marith.lens import RETRIEVED
-from llamaindex_marith.messages import to_dicts
 from tools.contradictions import Contradiction
 
 

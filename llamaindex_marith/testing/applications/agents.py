@@ -15,7 +15,7 @@ from llama_index.core.agent.workflow import (
 )
 from llama_index.core.memory import ChatMemoryBuffer
 
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.tooling import DEPTH, SAIL, Voyage, cores_own, depth
 
 ENOUGH = 120  # tokens: a call of the tools here is shorter

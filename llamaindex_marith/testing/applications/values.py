@@ -15,7 +15,7 @@ from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import SentenceSplitter
 
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.ways import says
 
 SMALL = 100_000  # bytes: no weights fit in there

@@ -11,7 +11,7 @@ import pytest
 from llama_index.core.callbacks import CallbackManager
 
 from llamaindex_marith.testing.hearing import Callbacks
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.ways import HANGS, WAITING, ask, in_thread, in_words, says
 
 WATCHED = 0.3  # seconds: for so long it is watched whether the model is still at work

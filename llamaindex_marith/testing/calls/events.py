@@ -7,7 +7,7 @@ from typing import Any
 from llama_index.core.callbacks import CallbackManager
 
 from llamaindex_marith.testing.hearing import Callbacks, Turnstile, hearing, spans
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.tooling import TOOLS, template
 from llamaindex_marith.testing.ways import (
     CHATS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llama_index.core.llms import LLM
 
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.ways import ask, each_way, in_time, refusal, says
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.ways import (
     FIRST,
     ask,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.tooling import template
 from llamaindex_marith.testing.ways import (
     FIRST,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llamaindex_marith.testing.subject import Subject
+from llamaindex_marith.testing.llm_under_test import Subject
 from llamaindex_marith.testing.tooling import TOOLS, Voyage, template
 from llamaindex_marith.testing.ways import WAITING, WAYS, ask, call, in_words, listed, says, text_of
 

@@ -16,8 +16,8 @@ BETWEEN = (
     "core/marith/engine/entrypoints.py",
     "core/marith/engine/retry.py",
     "core/marith/options/options.py",
-    "langchain_marith/asking.py",
-    "llamaindex_marith/asking.py",
+    "langchain_marith/invocation.py",
+    "llamaindex_marith/chat_call.py",
 )
 GIVEN_BY_PLACE = ["prompt", "formula", "terms", "sampling", "stop", "speculation"]
 

@@ -15,8 +15,8 @@ from langchain_core.runnables.config import run_in_executor
 from pydantic import ConfigDict, PrivateAttr
 
 import marith
-from langchain_marith.answers import metadata
-from langchain_marith.asking import (
+from langchain_marith.ai_messages import metadata
+from langchain_marith.invocation import (
     ANSWERING,
     PROVIDER,
     Asked,

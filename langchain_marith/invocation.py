@@ -10,8 +10,8 @@ from langchain_core.runnables.config import run_in_executor
 from pydantic import model_validator
 
 import marith
-from langchain_marith.errors import translated
-from langchain_marith.tools import to_definitions
+from langchain_marith.exceptions import translated
+from langchain_marith.tool_definitions import to_definitions
 from marith.openai_format import to_grammar, to_logprobs, to_tools
 
 PROVIDER = "marith"

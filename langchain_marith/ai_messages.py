@@ -12,7 +12,7 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call
 from langchain_core.outputs import ChatGenerationChunk
 
 import marith
-from langchain_marith.asking import PROVIDER, Asked
+from langchain_marith.invocation import PROVIDER, Asked
 from marith.openai_format import composition, finish, from_logprobs
 
 # With output_version="v1" LangChain numbers text and reasoning from 0 by itself, and merges what

@@ -12,7 +12,7 @@ from llama_index.core.tools import BaseTool
 from pydantic_core import from_json
 
 import marith
-from llamaindex_marith.messages import calls_of
+from llamaindex_marith.chat_messages import calls_of
 from marith import openai_format
 
 shown = marith.errors.shown  # a value as marith's own errors quote it

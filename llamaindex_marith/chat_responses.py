@@ -18,8 +18,8 @@ from llama_index.core.base.llms.types import (
 )
 
 import marith
-from llamaindex_marith.asking import Asked
-from llamaindex_marith.tools import PARTIAL
+from llamaindex_marith.chat_call import Asked
+from llamaindex_marith.tool_selection import PARTIAL
 from marith import openai_format
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 import marith
 from llamaindex_marith.lens import RETRIEVED
-from llamaindex_marith.tools import to_tools
+from llamaindex_marith.tool_selection import to_tools
 
 _TOOLING = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
 _ANSWERING = ("grammar", "logprobs")

@@ -19,7 +19,7 @@ from pydantic import SkipValidation, ValidationError
 from pydantic.v1 import ValidationError as OldValidationError
 
 import marith
-from langchain_marith.errors import translated
+from langchain_marith.exceptions import translated
 from marith.openai_format import to_grammar
 
 Method = Literal["json_schema", "function_calling", "json_mode"]
