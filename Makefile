@@ -18,14 +18,14 @@ test: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/calls.py tools/way.py tools/host_time.py
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/calls.py tools/way.py tools/host_time.py
 	$(BIN)/pytest tests/test_architecture.py tests/test_names.py
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The adapters' pages in docs/reference, from the docstrings.
+# The pages of docs/reference that follow from code: signatures, docstrings, the commands' help.
 reference: .venv/installed
 	$(BIN)/python -m tools.reference
 

@@ -1,4 +1,4 @@
-"""What the documents say is run: their code, their output, their commands and their links."""
+"""What the documents say is run: their code, their output and their commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)\s]+)\)")
 HELP = re.compile(r"^\$ marith (.*--help)$")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 
@@ -116,11 +115,3 @@ def test_every_command_in_the_documents_and_its_options_exist(page: Path) -> Non
 def test_quoted_help_is_the_help_there_is(quoted: tuple[list[str], str]) -> None:
     arguments, text = quoted
     assert text.split() == help_of(arguments).split()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
-    prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    inside = [to.split("#")[0] for to in LINK.findall(prose) if "://" not in to]
-    missing = [to for to in inside if to and not (page.parent / to).exists()]
-    assert missing == []

@@ -1,4 +1,4 @@
-"""The adapters' pages: a reference is what the docstrings say, every program is shown."""
+"""The reference: generated pages are what the code says, and every program is on its page."""
 
 from __future__ import annotations
 
@@ -7,20 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from tools import reference
+from marith.formula.text.parsing import CALLS
+from tools.reference import pages
+from tools.reference.formula_language import calls
 
 DOCS = Path(__file__).parents[2] / "docs"
-adapters = pytest.mark.parametrize("adapter", ["langchain", "llamaindex"])
 
 
-@adapters
-def test_the_reference_is_what_docstrings_say(adapter: str) -> None:
-    page = DOCS / "reference" / f"{adapter}_marith.md"
-    written = reference.pages()
-    assert page.read_text(encoding="utf-8") == written[page], "run `make reference`"
+@pytest.fixture(scope="module")
+def written() -> dict[str, str]:
+    return pages.pages()
 
 
-@adapters
+def test_the_committed_pages_are_what_the_code_says(written: dict[str, str]) -> None:
+    committed = {name: (DOCS / "reference" / name).read_text(encoding="utf-8") for name in written}
+    stale = [name for name, text in written.items() if committed[name] != text]
+    assert stale == [], "run `make reference`"
+
+
+def test_every_call_of_a_formula_has_a_section_and_a_docstring(written: dict[str, str]) -> None:
+    page = re.sub(r"\[(`?\w+`?)\]\([^)]*\)", r"\1", written[pages.LANGUAGE])  # without links
+    for name in (name for kind in calls().values() for name in kind):
+        section = page.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
+        assert section, name
+        assert (CALLS[name].__doc__ or "").splitlines()[0] in section
+
+
+def test_every_option_has_a_meaning(written: dict[str, str]) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*) \|$", written[pages.OPTIONS], re.MULTILINE)
+    assert [name for name, meaning in rows if not meaning] == []
+
+
+@pytest.mark.parametrize("adapter", ["langchain", "llamaindex"])
 def test_every_program_is_on_its_page(adapter: str) -> None:
     page = (DOCS / "how-to" / f"{adapter}.md").read_text(encoding="utf-8")
     shown = set(re.findall(rf"examples/({adapter}_\w+\.py)", page))

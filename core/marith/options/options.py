@@ -48,54 +48,73 @@ def _variable(option: str) -> str | None:
 class Options(BaseModel):
     """The options of a model; an adapter inherits them; each but `file` may be given for a call.
 
-    `formula` says what to sample from; `terms` maps its names to system prompts, formula text,
-    terms, or tables as in a file. `faithful` is how much more an answer follows what was retrieved
-    for it, which the regular expression `faithful_to` finds in the messages: the strength of
-    `context_aware`. `ban` lists words that no answer may hold, whole and in either case.
-    `speculation` is "auto", None (or "none") or a `Plan`, which may be given as its JSON or as a
-    mapping. `timeout` is in seconds from the call, loading included; an engine that is busy is
-    asked `max_retries` times more. `chat_template_kwargs` are for the templates of all terms;
-    without `steer_tools` the bare model fills the arguments of calls. `file` is the path of a TOML
-    file, read once: what is not given is as it says, and `model` may name a formula of it.
-    Unless calls are `trusted`, they set how an answer is drawn, and the text of their `formula` and
-    `terms` is read as that of others; where options are `frozen` they bring neither.
-    MARITH_MODEL, _FORMULA, _DEVICE, _DTYPE and _FILE are the defaults.
-
-    All is checked here, before any model loads; an unknown option raises.
+    All are checked when they are made, before any model loads; an unknown option raises. Where
+    they are not `trusted`, a call sets how an answer is drawn, and the text of its `formula` and
+    `terms` may combine what the options define; where they are `frozen`, a call gives neither.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     model: str = Field(default_factory=lambda: _variable("model") or "pocket")
+    """A directory, a hub id, "pocket", or a formula of `file` by name; else MARITH_MODEL."""
     formula: str = Field(default_factory=lambda: _variable("formula") or "M")
+    """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
     terms: dict[str, str] = Field(default_factory=dict)
+    """What the formula's names mean: system prompts, formula text, terms or tables of a file."""
     temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """Above 1 flatter, below 1 sharper; 0 takes the likeliest token."""
     top_p: float = Field(default=1.0, gt=0, le=1)
+    """Draw from the fewest likeliest tokens whose probabilities reach this."""
     top_k: int | None = Field(default=None, ge=1)
+    """Draw from so many of the likeliest tokens."""
     min_p: float = Field(default=0.0, ge=0, le=1)
+    """Draw from tokens at least this many times as likely as the likeliest."""
     repetition_penalty: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Multiplies log-probabilities of tokens that the answer already contains."""
     max_tokens: int = Field(default=256, ge=1)
+    """The most tokens of an answer."""
     stop: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    """Texts before which an answer ends; those of a call are added."""
     ban: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    """Words that no answer contains, whole and in either case."""
     seed: int | None = None
+    """The same seed gives the same text."""
     device: str | None = Field(default_factory=lambda: _variable("device"))
+    """As for torch, "cpu" or "cuda"; else MARITH_DEVICE, or what the machine has."""
     dtype: str | None = Field(default_factory=lambda: _variable("dtype"))
+    """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
     max_lanes: int = Field(default=64, ge=1)
+    """The most lanes of language models in flight: one for each term of each request."""
     max_queue: int = Field(default=4096, ge=0)
+    """The most requests that wait for lanes; one more raises Busy."""
     cache_bytes: int = Field(default=2**30, ge=0)
+    """How many bytes of keys and values are kept between requests, for each checkpoint."""
     loaded_bytes: int = Field(default=LOADED_BYTES, ge=0)
+    """How many bytes of further checkpoints, adapters and n-grams stay loaded while unused."""
     context_length: int | None = Field(default=None, ge=2)
+    """The most tokens that the model reads; by default what its checkpoint says."""
     revision: str | None = None
+    """A branch, tag or commit of a model on the hub."""
     speculation: Plan | Literal["auto"] | None = "auto"
+    """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
     timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds from the call, loading included, after which DeadlineExceeded is raised."""
     max_retries: int = Field(default=2, ge=0)
+    """How often a busy engine is asked again."""
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
     steer_tools: bool = True
+    """False: the bare model fills the arguments of calls, the formula writes the rest."""
     faithful: float = Field(default=0.0, ge=0, le=100)
+    """How much more an answer follows what was retrieved: the strength of `context_aware`."""
     faithful_to: str | None = Field(default=None, min_length=1)
+    """A regular expression that finds in the messages what was retrieved."""
     file: Personas | None = None
+    """A TOML file, read once: what is not given is as it says; else MARITH_FILE."""
     trusted: bool = Field(default=True, strict=True)
+    """False: the text of formula and terms in a call is read as that of others."""
     frozen: bool = Field(default=False, strict=True)
+    """True: a call may give neither formula nor terms."""
 
     @model_validator(mode="before")
     @classmethod

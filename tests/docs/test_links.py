@@ -1,0 +1,59 @@
+"""Links lead to pages and headings that exist, and files that pages name are in the tree."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```\w*\n.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FILE = re.compile(r"(?<![\w/<.])([\w.-]+(?:/[\w.-]+)+\.(?:py|md|toml|jinja))\b")
+# Files that a page tells the reader to write, or that a command leaves.
+EXAMPLES = ("/models/",)
+HOMES = ("", "core/marith/", "tests/", "tests/core/")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub makes anchors of them."""
+    found: set[str] = set()
+    for heading in HEADING.findall(prose(page)):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).strip().replace(" ", "-")
+        again = sum(1 for each in found if re.fullmatch(re.escape(slug) + r"(-\d+)?", each))
+        found.add(f"{slug}-{again}" if again else slug)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    missing = []
+    for link in LINK.findall(prose(page)):
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.resolve())):
+            missing.append(link)
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name != "changelog.md"], ids=name)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    named = FILE.findall(LINK.sub("]", prose(page)))
+    missing = [path for path in named if not any((ROOT / home / path).exists() for home in HOMES)]
+    assert missing == []

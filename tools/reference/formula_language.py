@@ -1,0 +1,120 @@
+"""The page of the formula language, from the registries that the parser reads."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import marith
+from marith.formula.meaning.binding import BARE
+from marith.formula.text import parsing
+from marith.formula.text.parsing import CALLS, METHODS
+from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES
+from marith.formula.tree.factors import LARGEST_FACTOR, RELATIONS
+from marith.formula.tree.terms import MAX_ORDER, Term
+from marith.recipes import RECIPES
+from tools.reference.sections import class_section, function_section
+from tools.reference.signatures import Links, documented, fenced, signature, table
+
+INTRODUCTION = f"""A formula is text or a Python object: `marith.parse(str(formula)) == formula`.
+Text is read as Python's arithmetic and never run. [The algebra](../explanation/algebra.md)
+explains what each part means, and [recipes](recipes.md) pairs each recipe with its paper's
+equation.
+
+## Names
+
+`{BARE}` is the bare model: it reads the request's own messages and no further system prompt. Every
+other name is a key of `terms`. Its value is a system prompt, formula text, a term, or a table as
+in [a file of formulas](#load_file)."""
+
+Calls = dict[str, Callable[..., Any]]
+
+
+def calls() -> dict[str, Calls]:
+    """What a formula may call, by kind. Names that others have defined are theirs to document."""
+    kinds: dict[str, Calls] = {"terms": {}, "formulas": {}, "factors": {}, "recipes": {}}
+    for name, call in CALLS.items():
+        if call.__module__.startswith("marith."):
+            kinds[_kind(name, call)][name] = call
+    return kinds
+
+
+def _kind(name: str, call: Callable[..., Any]) -> str:
+    if name in RECIPES:
+        return "recipes"
+    if isinstance(call, type) and issubclass(call, Term):
+        return "terms"
+    return "formulas" if inspect.signature(call).return_annotation == "Formula" else "factors"
+
+
+def operators() -> str:
+    """The operators that the parser knows, each with what may stand at its sides."""
+    a, b = ast.Name("a"), ast.Name("b")
+    sides = {
+        ast.Add: "two formulas, or two factors",
+        ast.Sub: "two formulas, or two factors",
+        ast.Mult: "a factor and a formula, or two factors",
+        ast.Div: "a formula or a factor, and a factor",
+    }
+    rows = [
+        (f"`{ast.unparse(ast.BinOp(a, operator(), b))}`", sides[operator])
+        for operator in parsing._OPERATORS
+    ]
+    rows.append(("`-a`", "a formula or a factor"))
+    compared = ", ".join(f"`a {relation} b`" for relation in RELATIONS)
+    rows.append((compared, "two factors; the condition of `where`"))
+    return table(("operator", "sides"), rows)
+
+
+def bounds() -> str:
+    return table(
+        ("bound", "value"),
+        [
+            ("characters of a formula, each term counted as one", f"{MAX_LENGTH:,}"),
+            ("parts of a formula", f"{MAX_NODES:,}"),
+            ("depth of nesting", str(MAX_DEPTH)),
+            ("size of a number", f"{LARGEST_FACTOR:g}"),
+            ("order of an n-gram", str(MAX_ORDER)),
+        ],
+    )
+
+
+def term_section(name: str, term: type, links: Links) -> list[str]:
+    """A term as text calls it, which is a class in Python."""
+    call = signature(name, term).removesuffix(" -> None")
+    python = f"In Python: `marith.{term.__name__}`."
+    return [f"### {name}", fenced(call), python, documented(term, links, name)]
+
+
+def language_page(links: Links) -> list[str]:
+    """What text may write, from names to bounds, and the functions that read it."""
+    kinds = calls()
+    parts = [INTRODUCTION, "## Operators", operators()]
+    parts += ["## Terms", "A term is a leaf: it names a distribution over the next token."]
+    for name, term in kinds["terms"].items():
+        parts += term_section(name, term, links)  # type: ignore[arg-type]
+    parts += ["## Calls that give a formula"]
+    for name, call in kinds["formulas"].items():
+        parts += function_section(name, call, links, "###")
+    parts += [
+        "## Formula",
+        documented(marith.Formula, links, "Formula"),
+        "Text may call these methods: `M.top_k(20)`, `(a + b).top_p(0.9)`.",
+    ]
+    for name in METHODS:
+        parts += function_section(name, getattr(marith.Formula, name), links, "###")
+    parts += ["## Factors", "A factor multiplies a formula, or is compared in `where`."]
+    for name, call in kinds["factors"].items():
+        parts += function_section(name, call, links, "###")
+    parts += [
+        "## Recipes",
+        "A recipe is a published method. It builds a formula of the parts above.",
+    ]
+    for name, call in kinds["recipes"].items():
+        parts += function_section(name, inspect.unwrap(call), links, "###")
+    parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
+    for function in (marith.parse, marith.explain, marith.load_file):
+        parts += function_section(function.__name__, function, links)
+    return parts + class_section(marith.FormulaFile, links)

@@ -1,0 +1,179 @@
+"""Which page documents what; every page of docs/reference that is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import langchain_marith
+import llamaindex_marith
+import marith
+from marith.errors import MarithError
+from marith.formula.meaning import binding
+from marith.request import completion, prompt, request
+from marith.request.limits import Limits
+from tools.reference import sections
+from tools.reference.command_line import command_page
+from tools.reference.formula_language import calls, language_page
+from tools.reference.signatures import Links, documented, linked_type, table
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+WRITTEN = "*This page is written from the code by `make reference`.*"
+CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "engine.md": ("Engine", (marith.Engine, marith.Ticket, Limits)),
+    "request.md": (
+        "Request",
+        (marith.Request, marith.Sampling, marith.Stop, marith.Ban, marith.Grammar, marith.Tools),
+    ),
+    "plan.md": ("Plan", (marith.Plan,)),
+    "completion.md": (
+        "Completion",
+        (marith.Completion, marith.Chunk, marith.Usage, marith.Stats, marith.TermStats,
+         completion.StageStats, marith.TokenLogprob, marith.Alternative, marith.ToolCall,
+         marith.CallChunk),
+    ),
+}  # fmt: skip
+ABOUT = {
+    "engine.md": "An engine holds one base model and answers requests from any number of threads "
+    "and tasks. [The life of a request](../explanation/life_of_a_request.md) describes its steps.",
+    "request.md": "`Engine.generate` and its like take these values by name, and `Engine.submit` "
+    "takes a `Request` of them.",
+    "plan.md": "A plan is one value of `speculation`. "
+    "[Speculation](../explanation/speculation.md) explains when a plan pays.",
+    "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
+    "`Chunk`.",
+}
+ADAPTERS = {
+    "langchain_marith.md": (langchain_marith, "LangChain"),
+    "llamaindex_marith.md": (llamaindex_marith, "LlamaIndex"),
+}
+# What annotations say of requests and their answers.
+ALIASES = {
+    "Message": prompt.Message,
+    "Terms": binding.Terms,
+    "Speculation": request.Speculation,
+    "FinishReason": completion.FinishReason,
+}
+OPTIONAL = "request.md#options-of-a-call"
+LANGUAGE, OPTIONS, ERRORS, COMMANDS = (
+    "formula_language.md", "options.md", "errors.md", "command_line.md",
+)  # fmt: skip
+
+
+def places() -> dict[str, str]:
+    """Where each documented name stands: its page and heading."""
+    named = {kind.__name__: page for page, (_, kinds) in CLASSES.items() for kind in kinds}
+    named |= {error.__name__: ERRORS for error in errors()}
+    named |= {"Options": OPTIONS, "Formula": LANGUAGE, "FormulaFile": LANGUAGE}
+    named |= dict.fromkeys(("parse", "explain", "load_file"), LANGUAGE)
+    named |= {name: LANGUAGE for kind in calls().values() for name in kind}
+    named |= {name: page for page, (package, _) in ADAPTERS.items() for name in package.__all__}
+    links = {name: f"{page}#{name.lower()}" for name, page in named.items()}
+    links |= dict.fromkeys(ALIASES, "request.md#names-of-types") | {"RequestOptions": OPTIONAL}
+    terms = {term.__name__: name for name, term in calls()["terms"].items()}
+    return links | {kind: f"{LANGUAGE}#{name}" for kind, name in terms.items()}
+
+
+def errors(root: type[MarithError] = MarithError) -> Iterator[type[MarithError]]:
+    """The errors of marith, a kind before what is of that kind."""
+    yield root
+    for kind in root.__subclasses__():
+        if kind.__module__.startswith("marith."):
+            yield from errors(kind)
+
+
+def errors_page(links: Links) -> list[str]:
+    parts = [
+        "Everything that marith raises on purpose is a `MarithError`. `ChatMarith` and `MarithLLM` "
+        "raise an error of the same meaning that is LangChain's too: an `except` clause for either "
+        "matches it.",
+    ]
+    rows = []
+    for error in errors():
+        others = [base for base in error.__bases__ if base.__module__ == "builtins"]
+        kinds = [base.__name__ for base in error.__bases__ if issubclass(base, MarithError)]
+        of = [f"[{name}]({links[name]})" for name in kinds] + [f"`{b.__name__}`" for b in others]
+        theirs = [
+            f"`{base.__name__}`"
+            for twin in error.__subclasses__()
+            if twin.__module__.startswith("langchain_marith")
+            for base in twin.__bases__
+            if not issubclass(base, MarithError)
+        ]
+        name = error.__name__
+        rows.append((f"[{name}]({links[name]})", ", ".join(of), ", ".join(theirs)))
+    parts.append(table(("error", "is also", "in LangChain"), rows))
+    for error in errors():
+        parts += [f"## {error.__name__}", documented(error, links, error.__name__)]
+    return parts
+
+
+def options_page(links: Links) -> list[str]:
+    text = (
+        "`ChatMarith`, `MarithLLM` and `Marith` inherit these options. A call may give each but "
+        "`file` again. [The adapters](adapters.md) says what they share beside options."
+    )
+    table_of_all = sections.options_table(marith.Options, links)
+    parts = [text, table_of_all, "## Options", documented(marith.Options, links, "Options")]
+    parts += sections.property_section([marith.Options], links)
+    return parts + sections.methods_section(marith.Options, links, [marith.Options])
+
+
+def adapter_page(package: ModuleType, name: str, links: Links) -> list[str]:
+    exported = {each: getattr(package, each) for each in package.__all__}
+    parts = [
+        f"[How to use {name}](../how-to/{name.lower()}.md) has tasks and programs; "
+        "[options](options.md) says what each option means."
+    ]
+    shared_fields = marith.Options.model_fields
+    for kind in (value for value in exported.values() if isinstance(value, type)):
+        shared = marith.Options.__mro__
+        defined = [each for each in reversed(kind.__mro__) if each not in shared]
+        parts += sections.class_section(kind, links, defined)
+        others = [
+            f"`{field}`"
+            for field in getattr(kind, "model_fields", ())
+            if field not in shared_fields
+        ]
+        parts.append(f"Beside [options](options.md) it has these fields: {', '.join(others)}.")
+    for each, value in exported.items():
+        if not isinstance(value, type) and callable(value):
+            parts += sections.function_section(each, value, links)
+    return parts
+
+
+def request_types(links: Links) -> list[str]:
+    hints = request.RequestOptions.__annotations__
+    rows = [
+        (f"`{name}`", linked_type(getattr(hint, "__forward_arg__", str(hint)), links))
+        for name, hint in hints.items()
+    ]
+    parts = ["## Options of a call", "`Engine.generate` and its like take these by name."]
+    parts += [table(("option", "type"), rows), "## Names of types"]
+    return [*parts, sections.aliases_table(ALIASES, links)]
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by the name of its file."""
+    links = places()
+    made = {
+        page: (
+            title,
+            [ABOUT[page], *(p for kind in kinds for p in sections.class_section(kind, links))],
+        )
+        for page, (title, kinds) in CLASSES.items()
+    }
+    made["request.md"][1].extend(request_types(links))
+    made[LANGUAGE] = "The formula language", language_page(links)
+    made[OPTIONS] = "Options", options_page(links)
+    made[ERRORS] = "Errors", errors_page(links)
+    made[COMMANDS] = "The command line", command_page()
+    for page, (package, name) in ADAPTERS.items():
+        made[page] = package.__name__, adapter_page(package, name, links)
+    return {page: whole(page, title, parts) for page, (title, parts) in made.items()}
+
+
+def whole(page: str, title: str, parts: list[str]) -> str:
+    text = "\n\n".join(part for part in [f"# {title}", WRITTEN, *parts] if part) + "\n"
+    return text.replace(f"]({page}#", "](#")  # a link within a page

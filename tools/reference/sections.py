@@ -1,0 +1,120 @@
+"""A class, a function, a table of fields: the sections that pages are made of."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, ForwardRef
+
+from pydantic import BaseModel
+
+from tools.reference.signatures import (
+    Links,
+    documented,
+    fenced,
+    linked_type,
+    signature,
+    table,
+    types_line,
+)
+
+OURS = ("marith", "langchain_marith", "llamaindex_marith")
+# What a ticket has for the engine, which is not for callers.
+FOR_THE_ENGINE = {"Ticket": ("put", "end", "orphan")}
+
+
+def function_section(name: str, function: Any, links: Links, level: str = "##") -> list[str]:
+    """A heading, a signature and a docstring."""
+    call = signature(name, function)
+    text = documented(function, links, name)
+    return [f"{level} {name}", fenced(call), text, types_line(call, links, name)]
+
+
+def class_section(kind: type, links: Links, kinds: Sequence[type] | None = None) -> list[str]:
+    """A class: its docstring, its fields, and the methods that `kinds`, or its bases, define."""
+    parts = [f"## {kind.__name__}", documented(kind, links, kind.__name__)]
+    if is_dataclass(kind):
+        parts.append(fields_table(kind, links))
+    parts += property_section(kinds or kind.__mro__[::-1], links)
+    return parts + methods_section(kind, links, kinds)
+
+
+def methods_section(kind: type, links: Links, kinds: Sequence[type] | None = None) -> list[str]:
+    """The public methods of a class, in order of the alphabet."""
+    parts = []
+    for name, function in methods(kinds or kind.__mro__[::-1]).items():
+        if name in FOR_THE_ENGINE.get(kind.__name__, ()):
+            continue
+        call = signature(name, function)
+        parts += [f"### {kind.__name__}.{name}", fenced(call)]
+        parts.append(documented(function, links, kind.__name__))
+        parts.append(types_line(call, links, kind.__name__))
+    return parts
+
+
+def methods(kinds: Iterable[type]) -> dict[str, Callable[..., Any]]:
+    """The public methods that these classes define themselves, by name."""
+    found = {name: value for kind in kinds for name, value in vars(kind).items()}
+    functions = {
+        name: inspect.unwrap(getattr(value, "__func__", value))
+        for name, value in sorted(found.items())
+        if inspect.isroutine(value) and not name.startswith("_")
+    }
+    return {name: function for name, function in functions.items() if _of_ours(function)}
+
+
+def _of_ours(function: Any) -> bool:
+    return inspect.isfunction(function) and function.__module__.split(".")[0] in OURS
+
+
+def fields_table(kind: type, links: Links) -> str:
+    """The fields of a dataclass that a caller gives or reads."""
+    rows = [
+        (f"`{field.name}`", linked_type(str(field.type), links), _default(field))
+        for field in fields(kind)
+        if not field.name.startswith("_") and field.repr
+    ]
+    return table(("field", "type", "default"), rows) if rows else ""
+
+
+def _default(field: Field[Any]) -> str:
+    if field.default is not MISSING:
+        default = field.default
+        plain = is_dataclass(default) and not isinstance(default, type)
+        return f"`{type(default).__name__}()`" if plain else f"`{default!r}`"
+    return "" if field.default_factory is MISSING else f"`{field.default_factory()!r}`"
+
+
+def property_section(kinds: Iterable[type], links: Links) -> list[str]:
+    """The properties that these classes define, each with its type and its sentence."""
+    rows = [
+        (
+            f"`{name}`",
+            linked_type(str(value.fget.__annotations__.get("return", "")), links),
+            " ".join(documented(value, links).split()),
+        )
+        for base in kinds
+        for name, value in vars(base).items()
+        if isinstance(value, property) and not name.startswith("_") and _of_ours(value.fget)
+    ]
+    return [table(("property", "type", "meaning"), rows)] if rows else []
+
+
+def options_table(kind: type[BaseModel], links: Links) -> str:
+    """Every option of a model of pydantic's: its type, its default, and what it means."""
+    rows = []
+    for name, field in kind.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        hint = linked_type(str(kind.__annotations__[name]), links)
+        rows.append((f"`{name}`", hint, f"`{default!r}`", field.description or ""))
+    return table(("option", "type", "default", "meaning"), rows)
+
+
+def aliases_table(aliases: Mapping[str, Any], links: Links) -> str:
+    """Names of types with what they stand for."""
+    rows = []
+    for name, alias in aliases.items():
+        text = alias.__forward_arg__ if isinstance(alias, ForwardRef) else str(alias)
+        rows.append((f"`{name}`", linked_type(text.replace("typing.", ""), links)))
+    return table(("name", "stands for"), rows)

@@ -1,0 +1,113 @@
+"""How a signature, a type and a docstring look on a page."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+WIDTH = 90  # of a signature on one line
+_QUOTED = re.compile(r"(?<!\[)`(?:marith\.)?(\w+)`(?!\])")
+_ERROR = re.compile(r"(?<![\w`\[.])(\w+)(?![\w`\]])")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+Links = Mapping[str, str]  # where a name is documented: a page and a heading
+
+
+class _Source:
+    """An annotation as it stands in the source, without the quotes of a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def signature(name: str, function: Any) -> str:
+    """A call as its definition has it, without `self`; a long one has a parameter on each line."""
+    made = inspect.signature(function)
+    parameters = [p for p in made.parameters.values() if p.name not in ("self", "_self", "cls")]
+    written = [_written(parameter) for parameter in parameters]
+    kinds = [parameter.kind for parameter in parameters]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        written.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    returned = made.return_annotation
+    end = "" if returned is made.empty else f" -> {inspect.formatannotation(_source(returned))}"
+    line = f"{name}({', '.join(written)}){end}"
+    if len(line) <= WIDTH:
+        return line
+    return f"{name}(\n" + "".join(f"    {each},\n" for each in written) + f"){end}"
+
+
+def _written(parameter: inspect.Parameter) -> str:
+    default = parameter.default
+    if is_dataclass(default) and not isinstance(default, type) and default == type(default)():
+        default = _Source(f"{type(default).__name__}()")
+    return str(parameter.replace(annotation=_source(parameter.annotation), default=default))
+
+
+def _source(annotation: Any) -> Any:
+    return _Source(annotation) if isinstance(annotation, str) else annotation
+
+
+def documented(value: Any, links: Links, inside: str = "") -> str:
+    """A docstring, with links at the names that have a place of their own.
+
+    A name has no link in its own section, which is `inside`, and a parameter has none. Errors are
+    linked wherever they stand, other names where they are quoted.
+    """
+    text = inspect.getdoc(value) or ""
+    called = inspect.isfunction(value) or is_dataclass(value)
+    own = {inside, *(inspect.signature(value).parameters if called else ())}
+
+    def quoted(match: re.Match[str]) -> str:
+        to = links.get(match[1])
+        return f"[`{match[1]}`]({to})" if to and match[1] not in own else match[0]
+
+    def error(match: re.Match[str]) -> str:
+        name = match[1]
+        to = links.get(name)
+        is_error = to is not None and "errors.md" in to
+        return f"[{name}]({to})" if is_error and name != inside else name
+
+    return _ERROR.sub(error, _QUOTED.sub(quoted, text))
+
+
+def linked_type(text: str, links: Links) -> str:
+    """A type as code, with links at the names that are documented."""
+    pieces, at = [], 0
+    for word in _WORD.finditer(text):
+        if to := links.get(word[0]):
+            pieces += [_code(text[at : word.start()]), f"[`{word[0]}`]({to})"]
+            at = word.end()
+    return "".join([*pieces, _code(text[at:])])
+
+
+def _code(text: str) -> str:
+    """A piece of a table's cell as code; spaces at its ends stay outside."""
+    inner = text.strip().replace("|", "\\|")
+    if not inner:
+        return text
+    left, right = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    return f"{left}`{inner}`{right}"
+
+
+def types_line(code: str, links: Links, inside: str = "") -> str:
+    """The documented types that a signature names, each with its link."""
+    names = dict.fromkeys(word[0] for word in _WORD.finditer(code) if word[0][0].isupper())
+    linked = [f"[`{name}`]({links[name]})" for name in names if name in links and name != inside]
+    return "Types: " + ", ".join(linked) + "." if linked else ""
+
+
+def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table of Markdown."""
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def fenced(code: str) -> str:
+    """Code that is shown, and not run by the tests of the documents."""
+    return f"```py\n{code}\n```"
