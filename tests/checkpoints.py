@@ -20,10 +20,10 @@ from support.families import speaker
 from transformers.utils import logging
 
 from marith.errors import ModelError
-from marith.scoring import shelf
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.notices import collecting
-from marith.scoring.panel import Panel
-from marith.scoring.shelf import Placement
+from marith.scoring.registry import Panel
 from marith.testing import tiny_model
 
 FILES = ("config.json", "tokenizer_config.json", "generation_config.json", "tokenizer.json",
@@ -76,7 +76,7 @@ KEYS = (
 def load(home: Path) -> None:
     """Everything that an engine does to load a model."""
     with collecting():
-        Panel(shelf.language_model(str(home), Placement("cpu")))
+        Panel(loader.language_model(str(home), Placement("cpu")))
 
 
 def attempt(home: Path, draw: random.Random, use: Callable[[Path], None] = load) -> str:

@@ -50,9 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # What plain data needs of rooms with torch is imported when it is called.
 WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}}
-OF_SCORING = {  # how texts are written: no model is known to `answers`
-    "answers": {"detokenizer", "markup", "vocabulary"},
-}
+OF_SCORING = {"answers": {"prompting"}}  # how texts are written: no model is known to `answers`
 NO_TORCH = {
     "errors", "recent", "formula", "recipes", "request", "options", "openai_format", "showing",
     "tables", "marith",

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 import marith
 from marith import Options, Prompted, RequestError
 from marith.request.prompt import hides
-from marith.scoring.templates import see
+from marith.scoring.prompting.templates import see
 
 FRAME = r"(?s)<found>.*?</found>"
 SHOWN = "k <found>a b c</found> l"

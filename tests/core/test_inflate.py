@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig, LlamaF
 from transformers.utils import logging
 
 from marith.errors import ModelError
-from marith.scoring.places import locate
+from marith.scoring.checkpoints.locate import locate
 from marith.testing import inflate, tiny_model
 
 FAMILIES = ("llama", "qwen2", "qwen3")

@@ -15,7 +15,7 @@ import pytest
 from marith import Engine, Request, Stop
 from marith.formula.tree.terms import NGram, Prompted
 from marith.recent import Recent
-from marith.scoring import adapters as scoring_adapters
+from marith.scoring.language_model import lora as scoring_adapters
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 # What peft, which makes the adapters here, asks of a model that transformers deprecates.

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 import marith
 from marith import Grammar, Sampling, Tools
-from marith.scoring.shelf import locate
+from marith.scoring.checkpoints.loader import locate
 from marith.speculation import adaptive
 from marith.testing import scripted_model
 

@@ -34,7 +34,7 @@ def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A checkpoint that says what `THINKING` has, by a template that knows of reasoning."""
     from transformers import AutoTokenizer
 
-    from marith.scoring.shelf import locate
+    from marith.scoring.checkpoints.loader import locate
     from marith.testing import save_scripted
 
     tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))

@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 
 import marith
 from langchain_marith import ChatMarith
-from marith.scoring.shelf import locate
+from marith.scoring.checkpoints.loader import locate
 from marith.testing import save_scripted
 
 JOKE = {"setup": "Why do cats avoid poker?", "punchline": "Too many cheetahs."}

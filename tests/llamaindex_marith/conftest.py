@@ -42,7 +42,7 @@ def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A checkpoint that thinks before it speaks, by a template that knows of reasoning."""
     from transformers import AutoTokenizer
 
-    from marith.scoring.places import locate
+    from marith.scoring.checkpoints.locate import locate
     from marith.testing import save_scripted
 
     tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))

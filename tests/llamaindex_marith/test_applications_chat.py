@@ -8,7 +8,7 @@ import pytest
 from llama_index.core.llms import ChatMessage
 from support.applications import Report, application
 
-from marith.scoring.lanes import TAIL
+from marith.scoring.kv_cache.lanes import TAIL
 
 shown = application("llamaindex_chat")
 TALKS = (

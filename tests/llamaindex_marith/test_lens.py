@@ -24,7 +24,7 @@ from llamaindex_marith.chat_messages import to_dicts
 from llamaindex_marith.lens import RETRIEVED, context_of
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.templates import see
+from marith.scoring.prompting.templates import see
 
 SYSTEM = "You speak like a pirate."
 HISTORY = [

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.scoring.runner import Answer, Asked, ModelRunner
+from marith.scoring.language_model.runner import Answer, Asked, ModelRunner
 
 VOCAB = 28
 CONTEXT = 128

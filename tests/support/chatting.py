@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerFast
 
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.templates import to_tokens
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.templates import to_tokens
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 SPECIAL = ("<s>", "</s>", "<|turn|>")
 PLAIN_CHAT = (

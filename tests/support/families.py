@@ -15,7 +15,7 @@ from marith.answers.answer_grammar import AnswerGrammars, Spelling
 from marith.answers.output import Output, completion
 from marith.request.completion import Completion, Stats, Usage
 from marith.request.request import Request
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

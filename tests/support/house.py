@@ -13,7 +13,7 @@ from support.reference import Reference
 from tokenizers import Regex, pre_tokenizers
 
 from marith import Engine, Request, Sampling, Stop
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 FORMULAS = (

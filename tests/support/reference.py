@@ -22,9 +22,9 @@ from marith.formula.meaning.analysis import leaves, without_classifiers
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.formula.tree.terms import Judgement, Likelihood, Position
 from marith.request.prompt import Prompt, to_prompt
-from marith.scoring.ngram import NGramCounts
-from marith.scoring.templates import to_plain_text, to_tokens
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.counting.ngram import NGramCounts
+from marith.scoring.prompting.templates import to_plain_text, to_tokens
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 
 class Reference:

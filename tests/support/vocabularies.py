@@ -7,7 +7,7 @@ from functools import cache
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog. It's 12:30, isn't it?",

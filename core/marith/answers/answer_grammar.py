@@ -13,8 +13,8 @@ from marith.errors import RequestError
 from marith.request.grammar import Grammar
 from marith.request.request import Request
 from marith.request.tools import Tools
-from marith.scoring.markup import CallMarkup, Markup, quoted
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.prompting.tool_format import CallMarkup, Markup, quoted
 
 # JSON in the pieces that it is read in: strings, brackets, and what stands between.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)

@@ -21,8 +21,8 @@ from marith.request.completion import (
     Usage,
 )
 from marith.request.request import Request
-from marith.scoring.detokenizer import Detokenizer
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.detokenizer import Detokenizer
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 
 class Content(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from marith.request.completion import CallChunk
-from marith.scoring.markup import CallMarkup, Markup, quoted
+from marith.scoring.prompting.tool_format import CallMarkup, Markup, quoted
 
 State: TypeAlias = Literal["start", "reasoning", "text", "name", "arguments", "after", "over"]
 

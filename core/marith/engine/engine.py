@@ -33,10 +33,10 @@ from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.request.tools import Tools
-from marith.scoring import shelf
-from marith.scoring.panel import Panel
-from marith.scoring.places import locate
-from marith.scoring.shelf import Checkpoint, Placement
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Checkpoint, Placement
+from marith.scoring.checkpoints.locate import locate
+from marith.scoring.registry import Panel
 
 loading = Turns()  # checkpoints come off the shelf in turns
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
@@ -91,9 +91,9 @@ class Engine(Asking):
             if isinstance(model, str):
                 if tokenizer is not None:
                     raise ModelError(f"{model!r} brings its own tokenizer")
-                base = workers.apart(lambda: shelf.language_model(model, placement))
+                base = workers.apart(lambda: loader.language_model(model, placement))
             else:
-                base = workers.apart(lambda: shelf.from_loaded(model, tokenizer, placement))
+                base = workers.apart(lambda: loader.from_loaded(model, tokenizer, placement))
             return cls(base, limits)
 
     @classmethod
@@ -119,7 +119,7 @@ class Engine(Asking):
             with loading:
                 engine = _shared.get(key)
                 if engine is None or engine.closed:
-                    base = workers.apart(lambda: shelf.language_model(model, where))
+                    base = workers.apart(lambda: loader.language_model(model, where))
                     engine = _shared[key] = cls(base, limits)
         return engine
 

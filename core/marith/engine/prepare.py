@@ -18,9 +18,9 @@ from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
-from marith.scoring.panel import Panel
+from marith.scoring.prompting.templates import to_tokens
+from marith.scoring.registry import Panel
 from marith.scoring.scorer import Reading, Scorer
-from marith.scoring.templates import to_tokens
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 

@@ -15,8 +15,8 @@ from marith.engine.threads.delivery import Answer
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.checks import whole
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scored
-from marith.scoring.vocabulary import Vocabulary
 from marith.speculation.verify import Verdict
 from marith.speculation.window import Block
 from marith.tensor_rows import Row, gather

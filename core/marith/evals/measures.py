@@ -15,9 +15,9 @@ from marith.evals.experiment.texts import Text, at_row
 from marith.formula.meaning.binding import BARE, Terms
 from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Message
-from marith.scoring import shelf
-from marith.scoring.classifier import ClassifierScorer
-from marith.scoring.shelf import Placement
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Placement
+from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 
 VADER = "vader"
 _LARGEST = 700  # nats, of which the exponential is still a float
@@ -150,7 +150,7 @@ class Lexicon:
 
 def _scorer(model: str) -> ClassifierScorer:
     with loading:
-        checkpoint = shelf.classifier(model, Placement())
+        checkpoint = loader.classifier(model, Placement())
         return ClassifierScorer(checkpoint, checkpoint.vocabulary)
 
 

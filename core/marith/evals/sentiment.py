@@ -20,7 +20,7 @@ from marith.evals.steering import Aim, Evaluation
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from marith.formula.tree.terms import Prompted
 from marith.request.stop import Stop
-from marith.scoring.places import EMBEDDED, locate
+from marith.scoring.checkpoints.locate import EMBEDDED, locate
 
 TONES = ("negative", "positive")
 BEGINNING = 32  # tokens of a review

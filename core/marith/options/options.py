@@ -215,7 +215,7 @@ class Options(BaseModel):
 
     def known_context(self, base: int | None = None) -> int | None:
         """How many tokens all terms read at most, as files say, or `base` of the model itself."""
-        from marith.scoring.places import context_length_of
+        from marith.scoring.checkpoints.locate import context_length_of
 
         terms = leaves(bind(self.faithfully, meaning.resolved(self._meaning[1])))
         named = {term.model for term in terms if isinstance(term, Prompted) and term.model}

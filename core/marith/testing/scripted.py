@@ -25,7 +25,7 @@ from transformers import (
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from marith.errors import ModelError
-from marith.scoring.places import locate
+from marith.scoring.checkpoints.locate import locate
 
 # What ends a JSON text soonest, within a string and elsewhere; the first is preferred.
 CLOSERS = {True: (b'"',), False: (b"}", b"]", b"0", b'"')}

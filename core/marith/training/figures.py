@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from marith.scoring.judging import Case, WholeTexts, to_logprobs
+from marith.scoring.classifier.whole_texts import Case, WholeTexts, to_logprobs
 from marith.training.base import Base
 from marith.training.material import Side
 from marith.training.prefixes import Marks

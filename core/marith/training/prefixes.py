@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.examples import chance
 
 POOL = 16  # batches among which texts are sorted by length: little is padding then

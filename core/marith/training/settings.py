@@ -10,7 +10,7 @@ from typing import Any
 
 from marith.errors import RequestError
 from marith.request.checks import whole
-from marith.scoring.places import EMBEDDED, context_length_of, locate
+from marith.scoring.checkpoints.locate import EMBEDDED, context_length_of, locate
 from marith.training.rows import KINDS
 
 MOST_EPOCHS = 10_000

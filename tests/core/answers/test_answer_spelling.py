@@ -18,7 +18,7 @@ from marith.decoding.constraints.matcher import Matcher
 from marith.request.grammar import Grammar
 from marith.request.request import Request
 from marith.request.tools import Tools
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 END = 1
 

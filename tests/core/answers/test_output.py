@@ -24,8 +24,8 @@ from marith.request.completion import Chunk, Completion, TokenLogprob
 from marith.request.request import Request
 from marith.request.stop import Stop
 from marith.request.tools import Tools
-from marith.scoring.detokenizer import Detokenizer
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.detokenizer import Detokenizer
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 END = 1
 FAMILIES = ("none", "hermes", "hermes special", "thinking", "thinking special", "opened", "llama")

@@ -15,7 +15,7 @@ from support.families import FAMILIES, speaker
 from marith.answers.output import joined
 from marith.answers.output_parser import JsonState, OutputParser, Piece, beginning, object_end
 from marith.request.completion import CallChunk
-from marith.scoring.markup import HERMES, THINKING, CallMarkup, Markup
+from marith.scoring.prompting.tool_format import HERMES, THINKING, CallMarkup, Markup
 
 LLAMA = CallMarkup('{"name": "', '", "parameters": ', None, "}")
 PHI = CallMarkup(

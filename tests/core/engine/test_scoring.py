@@ -10,7 +10,7 @@ from support.holding import held
 
 from marith import Engine
 from marith.engine import queries
-from marith.scoring.prompted import PromptedScorer
+from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Span
 from marith.testing import tiny_model, tiny_tokenizer
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from marith import Engine, Options, Stop
-from marith.scoring import shelf
+from marith.scoring.checkpoints import loader
 from marith.testing import tiny_model, tiny_tokenizer
 
 
@@ -25,7 +25,7 @@ def other(tmp_path: Path) -> str:
 @pytest.fixture
 def slow(other: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """The other checkpoint does not load before this event; loading has begun."""
-    begun, release, load = threading.Event(), threading.Event(), shelf.language_model
+    begun, release, load = threading.Event(), threading.Event(), loader.language_model
 
     def wait(name: str, placement: Any) -> Any:
         if name == other:
@@ -33,7 +33,7 @@ def slow(other: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Even
             release.wait(60)
         return load(name, placement)
 
-    monkeypatch.setattr(shelf, "language_model", wait)
+    monkeypatch.setattr(loader, "language_model", wait)
     with ThreadPoolExecutor(2) as pool:
         loads = [pool.submit(Engine.shared, other) for _ in range(2)]
         try:

@@ -22,8 +22,8 @@ from marith.evals.harness import MarithLM
 from marith.evals.harness.drawing import drawn
 from marith.evals.harness.flight import answers, count
 from marith.evals.harness.running import completed
-from marith.scoring import shelf
-from marith.scoring.shelf import Placement
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Placement
 
 CHAT = [
     {"role": "system", "content": "You are a happy assistant."},
@@ -41,7 +41,7 @@ def ours() -> MarithLM:
 @pytest.fixture(scope="module")
 def theirs(ours: MarithLM) -> HFLM:
     """The harness's own model over the same weights."""
-    model, tokenizer = shelf.as_stored("pocket", Placement())
+    model, tokenizer = loader.as_stored("pocket", Placement())
     return HFLM(
         pretrained=model.float(), tokenizer=tokenizer, max_length=ours.max_length, batch_size=1
     )

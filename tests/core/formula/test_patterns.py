@@ -13,7 +13,7 @@ import pytest
 
 from marith import FormulaError, Prompted
 from marith.formula.patterns import compiled
-from marith.scoring.templates import see
+from marith.scoring.prompting.templates import see
 
 LETTERS = "aab b1_ß ſKkéÉÇİıIiςσΣ漢🙂\u0301\n\n\t\u2028-,.<>³²Ⅷ\xa0\x85\ud800"
 CLASSES = (

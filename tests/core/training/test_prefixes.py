@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.prefixes import POOL, Batch, Marks, Prefix, drawn, grouped, marks_of, whole
 
 texts = st.lists(st.integers(1, 9).map(lambda size: list(range(size))), min_size=1, max_size=80)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from marith.evals.system_prompts import SYSTEM_PROMPTS
-from marith.scoring.adapters import Adapter, read
-from marith.scoring.places import WEIGHTS
-from marith.scoring.shelf import Placement, language_model
+from marith.scoring.checkpoints.loader import Placement, language_model
+from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.language_model.lora import Adapter, read
 from tools.pocket import adapters, corpus, model_card, tokenizer
 
 VOICES = tuple(adapters.TOXIC)

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.places import locate
+from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("terms", "concurrency", "first-token", "floor")
 FEWEST_WORDS = 32

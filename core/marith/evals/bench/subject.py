@@ -14,9 +14,9 @@ from marith.errors import ModelError
 from marith.evals.bench.settings import DEFAULT, FEWEST_WORDS, Settings, Shape
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.shelf import Placement, as_stored
-from marith.scoring.templates import to_tokens
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.checkpoints.loader import Placement, as_stored
+from marith.scoring.prompting.templates import to_tokens
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import inflate, tiny_tokenizer
 
 CONTEXT = 2048

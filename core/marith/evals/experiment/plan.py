@@ -16,7 +16,7 @@ from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
-from marith.scoring.places import locate
+from marith.scoring.checkpoints.locate import locate
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from marith.evals.bench.settings import require_whole
 from marith.evals.experiment.data import MANY, choose, of_pocket, read
 from marith.evals.experiment.texts import Line
 from marith.formula.meaning import binding
-from marith.scoring.places import locate
+from marith.scoring.checkpoints.locate import locate
 
 POCKET = "pocket"
 PLAIN = 'prompted(template="plain")'  # prompts as they are, also where there is a chat template

@@ -15,7 +15,7 @@ from marith.formula.text.files import load_file
 from marith.formula.tree.node import rebuilt
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Likelihood, Prompted
-from marith.scoring.places import context_length_of, locate
+from marith.scoring.checkpoints.locate import context_length_of, locate
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from marith.errors import ModelError
-from marith.scoring.places import locate
+from marith.scoring.checkpoints.locate import locate
 
 OURS = "marith"
 NO_LANGCHAIN = "a judge by name needs LangChain: pip install langchain"

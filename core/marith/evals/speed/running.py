@@ -21,8 +21,8 @@ from marith.evals.speed import curve, lineups, material, table
 from marith.evals.speed.asking import Prompt, Tally, Terms, Way, contestant, in_words
 from marith.evals.speed.report import Line, Report, lines
 from marith.evals.speed.settings import POCKET, Settings, Size
-from marith.scoring import shelf
-from marith.scoring.shelf import Placement
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Placement
 
 _LONGEST_NAME = 62
 
@@ -71,7 +71,7 @@ class Course:
         shape = Shape.parse(lineups.LARGE)
         subject = Subject.of(Bench(POCKET, shape))
         self.large = subject.model.num_parameters()
-        _, tokenizer = shelf.as_stored(POCKET, Placement())  # the subject's ends no text
+        _, tokenizer = loader.as_stored(POCKET, Placement())  # the subject's ends no text
         speaking, quoting = (
             lineups.against_one_model(self.terms, quotes) for quotes in (False, True)
         )
@@ -162,7 +162,7 @@ def _rival(
 
 
 def _parameters(model: str) -> int:
-    loaded, _ = shelf.as_stored(model, Placement())
+    loaded, _ = loader.as_stored(model, Placement())
     return int(loaded.num_parameters())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from marith.errors import RequestError
 from marith.evals.bench import settings
 from marith.evals.bench.settings import check_sections, require_whole
-from marith.scoring.places import locate
+from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("table", "lambda", "auto", "large")
 POCKET = "pocket"

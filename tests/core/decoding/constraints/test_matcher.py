@@ -21,8 +21,8 @@ from marith.decoding.constraints import matcher as matching
 from marith.decoding.constraints.matcher import LEAST, Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.grammar import Grammar
-from marith.scoring.shelf import locate
-from marith.scoring.vocabulary import Vocabulary
+from marith.scoring.checkpoints.loader import locate
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_tokenizer
 
 PERSON = Grammar.json_schema(

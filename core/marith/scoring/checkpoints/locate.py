@@ -1,0 +1,84 @@
+"""Where a checkpoint is, and what its configuration says of it, without torch and without network.
+
+The shelf loads what is found here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+
+from marith.errors import ModelError
+
+WEIGHTS = Path(__file__).parents[2] / "pocket" / "weights"
+EMBEDDED = {
+    "pocket": "pocket",
+    "pocket-draft": "pocket-draft",
+    "pocket-toxicity": "toxicity",
+    "pocket-sentiment": "sentiment",
+    "pocket-formality": "formality",
+    "pocket-education": "education",
+}
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
+
+
+def locate(name: str) -> str:
+    """The directory or hub id behind a name. Raises ModelError before anything is loaded."""
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"a model is a name, a directory or a hub id, not {name!r}")
+    path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
+    if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
+        raise ModelError(f"no model in the package is called {name!r}; there are {_listed()}")
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"the directory {str(path)!r} holds no model: it has no config.json")
+        if not list(path.glob("*.safetensors")):
+            raise ModelError(f"the directory {str(path)!r} holds no weights as safetensors")
+        return str(path.resolve())
+    if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
+        raise ModelError(f"there is no model directory {name!r}")
+    return name
+
+
+def context_length_of(name: str, revision: str | None = None) -> int | None:
+    """How many tokens a model reads at most, as its files on this machine say.
+
+    None where there are none, or where they do not say.
+    """
+    try:
+        where = locate(name)
+        home = Path(where)
+        found = home / "config.json" if home.is_dir() else _downloaded(where, revision)
+        config = {} if found is None else json.loads(found.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # the shelf says what is wrong with it
+        return None
+    return _context(config)
+
+
+def _downloaded(name: str, revision: str | None) -> Path | None:
+    """The configuration of a hub model, if it was downloaded before."""
+    try:
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def _context(config: Any) -> int | None:
+    """The context in a configuration, or in that of its text where it reads images too."""
+    if not isinstance(config, dict):
+        return None
+    text = config.get("text_config")
+    source = text if isinstance(text, dict) else config
+    found = [source[key] for key in _CONTEXT if isinstance(source.get(key), int)]
+    return int(found[0]) if found and found[0] > 0 else None
+
+
+def _listed() -> str:
+    return ", ".join(EMBEDDED)

@@ -1,0 +1,1 @@
+"""Classifiers that guide: labels for many texts that begin alike."""

@@ -1,0 +1,199 @@
+"""Classifiers that guide: how much likelier does a token make the class?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from marith.errors import ModelError, RequestError
+from marith.formula.tree.terms import Classifier, Judgement, Term
+from marith.request.limits import CACHE_BYTES
+from marith.request.prompt import Prompt
+from marith.scoring.checkpoints.kinds import refusing
+from marith.scoring.checkpoints.loader import Checkpoint
+from marith.scoring.checkpoints.shared_weights import nbytes, weights
+from marith.scoring.classifier.prefix_tokens import Encoder
+from marith.scoring.classifier.tree_attention import BranchedTexts
+from marith.scoring.classifier.whole_texts import Case, Judge, Text, WholeTexts, to_logprobs
+from marith.scoring.notices import warn
+from marith.scoring.prompting.templates import to_plain_text
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.scorer import Scored, Span, WithoutContext
+
+Texts: TypeAlias = "tuple[str, ...]"
+
+
+class ClassifierScorer(WithoutContext):
+    """Every classifier term of one checkpoint, judging texts of the formula's vocabulary.
+
+    log C(x₁..x_k) − log C(x₁..x_{k−1}) for the candidates and 0 for all other tokens (paper,
+    section 3, after FUDGE: Yang and Klein, 2021), or the same difference on another scale; for a
+    judgement log C(x₁..x_{k−1}) itself. The classifier reads text through its own
+    tokenizer; where a text is longer than its context, the oldest part is cut, which is said once.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, vocabulary: Vocabulary, cache_bytes: int = CACHE_BYTES
+    ) -> None:
+        self.checkpoint = checkpoint  # the shelf keeps it for as long as this does
+        self.model = checkpoint.model.eval()
+        self.name = checkpoint.name
+        self.vocabulary = vocabulary
+        self._own = checkpoint.vocabulary
+        self._encode = Encoder(checkpoint.vocabulary)
+        self._context_length = _usable_context(checkpoint)
+        self._labels = _labels(self.model.config)
+        padding = self._pad_with(self.model.config)
+        self._whole = WholeTexts(self.model, padding)
+        self._said_cut = False
+        self.nbytes = nbytes(weights(self.model))
+        with refusing(f"the classifier {self.name!r} cannot judge a text"):
+            self._whole.judge([Case(None, self._tokens(("a",)))])
+        self._whole.passes = 0
+        self.judge: Judge = self._judge(padding, cache_bytes)
+
+    @property
+    def passes(self) -> int:
+        """How many forward passes there have been."""
+        return self.judge.passes
+
+    def read(self, term: Classifier | Judgement, prompt: Prompt) -> str:
+        """The text before the continuation: the conversation if the term asks for it."""
+        self._column(term)
+        return to_plain_text(prompt.messages) if term.read_prompt else ""
+
+    def loaded(self, term: Classifier | Judgement) -> None:
+        """Nothing but the checkpoint, which this holds."""
+
+    def score(self, spans: Sequence[Span]) -> list[Scored | None]:
+        """Log-ratios [count, vocab], zero outside the candidates of each position of each span.
+
+        Spans that ask about the same texts, such as two labels of one classifier, share a lane.
+        """
+        texts = [self._texts(span) for span in spans]
+        lanes: dict[Texts, Hashable] = {}
+        for span, asked in zip(spans, texts, strict=True):
+            lanes.setdefault(asked, span.lane)
+        cases = [Case(lane, self._tokens(asked)) for asked, lane in lanes.items()]
+        judged = dict(zip(lanes, self.judge.judge(cases), strict=True))
+        scored: list[Scored | None] = []
+        for span, asked in zip(spans, texts, strict=True):
+            answer = judged[asked]
+            if answer is None:
+                scored.append(None)
+                continue
+            column = self._scaled(span.term, answer.logits)
+            if isinstance(span.term, Judgement):
+                scored.append(Scored.of(column[:, None], answer.passes))
+                continue
+            ratios = self._ratios(span, column)
+            scored.append(Scored.of(ratios, answer.passes, judged=len(asked) - span.count))
+        return scored
+
+    def release(self, lane: Hashable) -> None:
+        """What the lane has read stays until another needs the room."""
+        self.judge.release(lane)
+
+    def probabilities(self, term: Classifier, texts: Sequence[str]) -> list[float]:
+        """The probability of the term's label for whole texts, one number in [0, 1] each."""
+        self._column(term)
+        if not texts:
+            return []
+        [judged] = self._whole.judge([Case(None, self._tokens(tuple(texts)))])
+        return self._scaled(replace(term, scale="log"), judged.logits).exp().tolist()
+
+    def _scaled(self, term: Term, logits: Tensor) -> Tensor:
+        """What a term compares of each text, [texts]."""
+        assert isinstance(term, (Classifier, Judgement))
+        column = self._column(term)
+        if isinstance(term, Classifier) and term.scale == "logit":
+            return logits[:, column]
+        logprobs = to_logprobs(self.model.config, logits)[:, column]
+        probable = isinstance(term, Classifier) and term.scale == "probability"
+        return logprobs.exp() if probable else logprobs
+
+    def _texts(self, span: Span) -> Texts:
+        """For each position the text with each candidate; then for each position the text so far.
+
+        The last of them is the text that all go on from.
+        """
+        each = span.candidates or [()] * span.count  # a judgement has none
+        ends = [len(span.continuation) - span.count + 1 + i for i in range(span.count)]
+        so_far = [list(span.continuation[:end]) for end in ends]
+        tokens = [
+            [*before, token]
+            for before, candidates in zip(so_far, each, strict=True)
+            for token in candidates
+        ]
+        return tuple(f"{span.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
+
+    def _ratios(self, span: Span, judged: Tensor) -> Tensor:
+        """What each candidate adds to the judgement of its position, [count, vocab]."""
+        assert span.candidates is not None
+        before = judged[len(judged) - span.count :]
+        rows = [i for i, candidates in enumerate(span.candidates) for _ in candidates]
+        tokens = [token for candidates in span.candidates for token in candidates]
+        ratios = torch.zeros(span.count, self.vocabulary.size, device=judged.device)
+        ratios[rows, tokens] = judged[: len(tokens)] - before[rows]
+        return ratios
+
+    def _tokens(self, texts: Texts) -> list[Text]:
+        """Each text as the classifier reads it, cut to its context."""
+        encoded = {text: self._cut(self._encode(text)) for text in dict.fromkeys(texts)}
+        return [encoded[text] for text in texts]
+
+    def _cut(self, tokens: list[int]) -> Text:
+        if len(tokens) > self._context_length:
+            if not self._said_cut:
+                warn(
+                    f"the classifier {self.name!r} reads the last {self._context_length} tokens "
+                    f"of a text of {len(tokens)}"
+                )
+                self._said_cut = True
+            marks = self._own.encode("", start=True)
+            head = marks[: len(marks) // 2 + len(marks) % 2]
+            tokens = head + tokens[len(tokens) - self._context_length + len(head) :]
+        return tuple(tokens)
+
+    def _judge(self, padding: int, cache_bytes: int) -> Judge:
+        """The faster way where the model reads from left to right, else the way of all models."""
+        if not isinstance(getattr(self.model, "score", None), nn.Linear):
+            return self._whole
+        try:
+            return BranchedTexts(self.model, padding, self._context_length, cache_bytes)
+        except ModelError as error:
+            warn(f"the classifier {self.name!r} runs without a cache, and so slower: {error}")
+            return self._whole
+
+    def _pad_with(self, config: Any) -> int:
+        """The padding token, which causal classifiers need to know to find a text's end."""
+        known = [config.pad_token_id, self._own.tokenizer.pad_token_id, self._own.start_id, 0]
+        padding = next(int(token) for token in known if token is not None)
+        config.pad_token_id = padding
+        return padding
+
+    def _column(self, term: Classifier | Judgement) -> int:
+        """The class that a label names. Raises RequestError with the classes there are."""
+        names = list(self._labels.values())
+        if isinstance(term.label, str):
+            for index, name in self._labels.items():
+                if name.lower() == term.label.lower():
+                    return index
+        elif term.label in self._labels:
+            return term.label
+        raise RequestError(f"{self.name!r} has no label {term.label!r}; it has {', '.join(names)}")
+
+
+def _labels(config: Any) -> dict[int, str]:
+    named = getattr(config, "id2label", None) or {}
+    return {i: str(named.get(i, i)) for i in range(config.num_labels)}
+
+
+def _usable_context(checkpoint: Checkpoint) -> int:
+    """The tokens that both model and tokenizer say they can read."""
+    own = getattr(checkpoint.vocabulary.tokenizer, "model_max_length", None) or 1 << 30
+    return int(min(own, checkpoint.context_length))

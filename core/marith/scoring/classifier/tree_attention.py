@@ -1,0 +1,242 @@
+"""A causal classifier that keeps what it has read: one new token for each text that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from marith.errors import ModelError
+from marith.scoring.classifier.prefix_tree import Branches, graft
+from marith.scoring.classifier.whole_texts import BATCH_TOKENS, Case, Judged, Text, WholeTexts
+from marith.scoring.kv_cache.cache_support import limit_of, mask_dtype
+from marith.scoring.kv_cache.lanes import Lanes
+from marith.scoring.kv_cache.ragged_cache import KVCache, attended
+from marith.scoring.language_model.chunked_prefill import Unread, alike, choose
+from marith.scoring.language_model.probe import SHORT, distance, tolerance, why_inexact
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work(Unread):
+    """What one case still needs: its texts end on the trunk, which is read, or on branches."""
+
+    case: Case
+    stops: dict[int, int]
+    branches: list[Branches]
+    logits: Tensor
+    passes: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row of one pass: tokens of the trunk, then branches in the slots beyond it."""
+
+    work: _Work
+    start: int
+    stop: int
+    branches: Branches
+
+    @property
+    def width(self) -> int:
+        return self.stop - self.start + len(self.branches.tokens)
+
+    @property
+    def seen(self) -> int:
+        """How many slots are read: the branches begin where the whole trunk will end."""
+        beyond = len(self.branches.tokens)
+        return len(self.work.tokens) + beyond if beyond else self.stop
+
+    def columns(self) -> dict[int, int]:
+        """Where in the row each text ends that is judged by this pass."""
+        ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
+        if self.stop < len(self.work.tokens):
+            return {}
+        beyond = self.stop - self.start
+        return ended | {n: beyond + node for n, node in self.branches.leaves.items()}
+
+
+class BranchedTexts:
+    """Judges the texts of a lane as branches on a trunk, whose keys and values it keeps.
+
+    The cache changes the cost of an answer and never the answer. One call reads at most a
+    portion of long trunks, the first asked first. Raises ModelError at construction for a model
+    whose cached judgements are not its own.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        padding: int,
+        context_length: int,
+        most_bytes: int,
+        probed: bool = True,
+    ) -> None:
+        self.model = model
+        self.passes = 0
+        self._padding = padding
+        self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
+        self.lanes = Lanes(self._cache, most_bytes)
+        self._unfinished: dict[Hashable, set[int]] = {}
+        self._additive = mask_dtype(model)
+        if probed and (reason := self._why_whole(context_length)):
+            raise ModelError(reason)
+        self.passes = 0
+
+    @torch.inference_mode()
+    def judge(self, cases: Sequence[Case]) -> list[Judged | None]:
+        """Answer what can be answered now, all cases in as few passes as their lengths allow."""
+        assert len({case.lane for case in cases}) == len(cases)
+        work = [self._begin(case) for case in cases]
+        longest = [len(w.tokens) + max(len(b.tokens) for b in w.branches) for w in work]
+        self.lanes.make_room(max(longest, default=0))
+        chosen = choose(work, self.lanes)
+        rounds = max((len(item.branches) for item in chosen), default=0)
+        for turn in range(rounds):
+            rows = [row for item in chosen for row in _rows(item, turn)]
+            widths = (lambda row: row.width), (lambda row: row.work.lane.row)
+            for group in alike(rows, *widths, BATCH_TOKENS):
+                self._forward(group)
+        return [self._end(item) for item in work]
+
+    @torch.inference_mode()  # lanes that make room move what passes have written
+    def release(self, lane: Hashable) -> None:
+        """The lane's keys and values stay until another needs the room."""
+        self.lanes.release(lane)
+        self._unfinished.pop(lane, None)
+
+    def _begin(self, case: Case) -> _Work:
+        texts = [_pooled(text, self._padding) for text in case.texts]
+        trunk = list(texts[-1])
+        stops, branches = graft(texts[-1], texts)
+        lane = self.lanes.take(case.lane, None, trunk)
+        own = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
+        passes = self._unfinished.pop(case.lane, set())
+        asked = len(trunk) - min(stops.values(), default=len(trunk))
+        del lane.tokens[len(trunk) - asked :]
+        return _Work(
+            lane=lane,
+            tokens=trunk,
+            asked=asked,
+            case=case,
+            stops=stops,
+            branches=branches,
+            logits=own,
+            passes=passes,
+        )
+
+    def _end(self, item: _Work) -> Judged | None:
+        if item.missing == 0:
+            return Judged(item.logits, frozenset(item.passes))
+        self._unfinished[item.case.lane] = item.passes
+        return None
+
+    def _forward(self, rows: list[_Row]) -> None:
+        """One pass over the next tokens of each trunk and the branches of those read to the end."""
+        hidden = self._pass(rows)
+        columns = [row.columns() for row in rows]
+        ends = [(i, at) for i, own in enumerate(columns) for at in own.values()]
+        index = torch.tensor(ends, dtype=torch.long, device=hidden.device).view(-1, 2)
+        logits = self.model.score(hidden[index[:, 0], index[:, 1]]).float()
+        if bool(hidden.isnan().any() | logits.isnan().any()):
+            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
+            raise ModelError("the classifier computed what is not a number (NaN)")
+        judged = logits.split([len(own) for own in columns])
+        for row, own, told in zip(rows, columns, judged, strict=True):
+            row.work.logits[list(own)] = told
+            row.work.lane.tokens = row.work.tokens[: row.stop]
+            row.work.passes.add(self.passes)
+
+    def _pass(self, rows: list[_Row]) -> Tensor:
+        """What the backbone makes of every token, [rows, width, hidden].
+
+        Padding stands at the end, at position 0, and sees the row's first slot only.
+        """
+        shape = len(rows), max(row.width for row in rows)
+        ids, places = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+        reach = torch.zeros(shape, dtype=torch.long)  # it sees the slots up to this one
+        slots = torch.full(shape, self._cache.padding_slot)
+        mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
+        for i, row in enumerate(rows):
+            kept, branches, trunk = slice(row.stop - row.start), row.branches, row.work.tokens
+            beyond = slice(row.stop - row.start, row.width)
+            ids[i, : row.width] = torch.tensor(trunk[row.start : row.stop] + branches.tokens)
+            places[i, kept] = reach[i, kept] = torch.arange(row.start, row.stop)
+            slots[i, kept] = places[i, kept]
+            slots[i, beyond] = torch.arange(len(branches.tokens)) + len(trunk)
+            places[i, beyond] = torch.tensor(branches.places, dtype=torch.long)
+            reach[i, beyond] = torch.tensor(branches.forks, dtype=torch.long) - 1
+            if branches.tokens:
+                mask[i, beyond, len(trunk) : row.seen] = branches.sight()
+        mask |= torch.arange(mask.shape[-1]) <= reach[:, :, None]
+        device = self.model.device
+        self._cache.aim([row.work.lane.row for row in rows], slots.to(device), mask.shape[-1])
+        out = self.model.base_model(
+            input_ids=ids.to(device),
+            attention_mask=attended(mask.to(device), self._additive),
+            position_ids=places.to(device),
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        self.passes += 1
+        hidden: Tensor = out.last_hidden_state
+        return hidden
+
+    def _why_whole(self, context_length: int) -> str:
+        """Why texts need to be judged whole; empty if they do not."""
+        if not isinstance(getattr(self.model, "score", None), nn.Linear):
+            return "its head is not one product"
+        if limit := limit_of(self.model, context_length):
+            return limit.reason
+        return why_inexact(self.model, context_length, self._differ)
+
+    def _differ(self, model: Any, extra: int) -> str:
+        """How branches differ from whole texts, over ragged rows and two turns."""
+        judge = self if model is self.model else BranchedTexts(model, 0, 0, 0, probed=False)
+        vocab = int(model.config.get_text_config().vocab_size)
+        draw = torch.Generator().manual_seed(0)
+        texts = torch.randint(0, vocab, (3, SHORT + extra), generator=draw).tolist()
+        a, b, c = (tuple(row) for row in texts)
+        first = [Case(0, [a[: 5 + extra]]), Case(1, [b[:2] + c[:1], b[:3]])]
+        trunk = a[: 7 + extra]
+        last = [Case(0, [trunk[:-1], a, a[:4] + c[:5], trunk]), Case(1, [b[:4], c[:9], b[:5]])]
+        whole = WholeTexts(model, judge._padding)
+        want = _logits(whole.judge(last))
+        alone = [whole.judge([Case(0, [text])]) for case in last for text in case.texts]
+        noise = distance(torch.cat([_logits(judged) for judged in alone]), want)
+        try:
+            judge.judge(first)
+            worst = distance(_logits(judge.judge(last)), want)
+        except Exception as error:  # whatever a model raises that does not take our cache
+            return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
+        finally:
+            judge.lanes.forget()
+        if worst <= tolerance(noise, want, model.dtype):
+            return ""
+        return f"cached and uncached passes differ by {worst:.2g}"
+
+
+def _logits(judged: Sequence[Judged | None]) -> Tensor:
+    """Of all texts of some cases, [texts, labels]."""
+    return torch.cat([one.logits for one in judged if one is not None])
+
+
+def _rows(item: _Work, turn: int) -> list[_Row]:
+    """What a case has to run in one round of passes, if anything."""
+    start = len(item.lane.tokens)
+    stop = start + item.give
+    whole = stop == len(item.tokens)
+    item.give = 0
+    branches = item.branches[turn] if whole and turn < len(item.branches) else Branches()
+    row = _Row(item, start, stop, branches)
+    return [row] if row.width else []
+
+
+def _pooled(text: Text, padding: int) -> Text:
+    """A text up to where transformers reads its judgement: the last token that is no padding."""
+    end = len(text)
+    while end > 1 and text[end - 1] == padding:
+        end -= 1
+    return text[:end]

@@ -1,0 +1,1 @@
+"""Terms that count instead of compute."""

@@ -1,0 +1,1 @@
+"""What a lane has read: keys and values, by row."""

@@ -1,0 +1,182 @@
+"""Which lane lies in which row of a cache, what it holds, and which lanes make room for others."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from marith.scoring.kv_cache.ragged_cache import KVCache
+
+IDLE_LANES = 64
+SPARE_ROWS = 8
+TAIL = 16  # so many tokens are computed again sooner than copied
+
+
+@dataclass(slots=True)
+class Lane:
+    """A row of the cache, and the tokens whose keys and values it holds.
+
+    `voice` says by which weights they were computed: lanes of one voice may learn from each other.
+    """
+
+    row: int
+    voice: Hashable = None
+    owner: Hashable | None = None
+    tokens: list[int] = field(default_factory=list)
+    used: int = 0
+
+
+class Lanes:
+    """The rows of a cache, given out by owner and kept when they are released.
+
+    Lanes that nobody holds stay while the cache weighs at most `most_bytes`, the longest unused
+    making room first; lanes in use stay whatever they weigh. Changes state, never an answer.
+    """
+
+    def __init__(self, cache: KVCache, most_bytes: int) -> None:
+        self.cache = cache
+        self.most_bytes = most_bytes
+        self._all: list[Lane] = []  # by row
+        self._held: dict[Hashable, Lane] = {}
+        self._clock = 0
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(self._all)
+
+    @property
+    def busy(self) -> int:
+        """How many lanes are held by someone."""
+        return len(self._held)
+
+    def take(self, owner: Hashable, voice: Hashable, tokens: list[int]) -> Lane:
+        """The owner's lane, cut back to what it has in common with the tokens asked for."""
+        lane = self._held.get(owner)
+        if lane is None:
+            lane = self._held[owner] = self._free_lane(voice, tokens)
+        if lane.voice != voice:
+            lane.tokens.clear()
+        lane.owner, lane.voice = owner, voice
+        self._clock += 1
+        lane.used = self._clock
+        del lane.tokens[common(lane.tokens, tokens) :]
+        return lane
+
+    def learn(self, lane: Lane, tokens: list[int]) -> int:
+        """Copy what another lane holds of these tokens, where that is worth it; how many."""
+        known = len(lane.tokens)
+        best, length = self._nearest(lane.voice, tokens, self._all)
+        if best is None or length < known + TAIL:
+            return 0
+        best.used = self._clock
+        self.cache.copy(best.row, lane.row, length)
+        lane.tokens = tokens[:length]
+        return length - known
+
+    def release(self, owner: Hashable) -> None:
+        """The lane stays as it is, for whoever goes on from it, while there is memory for it."""
+        lane = self._held.pop(owner, None)
+        if lane is not None:
+            lane.owner = None
+            if not self._held:  # nobody asks soon, and so nobody else would make room
+                self.make_room(0)
+
+    def make_room(self, longest: int) -> None:
+        """Rows for every lane and positions for the longest; idle lanes go where that is much."""
+        cache = self.cache
+        idle = sorted((lane for lane in self._all if lane.owner is None), key=lambda n: -n.used)
+        while idle and self._bytes(longest) > self.most_bytes:
+            self._drop(idle.pop())
+        rows, capacity = len(self._all), self._longest(longest)
+        if self._bytes(longest) < cache.bytes_of(cache.rows, cache.capacity) > self.most_bytes:
+            cache.resize(rows, _roomy(capacity))
+            return
+        capacity = cache.capacity if capacity <= cache.capacity else _roomy(capacity)
+        if rows <= cache.rows:
+            rows = cache.rows
+        elif cache.bytes_of(rows + SPARE_ROWS, capacity) <= self.most_bytes:
+            rows += SPARE_ROWS
+        cache.resize(rows, capacity)
+
+    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
+        """Move these lanes side by side, so that a pass reads them where they lie.
+
+        With `front` they lie in the first rows, as a pass of fixed shape expects them.
+        """
+        rows = sorted(lane.row for lane in lanes)
+        if not rows or (rows[-1] - rows[0] == len(rows) - 1 and (rows[0] == 0 or not front)):
+            return
+        first = 0 if front else min(rows[0], len(self._all) - len(rows))
+        inside = range(first, first + len(rows))
+        asked = {lane.row for lane in lanes}
+        strays = [lane for lane in lanes if lane.row not in inside]
+        others = [self._all[row] for row in inside if row not in asked]
+        for stray, other in zip(strays, others, strict=True):
+            self._swap(stray, other)
+
+    def forget(self) -> None:
+        """Drop all lanes and what they hold; who held one takes another."""
+        self._all, self._held = [], {}
+        self.cache.resize(0, 0)
+
+    def _free_lane(self, voice: Hashable, tokens: list[int]) -> Lane:
+        """A lane that these tokens go on from, a new one while few lie idle, or the oldest."""
+        idle = [lane for lane in self._all if lane.owner is None]
+        best, length = self._nearest(voice, tokens, idle)
+        if best is not None and length and len(best.tokens) - length < TAIL:
+            return best
+        if idle and (len(idle) >= IDLE_LANES or self._is_full(len(tokens))):
+            return min(idle, key=lambda lane: lane.used)
+        lane = Lane(row=len(self._all))
+        self._all.append(lane)
+        return lane
+
+    def _nearest(
+        self, voice: Hashable, tokens: list[int], lanes: Sequence[Lane]
+    ) -> tuple[Lane | None, int]:
+        """The lane with the longest common prefix, and its length."""
+        alike = ((common(n.tokens, tokens), n.used, n) for n in lanes if n.voice == voice)
+        length, _, best = max(alike, key=lambda item: item[:2], default=(0, 0, None))
+        return best, length
+
+    def _longest(self, asked: int) -> int:
+        return max([asked, *(len(lane.tokens) for lane in self._all)])
+
+    def _is_full(self, asked: int) -> bool:
+        """Whether one row more, for so long a text, weighs too much."""
+        capacity = max(self.cache.capacity, _roomy(asked))
+        return self.cache.bytes_of(len(self._all) + 1, capacity) > self.most_bytes
+
+    def _bytes(self, asked: int) -> int:
+        return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))
+
+    def _drop(self, lane: Lane) -> None:
+        """Forget a lane; the last row moves into its place."""
+        last = self._all[-1]
+        if last is not lane:
+            self.cache.copy(last.row, lane.row, len(last.tokens))
+            self._all[lane.row], last.row = last, lane.row
+        self._all.pop()
+
+    def _swap(self, a: Lane, b: Lane) -> None:
+        self.cache.swap(a.row, b.row, max(len(a.tokens), len(b.tokens)))
+        self._all[a.row], self._all[b.row] = b, a
+        a.row, b.row = b.row, a.row
+
+
+def common(kept: list[int], asked: list[int]) -> int:
+    """The length of the common prefix, by halving: slices compare faster than tokens."""
+    low, high = 0, min(len(kept), len(asked))
+    if asked[:high] == kept[:high]:
+        return high
+    while low < high - 1:
+        middle = (low + high) // 2
+        if asked[low:middle] == kept[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _roomy(positions: int) -> int:
+    """With room to grow: a cache that grew at every token would copy itself at every token."""
+    return -(-max(64, positions * 5 // 4) // 64) * 64

@@ -1,0 +1,1 @@
+"""One causal language model, many lanes, one pass."""

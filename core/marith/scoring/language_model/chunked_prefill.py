@@ -1,0 +1,104 @@
+"""Who reads what now: short ends at once, long texts by portions, and nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from marith.scoring.kv_cache.lanes import TAIL, Lane, Lanes, common
+
+PORTION = 256  # tokens of long texts that one call may read before those who wait are answered
+NEAR = 16  # so few missing tokens are read at once, whoever else has a long way to go
+PIECE = 32  # so many tokens cost about what a pass costs by itself
+
+Anything = TypeVar("Anything")
+
+
+@dataclass(slots=True, kw_only=True)
+class Unread:
+    """What a lane has yet to read of a text; the next pass gives it `give` tokens of that.
+
+    The last `asked` tokens are read in one piece. `cached` counts those that were at hand.
+    """
+
+    lane: Lane
+    tokens: list[int]
+    asked: int
+    cached: int = 0
+    give: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many tokens the lane has yet to read."""
+        return len(self.tokens) - len(self.lane.tokens)
+
+    @property
+    def reach(self) -> list[int]:
+        """What the lane will hold after the next pass."""
+        return self.tokens[: len(self.lane.tokens) + self.give]
+
+
+Item = TypeVar("Item", bound=Unread)
+
+
+def choose(work: Sequence[Item], lanes: Lanes, front: bool = False) -> list[Item]:
+    """The texts of which something is read now, each with how much; the others wait.
+
+    Those with little to read are settled side by side, with `front` in the first rows.
+    """
+    near = [item for item in work if item.missing <= NEAR]
+    for item in near:
+        item.give = item.missing
+    lanes.settle([item.lane for item in near], front)
+    return [*near, *_pieces([item for item in work if item.missing > NEAR], lanes)]
+
+
+def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
+    """What of the long texts is read now: a portion together, the first asked first.
+
+    A lane first takes over what another has read, and waits for one that reads it just now.
+    """
+    left = PORTION
+    chosen: list[Item] = []
+    for item in far:
+        item.cached += lanes.learn(item.lane, item.tokens[: len(item.tokens) - item.asked])
+        if any(_teaches(other, item) for other in chosen):
+            continue
+        item.give = item.missing
+        if item.missing > max(left, 0 if chosen else item.asked):
+            item.give = min(left, item.missing - item.asked)
+            if chosen and item.give < PIECE:
+                item.give = 0
+                break
+        left -= item.give
+        chosen.append(item)
+    return chosen
+
+
+def _teaches(other: Unread, item: Unread) -> bool:
+    """Whether another lane, once it has read its piece, can be learnt from."""
+    ahead = len(item.lane.tokens) + TAIL
+    return other.lane.voice == item.lane.voice and common(other.reach, item.tokens) >= ahead
+
+
+def alike(
+    items: Iterable[Anything],
+    width: Callable[[Anything], int],
+    row: Callable[[Anything], int],
+    most: int | None = None,
+) -> list[list[Anything]]:
+    """Groups of about one width, in order of their rows: who pads less than a pass costs joins.
+
+    A group has at most `most` tokens, padding included, where that is given.
+    """
+    groups: list[list[Anything]] = []
+    for item in sorted(items, key=width):
+        group = groups[-1] if groups else []
+        padding = (width(item) - width(group[-1])) * len(group) if group else 0
+        fits = most is None or (len(group) + 1) * width(item) <= most
+        if group and fits and padding <= PIECE:
+            group.append(item)
+        else:
+            groups.append([item])
+    return [sorted(group, key=row) for group in groups]

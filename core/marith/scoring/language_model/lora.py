@@ -1,0 +1,121 @@
+"""Many LoRA adapters over one model's weights: each row of a pass speaks with its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from marith.errors import ModelError
+from marith.scoring.checkpoints.lora_files import Adapter, Update, read, sizes_of
+from marith.scoring.checkpoints.shared_weights import twin
+
+__all__ = ["Adapted", "Adapter", "read"]
+
+MOST = 16
+
+
+class Adapted:
+    """A model each of whose rows speaks with an adapter of its own, or with none, in one pass.
+
+    The updates of several adapters are one update of their ranks together, of which a row hears
+    its own adapter's part: two small products a layer, however many adapters there are. Keeps
+    state, for one thread: the adapters last met, over a tree of modules that shares the weights
+    of `model`, which itself stays as it is. The sets met change the cost, never the answer.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._tree: Any = None
+        self._gate = _Gate()
+        # Where in the rank each begins, the latest used last: those that someone still holds.
+        self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
+        self._rank = 0
+        self._rows: tuple[Adapter | None, ...] = ()
+
+    def forward(self, adapters: Sequence[Adapter | None], **inputs: Any) -> Any:
+        """The model's output for rows of which the i-th speaks with `adapters[i]`; None: bare."""
+        rows = tuple(adapters)
+        if all(adapter is None for adapter in rows):
+            return self.model(**inputs)
+        if rows != self._rows:
+            self._meet([adapter for adapter in dict.fromkeys(rows) if adapter is not None])
+            self._gate.closed = self._closed(rows)
+            self._rows = rows
+        return self._tree(**inputs)
+
+    def _meet(self, adapters: list[Adapter]) -> None:
+        """Take in those that are new, and let go of the longest unused beyond `MOST`."""
+        if all(adapter in self._met for adapter in adapters):
+            for adapter in adapters:
+                self._met[adapter] = self._met.pop(adapter)
+            return
+        others = [adapter for adapter in self._met if adapter not in adapters]
+        room = max(0, MOST - len(adapters))
+        kept = [*others[len(others) - min(room, len(others)) :], *adapters]
+        starts, rank = WeakKeyDictionary[Adapter, int](), 0
+        for adapter in kept:
+            starts[adapter], rank = rank, rank + adapter.rank
+        tree = twin(self.model).eval()
+        for layer in dict.fromkeys(layer for adapter in kept for layer in adapter.updates):
+            updates = {starts[a]: a.updates[layer] for a in kept if layer in a.updates}
+            base = tree.get_submodule(layer)
+            tree.set_submodule(layer, _Layer(base, updates, rank, self._gate, layer))
+        self._tree, self._met, self._rank, self._rows = tree, starts, rank, ()
+
+    def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor:
+        """Which of all ranks a row does not hear: [rows, 1, rank]."""
+        closed = torch.ones(len(rows), 1, self._rank, dtype=torch.bool)
+        for i, adapter in enumerate(rows):
+            if adapter is not None:
+                start = self._met[adapter]
+                closed[i, :, start : start + adapter.rank] = False
+        return closed.to(self.model.device)
+
+
+@dataclass(slots=True)
+class _Gate:
+    """What all layers of one tree read during a pass."""
+
+    closed: Tensor = field(default_factory=lambda: torch.zeros(0, 1, 0, dtype=torch.bool))
+
+
+class _Layer(nn.Module):
+    """A linear layer, and the updates of all adapters side by side."""
+
+    down: Tensor
+    up: Tensor
+
+    def __init__(
+        self, base: nn.Module, updates: Mapping[int, Update], rank: int, gate: _Gate, name: str
+    ) -> None:
+        super().__init__()
+        self.base, self.gate, self.name = base, gate, name
+        inputs, outputs = sizes_of(base) or (0, 0)
+        down, up = torch.zeros(rank, inputs), torch.zeros(rank, outputs)
+        for start, update in updates.items():
+            down[start : start + len(update.down)] = update.down
+            up[start : start + len(update.up)] = update.up
+        like = base.weight
+        assert isinstance(like, Tensor)
+        self.register_buffer("down", down.to(like.device, like.dtype), persistent=False)
+        self.register_buffer("up", up.to(like.device, like.dtype), persistent=False)
+
+    @property
+    def weight(self) -> Tensor | nn.Module:
+        """Some models look at a layer's weight for its type."""
+        return self.base.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[rows, length, inputs] → [rows, length, outputs]."""
+        if x.dim() != 3 or len(x) != len(self.gate.closed):
+            raise ModelError(f"adapters cannot share a pass: {self.name!r} does not read it by row")
+        # Filled, not multiplied: what overflows in one row must not be a NaN in the others.
+        heard = functional.linear(x, self.down).masked_fill_(self.gate.closed, 0)
+        said: Tensor = self.base(x)
+        return said + heard @ self.up

@@ -1,0 +1,174 @@
+"""Prompted language models as a scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from weakref import WeakValueDictionary
+
+from torch import Tensor
+
+from marith.errors import ContextOverflow, ModelError, RequestError
+from marith.formula.tree.terms import Likelihood, Prompted, Term
+from marith.recent import Recent
+from marith.request.limits import CACHE_BYTES, LOADED_BYTES
+from marith.request.prompt import Prompt
+from marith.scoring.checkpoints.loader import Checkpoint
+from marith.scoring.checkpoints.shared_weights import nbytes, weights
+from marith.scoring.language_model import lora
+from marith.scoring.language_model.lora import Adapter
+from marith.scoring.language_model.runner import Answer, Asked, ModelRunner
+from marith.scoring.language_model.text_likelihood import Histories
+from marith.scoring.prompting.templates import require_text, to_tokens
+from marith.scoring.scorer import Reading, Scored, Span
+
+
+class PromptedScorer:
+    """Every prompted term of one checkpoint: one pass for one set of weights."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        cache_bytes: int = CACHE_BYTES,
+        recent: Recent | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.vocabulary = checkpoint.vocabulary
+        self.context_length = checkpoint.context_length
+        self._recent = recent or Recent(LOADED_BYTES)
+        self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
+        self._histories = Histories()
+        self.runner = ModelRunner(
+            checkpoint.model,
+            self.vocabulary.size,
+            self.context_length,
+            cache_bytes,
+            name=checkpoint.name,
+            holes=self.vocabulary.holes,
+        )
+        self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
+        self._changes = _changes(self._weights)
+        self.nbytes = nbytes(self._weights)
+
+    def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
+        """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
+
+        An adapter is read from its files when a term names it; ModelError if it cannot be, or if
+        the model's weights are no more what was loaded.
+        """
+        if _changes(self._weights) != self._changes:
+            raise ModelError(
+                f"the weights of {self.checkpoint.name!r} were changed after they were loaded; "
+                "load an engine anew"
+            )
+        if isinstance(term, Likelihood):
+            assert isinstance(term.of, Prompted)
+            return self.read(term.of, prompt)
+        if term.exit_layer is not None:
+            self.runner.exits.check(term.exit_layer)
+        self.loaded(term)
+        require_text(term, prompt, self.vocabulary)
+        tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
+        if max(tokens) >= self.vocabulary.size:
+            raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
+        if len(tokens) >= self.context_length:
+            raise ContextOverflow(
+                f"the prompt has {len(tokens)} tokens or more as {str(term)[:80]} reads it; "
+                f"the context of {self.checkpoint.name!r} holds {self.context_length}"
+            )
+        return tuple(tokens)
+
+    @property
+    def tokens_read(self) -> int:
+        """How many tokens the model has read in all passes."""
+        return self.runner.tokens_read
+
+    def room(self, reading: Reading) -> int:
+        """How many tokens the context holds after a prompt."""
+        return self.context_length - len(reading)
+
+    def here(self, term: Term) -> Adapter | None:
+        """The term's adapter, if it names one. Raises KeyError where that is not loaded."""
+        name = _adapter(term)
+        return None if name is None else self._adapters[name]
+
+    def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
+        """The term's adapter, if it names one. Raises ModelError if that cannot be read."""
+        name = _adapter(term)
+        if name is None:
+            return None
+        adapter = self._adapters.get(name)
+        if adapter is None:
+            adapter = self._adapters[name] = lora.read(name, self.checkpoint.model)
+        self._recent.use(adapter, adapter.nbytes)
+        return adapter
+
+    def count(self, term: Prompted, prompt: Prompt) -> int:
+        """How many tokens the prompt has as the term reads it, whether they fit or not."""
+        return len(to_tokens(term, prompt, self.vocabulary))
+
+    def score(self, spans: Sequence[Span]) -> list[Scored | None]:
+        """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible.
+
+        Spans of one lane, the model and its early exits, are one row. A likelihood is [count, 1].
+        """
+        asked: dict[Hashable, Asked] = {}
+        for span in spans:
+            if (question := self._question(span)) is not None:
+                before = asked.get(span.lane)
+                asked[span.lane] = question if before is None else before.beside(question)
+        answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
+        return [self._scored(span, answers) for span in spans]
+
+    def _question(self, span: Span) -> Asked | None:
+        """What a span asks of the runner; None for a likelihood of which all is known."""
+        reading, continuation, count = span.reading, span.continuation, span.count
+        assert not isinstance(reading, str), "a language model reads tokens"
+        term = span.term
+        if isinstance(term, Likelihood):
+            count = self._histories.unknown(span.lane, continuation)
+            if not count:
+                return None
+            term, continuation = term.of, continuation[:-1]
+        layer = _layer(term)
+        exits = () if layer is None else (layer,)
+        tokens = [*reading, *continuation]
+        return Asked(span.lane, tokens, count, self.here(term), exits)
+
+    def _scored(self, span: Span, answers: Mapping[Hashable, Answer | None]) -> Scored | None:
+        """What is at hand counts up to the prompt's end: the continuation is no prompt."""
+        answer = answers.get(span.lane)
+        if answer is None and (span.lane in answers or not isinstance(span.term, Likelihood)):
+            return None
+        passes = frozenset(answer.passes) if answer else frozenset()
+        cached = min(answer.cached, len(span.reading)) if answer else len(span.reading)
+        if isinstance(span.term, Likelihood):
+            if answer is not None:
+                layer = _layer(span.term.of)
+                said = answer.logprobs if layer is None else answer.exits[layer]
+                self._histories.take(span.lane, span.continuation, said)
+            told = self._histories.told(span.lane, span.count)
+            return Scored.of(told.to(self.checkpoint.model.device), passes, cached)
+        assert answer is not None
+        layer = _layer(span.term)
+        said = answer.logprobs if layer is None else answer.exits[layer]
+        return Scored.of(said[-span.count :], passes, cached)
+
+    def release(self, lane: Hashable) -> None:
+        """The lane's keys and values stay until another needs the room."""
+        self._histories.release(lane)
+        self.runner.release(lane)
+
+
+def _changes(tensors: Iterable[Tensor]) -> int:
+    """How often the tensors have been written to in place, as far as torch keeps count."""
+    return sum(tensor._version for tensor in tensors if not tensor.is_inference())
+
+
+def _adapter(term: Term) -> str | None:
+    if isinstance(term, Likelihood):
+        term = term.of
+    return term.adapter if isinstance(term, Prompted) else None
+
+
+def _layer(term: Term) -> int | None:
+    return term.exit_layer if isinstance(term, Prompted) else None

@@ -1,0 +1,52 @@
+"""How likely a model finds the whole text so far, kept by lane as long as the text goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from marith.scoring.kv_cache.lanes import common
+
+
+@dataclass(slots=True)
+class _History:
+    tokens: list[int] = field(default_factory=list)
+    sums: list[float] = field(default_factory=lambda: [0.0])  # before each token, and after all
+
+
+class Histories:
+    """log Q(x₁..x_k) for every prefix of a lane's continuation.
+
+    Changes state that changes what is asked of the model, and never the answer: what a text has
+    in common with the one before it is kept.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _History] = {}
+
+    def unknown(self, lane: Hashable, continuation: Sequence[int]) -> int:
+        """How many of the last tokens have yet to be scored."""
+        history = self._known.setdefault(lane, _History())
+        kept = common(history.tokens, list(continuation))
+        del history.tokens[kept:], history.sums[kept + 1 :]
+        return len(continuation) - kept
+
+    def take(self, lane: Hashable, continuation: Sequence[int], logprobs: Tensor) -> None:
+        """The log-probabilities [tokens, vocab] of what was unknown."""
+        history = self._known[lane]
+        new = list(continuation[len(history.tokens) :])
+        at = torch.tensor(new, device=logprobs.device)[:, None]
+        for one in logprobs[-len(new) :].gather(1, at)[:, 0].double().tolist():
+            history.sums.append(history.sums[-1] + one)
+        history.tokens += new
+
+    def told(self, lane: Hashable, count: int) -> Tensor:
+        """The log-likelihood before each of the last `count` places, [count, 1]."""
+        return torch.tensor(self._known[lane].sums[-count:])[:, None]
+
+    def release(self, lane: Hashable) -> None:
+        """Forget a lane."""
+        self._known.pop(lane, None)

@@ -1,0 +1,1 @@
+"""How a weight lies in memory."""

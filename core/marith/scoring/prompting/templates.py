@@ -1,0 +1,192 @@
+"""A request's prompt, seen through a term's lens, as tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import groupby
+from typing import Any
+
+from marith.errors import RequestError, shown
+from marith.formula.patterns import compiled
+from marith.formula.tree.terms import Prompted
+from marith.request.prompt import Message, Prompt
+from marith.scoring.prompting.escaping import Quotes
+from marith.scoring.prompting.rendering import Refused, render
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.prompting.tool_format import HERMES, Markup, numbered, spelt_out, tools_told
+
+ROLES = ("user", "assistant", "system", "developer", "tool", "function")
+_SYSTEM = ("system", "developer")
+
+
+def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages as the term reads them: hidden text removed, its system prompt joined."""
+    seen = [dict(message) for message in messages]
+    if term.hide is not None:
+        hidden = compiled(term.hide)
+        for message in seen:
+            message["content"] = hidden.removed_from(message["content"])
+    given = 0
+    while given < len(seen) and seen[given]["role"] in _SYSTEM:
+        given += 1
+    parts = [message["content"] for message in seen[:given]]
+    match term.mode:
+        case "append":
+            parts = [*parts, term.system]
+        case "prepend":
+            parts = [term.system, *parts]
+        case "replace":
+            parts = [term.system]
+    system = "\n\n".join(part for part in parts if part)
+    head = [{"role": "system", "content": system}] if system else []
+    return head + seen[given:]
+
+
+def to_tokens(
+    term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None = None
+) -> list[int]:
+    """The term's reading of the prompt, as tokens; never empty.
+
+    Of a reading of more than `most` tokens perhaps a beginning, which has more too.
+    """
+    known = prompt.read.get((term, vocabulary))
+    if known is None:
+        known = _tokens(term, prompt, vocabulary, most)
+        if most is None or len(known) <= most:
+            prompt.read[term, vocabulary] = known
+    return known
+
+
+def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
+    _check_roles(prompt.messages, vocabulary)
+    seen = see(term, prompt.messages)
+    chat = _is_chat(term, vocabulary)
+    if chat and not vocabulary.has_chat_template:
+        raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
+    if chat:
+        options = {**prompt.options, **dict(term.options)}
+        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, most)
+    if prompt.tools:
+        seen = tools_told(seen, prompt.tools, HERMES)
+    text = to_plain_text(spelt_out(seen, HERMES, answers=True))
+    tokens = vocabulary.encode(text, start=True, most=most)
+    if not tokens and vocabulary.start_id is not None:
+        tokens = [vocabulary.start_id]
+    if not tokens:
+        raise RequestError("the prompt is empty, and this tokenizer has no token to start from")
+    return tokens
+
+
+def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:
+    """Raises RequestError for a chat without any text; a plain text may begin anywhere."""
+    messages = see(term, prompt.messages)
+    empty = not any(message["content"] or "tool_calls" in message for message in messages)
+    if empty and _is_chat(term, vocabulary):
+        raise RequestError(
+            "the prompt is empty: write a message, or template='plain' for a text from its start"
+        )
+
+
+def _is_chat(term: Prompted, vocabulary: Vocabulary) -> bool:
+    return term.template == "chat" or (term.template is None and vocabulary.has_chat_template)
+
+
+def to_plain_text(messages: Sequence[Message]) -> str:
+    """System text, a newline, the conversation's text; its roles are named where it has several."""
+    system = [m["content"] for m in messages if m["role"] in _SYSTEM]
+    rest = [m for m in messages if m["role"] not in _SYSTEM]
+    if len(rest) > 1:
+        turns = [f"{m['role'].capitalize()}: {m['content']}" for m in rest]
+        body = "\n".join([*turns, "Assistant:"])
+    else:
+        body = "".join(m["content"] for m in rest)
+    return "\n".join([*system, body])
+
+
+def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """For templates without a system role: its text opens the next turn, equal roles are one."""
+    as_user = [
+        {**message, "role": "user"} if message["role"] in _SYSTEM else dict(message)
+        for message in messages
+    ]
+    folded: list[dict[str, Any]] = []
+    for _, run in groupby(as_user, key=lambda message: message["role"]):
+        first, *more = run
+        for message in more:
+            first["content"] = f"{first['content']}\n\n{message['content']}".strip()
+            if message.get("tool_calls"):
+                first["tool_calls"] = [*first.get("tool_calls", ()), *message["tool_calls"]]
+        folded.append(first)
+    return folded
+
+
+def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
+    """Rendered, then encoded without added tokens: a template writes its own first token.
+
+    Text that spells a special token is data: it is kept out of the template, and encoded as
+    letters.
+    """
+    if not prompt.messages:
+        raise RequestError("of these messages nothing is left to read")
+    quotes = Quotes(vocabulary.special_texts)
+    messages = tuple(quotes.quote(message) for message in prompt.messages)
+    tools = tuple(quotes.quote(tool, escaped=True) for tool in prompt.tools)
+    text = _chat_text(replace(prompt, messages=messages, tools=tools), vocabulary)
+    tokens: list[int] = []
+    for i, piece in enumerate(quotes.mark.split(text)):
+        is_content = i % 2 == 1
+        text = quotes.texts[int(piece)] if is_content else piece
+        tokens += vocabulary.encode(text, literal=is_content, most=most)
+        if most is not None and len(tokens) > most:
+            break
+    return tokens
+
+
+def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
+    """The template's text; what it has no words for is written out in those it has.
+
+    Where the template refuses the messages, or loses the system's text, they are folded, their
+    calls numbered anew, or those written out too.
+    """
+    markup = vocabulary.markup
+    messages = [dict(message) for message in prompt.messages]
+    if prompt.tools and not markup.offers:
+        messages = tools_told(messages, prompt.tools, markup.calls)
+        prompt = replace(prompt, tools=())
+    system = {m["content"].strip() for m in messages if m["role"] in _SYSTEM}
+    texts, refusal = [], ""
+    for way in _ways(messages, markup):
+        try:
+            text = render(vocabulary.tokenizer, way, prompt.tools, prompt.options)
+        except Refused as error:
+            refusal = str(error)
+            continue
+        if all(part in text for part in system):
+            return text
+        texts.append(text)
+    if not texts:
+        raise RequestError(f"the chat template refuses these messages: {refusal}")
+    return max(texts, key=lambda text: sum(part in text for part in system))
+
+
+def _ways(messages: Sequence[Message], markup: Markup) -> Iterator[list[dict[str, Any]]]:
+    """How messages can be put to a template, the one that is most its own first."""
+    beside = any(m["content"] for m in messages if m.get("tool_calls"))
+    native = markup.native and (markup.says or not beside)
+    own = spelt_out(messages, None if native else markup.calls, not markup.answers)
+    for way in (own, numbered(own), spelt_out(messages, markup.calls, answers=True)):
+        yield way
+        yield fold(way)
+
+
+def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
+    """Raises RequestError for roles of which neither this project nor the template knows."""
+    template = str(getattr(vocabulary.tokenizer, "chat_template", None) or "")
+    for message in messages:
+        role = message["role"]
+        if not (role in ROLES or (role and role in template)):
+            meant = get_close_matches(role, ROLES, 1, cutoff=0.5)
+            hint = f"is {meant[0]!r} meant?" if meant else f"there are {', '.join(ROLES)}"
+            raise RequestError(f"no role of a message is called {shown(role)}; {hint}")

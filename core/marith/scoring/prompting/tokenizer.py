@@ -1,0 +1,139 @@
+"""The tokenizer: text → tokens, tokens → text, and the tokens that end a text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from marith.errors import ModelError, RequestError
+from marith.scoring.prompting.tool_format import Markup, read_markup
+
+MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
+
+
+class Vocabulary:
+    """What tokens there are. Safe to share between threads.
+
+    Works on a copy of the raw tokenizer, without padding or truncation: the shared fast tokenizer
+    of transformers keeps these as state and corrupts silently when threads set them.
+    `size` counts the tokens that both the model and the tokenizer know, and `holes`: numbers below
+    it that are neither a text nor the end of one.
+    """
+
+    def __init__(self, tokenizer: Any, width: int, eos_ids: Iterable[int] = ()) -> None:
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            kind = type(tokenizer).__name__
+            raise ModelError(f"{kind} has no fast tokenizer; one with a tokenizer.json is needed")
+        self.tokenizer = tokenizer
+        self._raw = _bare_copy(backend)
+        self._literal = _bare_copy(backend)
+        self._literal.encode_special_tokens = True
+        self._ids: dict[str, int] = self._raw.get_vocab(with_added_tokens=True)
+        self.size = min(width, max(self._ids.values()) + 1)
+        own = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
+        self.eos_ids = frozenset({*own, *eos_ids})
+        named = {*self._ids.values(), *self.eos_ids}
+        self.holes = tuple(token for token in range(self.size) if token not in named)
+        added = self._raw.get_added_tokens_decoder().values()
+        special = {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
+        self.special_texts = tuple(sorted(text for text in special if text))
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the tokenizer says how a chat is written."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    @cached_property
+    def markup(self) -> Markup:
+        """How the model calls tools and thinks aloud, as its chat template shows."""
+        return read_markup(self.tokenizer)
+
+    @property
+    def raw(self) -> Tokenizer:
+        """The tokenizer itself, to be read and never set."""
+        return self._raw
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for two vocabularies exactly when every token has the same number in both."""
+        known = sorted((i, text) for text, i in self._ids.items() if i < self.size)
+        return hashlib.sha256(repr((self.size, known)).encode()).hexdigest()
+
+    @property
+    def start_id(self) -> int | None:
+        """The token that may stand before an empty text."""
+        for name in ("bos_token_id", "eos_token_id"):
+            token = getattr(self.tokenizer, name, None)
+            if token is not None:
+                return int(token)
+        return None
+
+    def encode(
+        self, text: str, *, literal: bool = True, start: bool = False, most: int | None = None
+    ) -> list[int]:
+        """Text → tokens. `literal` text is data: the names of special tokens in it are letters.
+
+        `start` adds what the tokenizer puts around a text of its own (mostly a first token). Of a
+        text that has many more than `most` tokens only a beginning is read, which has more too: a
+        tokenizer reads a million letters a second, and nobody can interrupt it.
+        """
+        raw = self._literal if literal else self._raw
+        try:
+            if most is not None:
+                for end in _beginnings(text, most):
+                    begun = raw.encode(text[:end], add_special_tokens=False).ids
+                    if len(begun) > most + MARGIN:
+                        return list(begun)
+            return list(raw.encode(text, add_special_tokens=start).ids)
+        except TypeError:  # half a surrogate pair: bytes that were no UTF-8
+            raise RequestError(f"this text is not Unicode: {text[:60]!r}") from None
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Tokens → text, special tokens left out."""
+        return str(self._raw.decode(list(tokens), skip_special_tokens=True))
+
+    def spell(self, tokens: Sequence[int]) -> str:
+        """Tokens → text, special tokens by their names."""
+        return str(self._raw.decode(list(tokens), skip_special_tokens=False))
+
+    def opens_reasoning(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt ends with the mark that begins reasoning, as some templates do."""
+        marks = self.markup.thinking
+        if marks is None or not self.spell(prompt[-16:]).rstrip().endswith(marks[0]):
+            return False
+        mark = self.encode(marks[0], literal=False)
+        return len(mark) > 1 or mark[0] in prompt[-16:]  # spelt in letters it is the user's
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """The special tokens, which are no text."""
+        return frozenset(self._ids[text] for text in self.special_texts if text in self._ids)
+
+    def special_in(self, text: str) -> frozenset[int]:
+        """The special tokens that a text of the model's own, such as a mark, is written with."""
+        return self.special_ids.intersection(self._raw.encode(text, add_special_tokens=False).ids)
+
+
+def _beginnings(text: str, most: int) -> Iterator[int]:
+    """Where to cut a long text to see whether its beginning has more than so many tokens already.
+
+    Between words where there are words, each time twice as far, and so for no more than twice the
+    work of reading all of it.
+    """
+    end = max(4096, 2 * most)
+    while 2 * end <= len(text):
+        space = text.rfind(" ", end - MARGIN, end)
+        yield end if space < 0 else space
+        end *= 2
+
+
+def _bare_copy(backend: Tokenizer) -> Tokenizer:
+    copy = Tokenizer.from_str(backend.to_str())
+    copy.no_padding()
+    copy.no_truncation()
+    return copy

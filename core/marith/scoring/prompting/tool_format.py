@@ -1,0 +1,235 @@
+"""How a model writes the calls of tools and its reasoning: read off its own chat template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from marith.errors import RequestError
+from marith.scoring.prompting.rendering import Refused, render
+
+REFUSED = (Refused, RequestError)
+_FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
+_ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
+ID = "call00001"  # nine letters and digits, which some templates insist on
+_QUESTION = {"role": "user", "content": "question"}
+_SAID = "walnut answer"
+
+
+@dataclass(frozen=True, slots=True)
+class CallMarkup:
+    """What stands around the names and arguments of calls.
+
+    `opening` name `middle` arguments (`joint` name `middle` arguments)… `closing`; without a
+    `joint` there is one call at a time.
+    """
+
+    opening: str
+    middle: str
+    joint: str | None
+    closing: str
+
+    def write(self, calls: Sequence[tuple[str, str]]) -> str:
+        """Calls, each a name and its arguments as JSON, as the model writes them."""
+        written = [f"{quoted(name)}{self.middle}{arguments}" for name, arguments in calls]
+        if self.joint is None:
+            return "\n".join(f"{self.opening}{each}{self.closing}" for each in written)
+        return f"{self.opening}{self.joint.join(written)}{self.closing}"
+
+
+HERMES = CallMarkup(
+    '<tool_call>\n{"name": "',
+    '", "arguments": ',
+    '}\n</tool_call>\n<tool_call>\n{"name": "',
+    "}\n</tool_call>",
+)
+THINKING = ("<think>", "</think>")
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """How a model is told of tools, calls them, hears from them, and thinks aloud.
+
+    `native` says that `calls` is the template's own way, `offers` that the template tells of
+    tools, `answers` that it tells what they returned, `says` that it keeps what is said beside a
+    call. `thinking` are the marks around reasoning.
+    """
+
+    calls: CallMarkup = HERMES
+    native: bool = False
+    offers: bool = False
+    answers: bool = False
+    says: bool = False
+    thinking: tuple[str, str] | None = None
+
+
+def read_markup(tokenizer: Any) -> Markup:
+    """What the tokenizer's chat template shows of it."""
+    template = str(getattr(tokenizer, "chat_template", None) or "")
+    if not template:
+        return Markup()
+    calls = call_markup(tokenizer)
+    thinks = THINKING[1] in template or THINKING[1] in tokenizer.get_added_vocab()
+    return Markup(
+        calls or HERMES,
+        calls is not None,
+        offers_tools(tokenizer),
+        answers_tools(tokenizer),
+        _tells(tokenizer, {**_calling(1), "content": _SAID}),
+        THINKING if thinks else None,
+    )
+
+
+def call_markup(tokenizer: Any) -> CallMarkup | None:
+    """How the template writes calls of an assistant; None where it does not.
+
+    Found by rendering calls of names and arguments that no template holds. An id that a template
+    writes is a part of what stands around them, the same for every call.
+    """
+    try:
+        said = _render(tokenizer, {"role": "assistant", "content": _SAID})
+        one = _render(tokenizer, _calling(1))
+    except REFUSED:
+        return None
+    before, found, end = said.partition(_SAID)
+    first, second = (json.dumps(each) for each in _ARGUMENTS)
+    alone = _split(one, (_FIRST, first))
+    if not found or alone is None:
+        return None
+    head, middle, tail = alone
+    before, end = before.rstrip(), end.strip()
+    if not (head.startswith(before) and tail.rstrip().endswith(end)):
+        return None
+    opening, closing = head[len(before) :].lstrip(), tail.rstrip().removesuffix(end).rstrip()
+    parts = _split(_two(tokenizer), (_FIRST, first, _SECOND, second))
+    alike = parts is not None and [parts[0], parts[1], parts[3], parts[4]] == [
+        head,
+        middle,
+        middle,
+        tail,
+    ]
+    joint = parts[2] if parts is not None and alike else None
+    return CallMarkup(opening, middle, joint, closing) if opening else None
+
+
+def offers_tools(tokenizer: Any) -> bool:
+    """Whether the template tells the model which tools there are."""
+    tool = {"name": _FIRST, "description": _SECOND, "parameters": {"type": "object"}}
+    try:
+        text = render(tokenizer, [_QUESTION], [{"type": "function", "function": tool}])
+    except REFUSED:
+        return False
+    return _FIRST in text and _SECOND in text
+
+
+def answers_tools(tokenizer: Any) -> bool:
+    """Whether the template tells the model what a tool has returned."""
+    answer = {"role": "tool", "tool_call_id": ID, "name": _FIRST, "content": _SAID}
+    return _tells(tokenizer, _calling(1), answer)
+
+
+def spelt_out(
+    messages: Sequence[Mapping[str, Any]], calls: CallMarkup | None, answers: bool
+) -> list[dict[str, Any]]:
+    """Messages whose calls are text, as `calls` writes them, and with `answers` those of tools."""
+    told = []
+    for message in map(dict, messages):
+        if calls is not None and message.get("tool_calls"):
+            said = [(call["function"]["name"], _json(call)) for call in message.pop("tool_calls")]
+            message["content"] = "\n".join(filter(None, (message["content"], calls.write(said))))
+        if answers and message["role"] == "tool":
+            name = f"{message['name']}: " if message.get("name") else ""
+            text = f"<tool_response>\n{name}{message['content']}\n</tool_response>"
+            message = {"role": "user", "content": text}
+        told.append(message)
+    return told
+
+
+def numbered(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages whose calls have ids as every template takes them."""
+    known: dict[Any, str] = {}
+
+    def number(old: Any) -> str:
+        return known.setdefault(old, f"call{len(known) + 1:05d}")
+
+    told = []
+    for message in map(dict, messages):
+        if message.get("tool_calls"):
+            calls = message["tool_calls"]
+            message["tool_calls"] = [{**call, "id": number(call.get("id"))} for call in calls]
+        elif message["role"] == "tool":
+            message["tool_call_id"] = number(message.get("tool_call_id"))
+        told.append(message)
+    return told
+
+
+def tools_told(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], calls: CallMarkup
+) -> list[dict[str, Any]]:
+    """Messages whose system text tells of tools, for a template that does not."""
+    listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+    shape = calls.write([("name of the function", "{its arguments}")])
+    told = (
+        f"You may call functions to answer. These are available:\n{listed}\n\n"
+        f"To call one, reply with nothing but:\n{shape}"
+    )
+    first, *rest = map(dict, messages) if messages else ({"role": "user", "content": ""},)
+    if first["role"] in ("system", "developer"):
+        return [{**first, "content": f"{first['content']}\n\n{told}"}, *rest]
+    return [{"role": "system", "content": told}, first, *rest]
+
+
+def _tells(tokenizer: Any, *messages: Mapping[str, Any]) -> bool:
+    try:
+        return _SAID in _render(tokenizer, *messages)
+    except REFUSED:
+        return False
+
+
+def _two(tokenizer: Any) -> str:
+    """Two calls at once; nothing where the template allows but one."""
+    try:
+        return _render(tokenizer, _calling(2))
+    except REFUSED:
+        return ""
+
+
+def _json(call: Mapping[str, Any]) -> str:
+    arguments = call["function"]["arguments"]
+    is_text = isinstance(arguments, str)
+    return arguments if is_text else json.dumps(arguments, ensure_ascii=False)
+
+
+def _calling(count: int) -> dict[str, Any]:
+    named = zip((_FIRST, _SECOND)[:count], _ARGUMENTS, strict=False)
+    calls = [
+        {
+            "id": ID,
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        for name, arguments in named
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def _render(tokenizer: Any, *messages: Mapping[str, Any]) -> str:
+    return render(tokenizer, [_QUESTION, *messages], opens=False)
+
+
+def _split(text: str, marks: Sequence[str]) -> list[str] | None:
+    """What stands around marks that each occur once, in order; None where they do not."""
+    pieces = []
+    for mark in marks:
+        if text.count(mark) != 1:
+            return None
+        piece, _, text = text.partition(mark)
+        pieces.append(piece)
+    return [*pieces, text]
+
+
+def quoted(name: str) -> str:
+    """A name as it stands between the quotes of a JSON text."""
+    return json.dumps(name, ensure_ascii=False)[1:-1]

@@ -1,0 +1,129 @@
+"""Which scorer speaks for which term, over one base model's vocabulary."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+from weakref import WeakValueDictionary
+
+from marith.errors import FormulaError
+from marith.formula.tree.terms import (
+    Classifier,
+    Judgement,
+    Likelihood,
+    NGram,
+    Position,
+    Prompted,
+    Term,
+    Uniform,
+)
+from marith.recent import Recent
+from marith.request.limits import CACHE_BYTES, LOADED_BYTES
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Checkpoint, Placement
+from marith.scoring.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.counting.ngram import NGramScorer, UniformScorer
+from marith.scoring.counting.trivial import PositionScorer
+from marith.scoring.language_model.prompted_scorer import PromptedScorer
+from marith.scoring.scorer import Scorer
+
+_Seat: TypeAlias = "tuple[type[Term], str | None]"
+Speaker: TypeAlias = "PromptedScorer | ClassifierScorer"
+
+
+class Panel:
+    """The scorers of one engine, over as many checkpoints as terms name.
+
+    Those of further checkpoints, adapters and n-grams stay while they are in use, and the last
+    used of the others while they weigh at most `loaded_bytes`; the base model always. Changes
+    state: a scorer that it does not have is asked for by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        base: Checkpoint,
+        cache_bytes: int = CACHE_BYTES,
+        loaded_bytes: int = LOADED_BYTES,
+    ) -> None:
+        self._recent = Recent(loaded_bytes)
+        self.base = PromptedScorer(base, cache_bytes, self._recent)
+        self.cache_bytes = cache_bytes
+        self.vocabulary = base.vocabulary
+        self.device = base.model.device
+        dtype = str(base.model.dtype)  # other checkpoints stand where the base stands
+        self.placement = Placement(device=str(self.device), dtype=dtype)
+        self._models: WeakValueDictionary[_Seat, Speaker] = WeakValueDictionary()
+        self._models[_seat(Prompted())] = self.base
+        self._others: dict[type[Term], Scorer] = {
+            NGram: NGramScorer(self.vocabulary, self.device, self._recent),
+            Uniform: UniformScorer(self.vocabulary, self.device),
+            Position: PositionScorer(self.device),
+        }
+
+    def here(self, term: Term) -> tuple[object, ...]:
+        """The checkpoint and the adapter that the term names: what is held is not forgotten.
+
+        Raises KeyError where one of them is not loaded.
+        """
+        if type(term) in self._others:
+            return ()
+        scorer = self._models[_seat(term)]
+        return scorer, scorer.here(term) if isinstance(scorer, PromptedScorer) else None
+
+    def scorer_of(self, term: Term) -> Scorer:
+        """The scorer that answers for a term; loads its checkpoint if need be.
+
+        Raises ModelError for a checkpoint that cannot be had, FormulaError for one whose
+        vocabulary differs from the base model's.
+        """
+        if type(term) in self._others:
+            return self._others[type(term)]
+        seat = _seat(term)
+        scorer = self._models.get(seat)
+        if scorer is None:
+            scorer = self._models[seat] = self._seated(term)
+        if scorer is not self.base:
+            self._recent.use(scorer, scorer.nbytes)
+        return scorer
+
+    def scorers(self) -> list[Scorer]:
+        """The scorer of every checkpoint that is here, once."""
+        return list(dict.fromkeys(self._models.values()))
+
+    def _seated(self, term: Term) -> Speaker:
+        match term:
+            case Prompted(model=str(name)) | Likelihood(Prompted(model=str(name))):
+                return self._speaker(term, name)
+            case Classifier(model=name) | Judgement(model=name):
+                return self._judge(loader.classifier(name, self.placement))
+        raise TypeError(f"nobody speaks for {type(term).__name__}")
+
+    def _speaker(self, term: Term, name: str) -> Speaker:
+        checkpoint = loader.language_model(name, self.placement)
+        if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
+            raise FormulaError(
+                f"the vocabulary of {name!r} ({checkpoint.vocabulary.size} tokens) is not that of "
+                f"{self.base.checkpoint.name!r} ({self.vocabulary.size} tokens), so {term} cannot "
+                "stand beside its terms"
+            )
+        for scorer in self._models.values():  # the same weights under another name
+            if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
+                return scorer
+        return PromptedScorer(checkpoint, self.cache_bytes, self._recent)
+
+    def _judge(self, checkpoint: Checkpoint) -> Speaker:
+        for scorer in self._models.values():
+            if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
+                return scorer
+        return ClassifierScorer(checkpoint, self.vocabulary, self.cache_bytes)
+
+
+def _seat(term: Term) -> _Seat:
+    """One seat for each set of weights."""
+    match term:
+        case Likelihood(of):
+            return _seat(of)
+        case Prompted(model=name):
+            return Prompted, name
+        case Classifier(model=name) | Judgement(model=name):
+            return Classifier, name
+    return type(term), None

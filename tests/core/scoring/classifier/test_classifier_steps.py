@@ -1,0 +1,174 @@
+"""A classifier as requests go on: step by step it says what it would say of a new text."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.judges import (
+    bert_scorer,
+    pairing_tokenizer,
+    scorer_of,
+    span,
+    term,
+)
+from transformers import MistralConfig, MistralForSequenceClassification
+
+from marith.formula.tree.terms import Classifier
+from marith.request.prompt import Prompt
+from marith.scoring.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.classifier.tree_attention import BranchedTexts
+from marith.scoring.classifier.whole_texts import WholeTexts
+from marith.scoring.language_model import chunked_prefill
+from marith.scoring.scorer import Scored, Span
+from marith.testing import tiny_classifier, tiny_tokenizer
+
+CLOSE = 1e-5
+CONTEXT = 24
+
+
+def ask(scorer: ClassifierScorer, spans: Sequence[Span]) -> list[Scored]:
+    """Ask those again that are still read."""
+    told: dict[Hashable, Scored] = {}
+    for _ in range(100):
+        left = [one for one in spans if one.lane not in told]
+        if not left:
+            return [told[one.lane] for one in spans]
+        answers = scorer.score(left)
+        told |= {s.lane: a for s, a in zip(left, answers, strict=True) if a is not None}
+    raise AssertionError("nothing was read any more")
+
+
+def whole(scorer: ClassifierScorer, one: Span) -> torch.Tensor:
+    """The same question to a scorer that reads every text from its first token on."""
+    fresh = ClassifierScorer.__new__(ClassifierScorer)
+    fresh.__dict__.update(scorer.__dict__)
+    fresh.judge = WholeTexts(scorer.model, scorer.model.config.pad_token_id)
+    encode: Any = scorer.checkpoint.vocabulary.encode
+    fresh._encode = lambda text: encode(text, start=True)  # type: ignore[assignment]  # no Encoder
+    [answer] = fresh.score([one])
+    assert answer is not None
+    return answer.logprobs
+
+
+letters = st.integers(2, 27)
+candidates = st.lists(st.lists(letters, min_size=1, max_size=4, unique=True), min_size=1)
+turns = st.lists(
+    st.dictionaries(
+        st.integers(0, 2),
+        st.tuples(
+            st.sampled_from(["", "b a d c ", "b a d c e f g h " * 9]),
+            st.lists(letters, max_size=6),
+            st.integers(0, 40),
+            candidates.filter(lambda rows: len(rows) <= 3),
+        ),
+        min_size=1,
+    ),
+    min_size=1,
+    max_size=4,
+)
+SCORERS: dict[str, Any] = {
+    "whole words": lambda: scorer_of(tiny_classifier(), tiny_tokenizer()),
+    "pairs of letters": lambda: scorer_of(tiny_classifier(90), pairing_tokenizer()),
+    "short context": lambda: scorer_of(tiny_classifier(), tiny_tokenizer(), CONTEXT),
+    "pairs in a short context": lambda: scorer_of(tiny_classifier(90), pairing_tokenizer(), 19),
+}
+
+
+@pytest.mark.parametrize("chunk", [5, chunked_prefill.PORTION])
+@pytest.mark.parametrize("name", SCORERS)
+@settings(max_examples=12)
+@given(turns=turns)
+@pytest.mark.filterwarnings("ignore:the classifier 'judge' reads the last")
+def test_any_sequence_of_questions_is_answered_as_by_whole_texts(
+    name: str, chunk: int, turns: list[dict[int, tuple[str, list[int], int, list[list[int]]]]]
+) -> None:
+    scorer: ClassifierScorer = SCORERS[name]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunked_prefill, "PORTION", chunk)
+        for turn in turns:
+            spans = [
+                span([*range(2, 2 + more % 20), *tokens, *[3] * (len(rows) - 1)], rows, reading,
+                     Classifier("m", label=lane % 2), lane)
+                for lane, (reading, tokens, more, rows) in turn.items()
+            ]  # fmt: skip
+            for one, answer in zip(spans, ask(scorer, spans), strict=True):
+                want = whole(scorer, one)
+                torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=CLOSE)
+    for lane in range(3):
+        scorer.release(lane)
+    assert isinstance(scorer.judge, BranchedTexts)
+    assert scorer.judge.lanes.busy == 0
+
+
+def test_a_request_costs_one_pass_a_token_and_few_tokens_a_pass() -> None:
+    scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
+    passes = []
+    for length in range(1, 20):
+        [answer] = ask(scorer, [span([2 + i for i in range(length)], [list(range(2, 22))])])
+        assert answer.judged == 20
+        passes.append(len(answer.passes))
+    assert passes == [1] * 19
+    assert scorer.passes == 19
+
+
+def test_requests_of_any_length_share_a_pass() -> None:
+    scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
+    spans = [span([2] * (i + 1), [[3, 4, 5]], lane=i) for i in range(6)]
+    answers = ask(scorer, spans)
+    assert scorer.passes == 1
+    assert {pass_ for answer in answers for pass_ in answer.passes} == {1}
+
+
+def test_two_labels_of_one_text_are_one_reading() -> None:
+    scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
+    other = Classifier("m", label="no")
+    first, second = ask(scorer, [span([2, 3], [[4]]), span([2, 3], [[4]], "", other, "other")])
+    assert float(first.logprobs[0, 4]) * float(second.logprobs[0, 4]) < 0
+    assert scorer.passes == 1
+    assert isinstance(scorer.judge, BranchedTexts)
+    assert scorer.judge.lanes.busy == 1
+    scorer.release("lane")
+    [again] = ask(scorer, [span([2, 3, 4], [[5]], "", other, "other")])
+    torch.testing.assert_close(again.logprobs, whole(scorer, span([2, 3, 4], [[5]], "", other)))
+
+
+def test_a_long_prompt_is_read_while_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked_prefill, "PORTION", 32)
+    scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
+    reads = Classifier("m", label="yes", read_prompt=True)
+    long = span([2], [[3, 4]], "a b c d e f g h " * 12, reads, "long")
+    heard: list[bool] = []
+    for length in range(1, 8):
+        short, answer = scorer.score([span([2] * length, [[3, 4]]), long])
+        assert short is not None
+        heard.append(answer is not None)
+        if answer is not None:
+            break
+    assert heard == [False, False, False, True]
+
+
+def test_a_classifier_that_reads_both_ways_is_judged_in_whole_texts() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(bert_scorer().judge, WholeTexts)
+
+
+def test_a_causal_classifier_that_cannot_roll_back_says_so_and_judges_whole_texts() -> None:
+    config = MistralConfig(
+        vocab_size=28, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, sliding_window=8, num_labels=2,
+        pad_token_id=0, id2label={0: "no", 1: "yes"},
+    )  # fmt: skip
+    model = MistralForSequenceClassification(config).eval()
+    with pytest.warns(UserWarning, match="'judge' runs without a cache, .*slides over 8 tokens"):
+        scorer = scorer_of(model, tiny_tokenizer())
+    assert isinstance(scorer.judge, WholeTexts)
+    assert scorer.read(term, Prompt()) == ""
+    [answer] = ask(scorer, [span([2] * 12, [[3, 4]])])
+    torch.testing.assert_close(answer.logprobs, whole(scorer, span([2] * 12, [[3, 4]])))

@@ -1,0 +1,161 @@
+"""What a classifier thinks of a text so far, and the scales on which its verdicts are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.judges import (
+    alone,
+    bert_scorer,
+    bert_tokenizer,
+    llama_scorer,
+    pairing_scorer,
+    scorer_of,
+    span,
+    text_of,
+    tiny_bert,
+)
+
+from marith.errors import RequestError
+from marith.formula.tree.signals import judgement_of
+from marith.formula.tree.terms import Classifier, Judgement
+from marith.request.prompt import Prompt
+from marith.scoring.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.scorer import Scored, Span
+from marith.testing import tiny_classifier, tiny_tokenizer
+
+CLOSE = 1e-5
+NO, YES = Judgement("some model", label=0), Judgement("some model", label="yes")
+letters = st.lists(st.integers(2, 27), max_size=7)
+questions = st.tuples(letters, st.integers(1, 4))
+SCORERS = [(llama_scorer, 1), (pairing_scorer, 1), (bert_scorer, 2)]
+
+
+def judged(
+    asked: Judgement, text: Sequence[int], count: int = 1, lane: Hashable = 0, reading: str = ""
+) -> Span:
+    return Span(asked, lane, reading, text, min(count, len(text) + 1))
+
+
+def told(answers: Sequence[Scored | None]) -> list[Scored]:
+    assert all(answer is not None for answer in answers)
+    return [answer for answer in answers if answer is not None]
+
+
+def so_far(scorer: ClassifierScorer, one: Span, label: int) -> list[float]:
+    """log C of each text so far, by the model itself; even where there is no text."""
+    ends = range(len(one.continuation) - one.count + 1, len(one.continuation) + 1)
+    said = []
+    for end in ends:
+        text = f"{one.reading}{text_of(one.continuation[:end])}"
+        known = scorer.checkpoint.vocabulary.encode(text, start=True)
+        rows = alone(scorer, text) if known else -torch.log(torch.full((2,), 2.0))
+        said.append(float(rows[label]))
+    return said
+
+
+@pytest.mark.parametrize(("build", "column"), SCORERS)
+@settings(max_examples=12)
+@given(asked=st.lists(questions, min_size=1, max_size=3))
+def test_a_judgement_is_log_c_of_the_text_so_far(
+    build: Callable[[], ClassifierScorer], column: int, asked: list[tuple[list[int], int]]
+) -> None:
+    """At each place, alone and with others, and beside the same classifier as a term."""
+    scorer, term = build(), Judgement("some model", label=column)
+    spans = [judged(term, text, count, i) for i, (text, count) in enumerate(asked)]
+    beside = span([2, 3], [[4, 5]], asked=Classifier("some model", label=column), lane="term")
+    together = told(scorer.score([*spans, beside]))[:-1]
+    for one, answer in zip(spans, together, strict=True):
+        assert answer.logprobs.shape == (one.count, 1)
+        assert answer.judged == 0
+        want = so_far(scorer, one, column)
+        assert answer.logprobs[:, 0].tolist() == pytest.approx(want, abs=CLOSE, rel=CLOSE)
+        [single] = told(scorer.score([one]))
+        torch.testing.assert_close(single.logprobs, answer.logprobs, atol=CLOSE, rtol=CLOSE)
+
+
+def test_two_labels_of_a_text_are_judged_in_one_row_and_exclude_each_other() -> None:
+    scorer, text = scorer_of(tiny_classifier(), tiny_tokenizer()), [2, 9, 4]
+    no, yes = told(scorer.score([judged(NO, text, 2, "no"), judged(YES, text, 2, "yes")]))
+    torch.testing.assert_close(no.logprobs.exp() + yes.logprobs.exp(), torch.ones(2, 1))
+    assert no.passes == yes.passes
+    assert scorer.passes == 1
+
+
+def test_a_text_that_goes_on_is_judged_by_one_token_more() -> None:
+    scorer, text = scorer_of(tiny_classifier(), tiny_tokenizer()), [2, 9, 4, 7, 3, 3, 8]
+    for end in (3, 4, 6, 2, 7):  # and once rolled back
+        [answer] = told(scorer.score([judged(YES, text[:end])]))
+        want = so_far(scorer, judged(YES, text[:end]), 1)
+        assert answer.logprobs[:, 0].tolist() == pytest.approx(want, abs=CLOSE)
+
+
+def test_the_prompt_is_judged_where_that_is_asked_for() -> None:
+    scorer, prompt = llama_scorer(), Prompt(({"role": "user", "content": "a b c "},))
+    with_prompt = Judgement("some model", label=1, read_prompt=True)
+    assert scorer.read(YES, prompt) == ""
+    reading = scorer.read(with_prompt, prompt)
+    assert reading
+    one = judged(with_prompt, [5, 6], 2, reading=reading)
+    [answer] = told(scorer.score([one]))
+    assert answer.logprobs[:, 0].tolist() == pytest.approx(so_far(scorer, one, 1), abs=CLOSE)
+
+
+def test_a_strength_asks_for_the_label_of_its_classifier() -> None:
+    judge = Classifier("m", label="joy", candidates=3, read_prompt=True, scale="logit")
+    assert judgement_of(judge) == Judgement("m", "joy", True)
+    with pytest.raises(RequestError, match="no label 'joy'; it has no, yes"):
+        llama_scorer().read(judgement_of(judge), Prompt())
+
+
+def logits(scorer: ClassifierScorer, tokens: Sequence[int]) -> Any:
+    ids = scorer.checkpoint.vocabulary.encode(text_of(tokens), start=True)
+    with torch.inference_mode():
+        return scorer.model(input_ids=torch.tensor([ids])).logits[0]
+
+
+def one_label() -> ClassifierScorer:
+    """A reward model: one number a text."""
+    return scorer_of(tiny_bert(labels=1), bert_tokenizer(), 40)
+
+
+@pytest.mark.parametrize(("build", "column"), [*SCORERS, (one_label, 0)])
+@settings(max_examples=8)
+@given(text=st.lists(st.integers(2, 27), min_size=1, max_size=6))
+def test_a_scale_says_what_is_compared(
+    build: Callable[[], ClassifierScorer], column: int, text: list[int]
+) -> None:
+    scorer, candidates = build(), [4, 17, 9]
+    after = [[*text, token] for token in candidates]
+    said: dict[str, Callable[[Sequence[int]], float]] = {
+        "log": lambda tokens: float(alone(scorer, text_of(tokens))[column]),
+        "probability": lambda tokens: float(alone(scorer, text_of(tokens))[column].exp()),
+        "logit": lambda tokens: float(logits(scorer, tokens)[column]),
+    }
+    terms: list[Any] = [Classifier("m", column, scale=scale) for scale in said]  # type: ignore[arg-type]
+    spans = [span(text, [candidates], asked=term, lane=term.scale) for term in terms]
+    for (scale, value), answer in zip(said.items(), told(scorer.score(spans)), strict=True):
+        want = [value(tokens) - value(text) for tokens in after]
+        got = answer.logprobs[0, candidates].tolist()
+        assert got == pytest.approx(want, abs=CLOSE, rel=1e-4), scale
+        others = [token for token in range(28) if token not in candidates]
+        assert not bool(answer.logprobs[0, others].any())
+
+
+def test_scales_of_one_classifier_share_a_pass() -> None:
+    scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
+    terms = [Classifier("m", scale="log"), Classifier("m", scale="logit")]
+    scorer.score([span([2, 3], [[4, 5]], asked=term, lane=term.scale) for term in terms])
+    assert scorer.passes == 1
+
+
+@pytest.mark.parametrize("scale", ["log", "probability", "logit"])
+def test_whole_texts_are_judged_by_probability_whatever_the_scale(scale: Any) -> None:
+    scorer, texts = llama_scorer(), ["a b", "c d e"]
+    told_ = scorer.probabilities(Classifier("m", label=1, scale=scale), texts)
+    assert told_ == pytest.approx([float(alone(scorer, text)[1].exp()) for text in texts])

@@ -1,0 +1,60 @@
+"""What followed a context: in a text that was another, and in texts that stand apart."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marith.scoring.counting.ngram_index import Corpus, GrowingText
+
+tokens = st.integers(2, 4)
+readings = st.lists(tokens, max_size=12).map(tuple)
+
+
+@given(depth=st.integers(0, 5), history=st.lists(st.tuples(readings, readings), min_size=2))
+def test_a_text_that_was_another_is_as_if_it_had_never_been(
+    depth: int, history: list[tuple[tuple[int, ...], tuple[int, ...]]]
+) -> None:
+    grown, fresh = GrowingText(depth), GrowingText(depth)
+    for reading, continuation in history:
+        grown.become(reading, continuation)
+    fresh.become(*history[-1])
+    assert grown.text == fresh.text == [*history[-1][0], *history[-1][1]]
+    for token in (2, 3, 4, 2):
+        seen = [(c.total, c.best, sorted(zip(*c.counted(), strict=True))) for c in grown.contexts()]
+        want = [(c.total, c.best, sorted(zip(*c.counted(), strict=True))) for c in fresh.contexts()]
+        assert seen == want
+        grown.add(token)
+        fresh.add(token)
+
+
+def test_nothing_is_left_of_a_text_taken_back() -> None:
+    grown = GrowingText(3)
+    grown.become((2, 3, 2), (3, 2, 3, 4))
+    grown.become((), ())
+    assert grown.text == []
+    assert grown._followers == {}
+
+
+@given(
+    depth=st.integers(0, 5),
+    text=st.lists(tokens, min_size=1, max_size=20),
+    before=st.lists(tokens, max_size=6),
+)
+def test_a_text_given_and_a_text_grown_have_the_same_contexts_and_counts(
+    depth: int, text: list[int], before: list[int]
+) -> None:
+    grown = GrowingText(depth)
+    grown.become((), text + before)
+    given_ = Corpus(depth, [text + before]).contexts(text + before)
+    assert len(grown.contexts()) == len(given_)
+    for one, other in zip(grown.contexts(), given_, strict=True):
+        assert one.total == other.total
+        assert one.best[1] == other.best[1]
+        counted = [dict(zip(*each.counted(), strict=True)) for each in (one, other)]
+        assert counted[0] == counted[1]
+
+
+def test_no_text_at_all_knows_not_even_the_empty_context() -> None:
+    assert Corpus(3, []).contexts([2]) == Corpus(3, [[], []]).contexts([2]) == []
+    assert GrowingText(3).contexts() == []

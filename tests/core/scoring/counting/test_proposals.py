@@ -1,0 +1,165 @@
+"""n-grams that guess: the longest known context decides, and no guess changes a score."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marith.formula.tree.terms import NGram
+from marith.request.prompt import to_prompt
+from marith.scoring.counting.ngram import DISCOUNT, NGramScorer
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.scorer import Proposal, Span
+from marith.testing import LETTERS, tiny_tokenizer
+
+END, A, B, C, D = 1, 2, 3, 4, 5
+
+texts = st.lists(
+    st.lists(st.sampled_from("abc"), max_size=10).map(" ".join), min_size=1, max_size=3
+)
+tokens = st.lists(st.integers(1, 4), max_size=12)
+
+
+def scorer(*terms: NGram) -> NGramScorer:
+    """A scorer over `<start>`, `<end>` and the letters that has read `terms`."""
+    made = NGramScorer(Vocabulary(tiny_tokenizer(), len(LETTERS) + 2))
+    for term in terms:
+        made.read(term, to_prompt("a"))
+    return made
+
+
+def guessed(term: NGram, continuation: list[int], most: int = 8) -> list[int]:
+    asked = Span(term, 0, (), continuation)
+    return [guess.token for guess in scorer(term).propose(asked, most)]
+
+
+def followers(order: int, texts: list[list[int]], before: list[int]) -> tuple[int, list[int]]:
+    """The length of the longest context that was seen, and what followed it, in order."""
+    for length in range(min(order - 1, len(before)), 0, -1):
+        context = before[len(before) - length :]
+        seen = [
+            text[i]
+            for text in texts
+            for i in range(length, len(text))
+            if text[i - length : i] == context
+        ]
+        if seen:
+            return length, seen
+    return 0, []
+
+
+def candidates(seen: list[int], newest: bool) -> tuple[int, float]:
+    """The most frequent token, the newest or the smallest of several, and its confidence."""
+    counts = Counter(seen)
+    most = max(counts.values())
+    tied = [t for t in (reversed(seen) if newest else sorted(seen)) if counts[t] == most]
+    return tied[0], (most - DISCOUNT) / len(seen)
+
+
+@given(
+    order=st.integers(1, 5), given_=texts, reading=tokens, text=tokens, online=st.booleans(),
+)  # fmt: skip
+def test_a_guess_is_what_followed_the_longest_known_context_most_often(
+    order: int, given_: list[str], reading: list[int], text: list[int], online: bool
+) -> None:
+    term = NGram(order=order, texts=tuple(given_), online=online)
+    asked, before = scorer(term), [*reading, *text] if online else text
+    fitted = [[*asked.vocabulary.encode(each), END] for each in given_]
+    known, seen = followers(order, fitted, before)
+    own_length, own_seen = followers(order, [before] if online else [], before)
+    choices = []
+    if own_length and own_length >= known:
+        choices.append(candidates(own_seen, newest=True))
+    if known and known >= own_length:
+        choices.append(candidates(seen, newest=False))
+    guesses = asked.propose(Span(term, 0, tuple(reading) if online else (), text), 1)
+    if not choices:
+        assert guesses == []
+    else:
+        token, confidence = max(choices, key=lambda choice: choice[1])
+        assert [guess.token for guess in guesses] == [token]
+        assert guesses[0].confidence == pytest.approx(confidence)
+        assert 0 < guesses[0].confidence < 1
+
+
+@given(order=st.integers(1, 5), given_=texts, text=tokens, online=st.booleans())
+def test_many_guesses_are_what_one_guess_at_a_time_gives(
+    order: int, given_: list[str], text: list[int], online: bool
+) -> None:
+    term = NGram(order=order, texts=tuple(given_), online=online)
+    together = scorer(term).propose(Span(term, 0, (), text), 6)
+    one_by_one: list[Proposal] = []
+    asked = scorer(term)
+    while len(one_by_one) < 6:
+        so_far = [*text, *(guess.token for guess in one_by_one)]
+        guess = asked.propose(Span(term, 0, (), so_far), 1)
+        one_by_one += guess
+        if not guess or guess[0].token == END:
+            break
+    assert together == one_by_one
+
+
+@given(given_=texts, reading=tokens, text=tokens, other=tokens, most=st.integers(0, 6))
+def test_no_guess_changes_a_score(
+    given_: list[str], reading: list[int], text: list[int], other: list[int], most: int
+) -> None:
+    term = NGram(order=4, texts=tuple(given_), online=True)
+    guessing, silent = scorer(term), scorer(term)
+    for continuation in (text, other, text[:2], text):
+        span = Span(term, 0, tuple(reading), continuation, len(continuation) + 1)
+        assert len(guessing.propose(span, most)) <= most
+        [got], [want] = guessing.score([span]), silent.score([span])
+        assert torch.equal(got.logprobs, want.logprobs)
+
+
+def test_order_two_guesses_the_papers_most_likely_next_token() -> None:
+    term = NGram(texts=("a b a b a c", "b d"))
+    assert guessed(term, [A], 1) == [B]
+    assert guessed(term, [C, A], 2) == [B, A]
+
+
+def test_of_equal_counts_the_texts_give_the_smallest_and_the_request_the_latest() -> None:
+    assert guessed(NGram(texts=("a c a b",)), [A], 1) == [B]
+    assert guessed(NGram(online=True), [A, B, A, C, A], 1) == [C]
+    assert guessed(NGram(online=True), [A, C, A, B, A], 1) == [B]
+
+
+def test_a_quoted_span_of_the_prompt_is_copied() -> None:
+    term = NGram(order=4, online=True)
+    asked = scorer()
+    passage = "t h e q u i c k f o x"
+    reading = asked.read(term, to_prompt(f"c i t e : {passage} . q u o t e"))
+    spoken, rest = asked.vocabulary.encode("t h e"), asked.vocabulary.encode("q u i c k f o x")
+    guesses = asked.propose(Span(term, 0, reading, spoken), len(rest))
+    assert [guess.token for guess in guesses] == rest
+
+
+def test_the_longer_context_decides_between_the_texts_and_the_request() -> None:
+    term = NGram(order=3, texts=("b a c c", "d a c c"), online=True)
+    assert guessed(term, [C, A, D, C, A], 1) == [D]  # "c a" is the request's alone
+    assert guessed(term, [A, D, A, D, B, A], 1) == [C]  # "b a" is followed in the texts alone
+
+
+def test_at_equal_length_the_surer_decides() -> None:
+    term = NGram(order=2, texts=("a b a b a b",), online=True)
+    assert guessed(term, [A, C, A], 1) == [B]
+    assert guessed(term, [A, C] * 9 + [A], 1) == [C]
+
+
+def test_guessing_ends_where_a_text_ends() -> None:
+    assert guessed(NGram(order=3, texts=("a b c",)), [A]) == [B, C, END]
+
+
+def test_guessing_ends_where_nothing_is_known() -> None:
+    assert guessed(NGram(order=3, texts=("a b c",)), [D]) == []
+    assert guessed(NGram(order=3, texts=("a b c",)), []) == []
+    assert guessed(NGram(order=1, texts=("a b c",)), [A]) == []
+    assert guessed(NGram(online=True), [A, B, C]) == []
+
+
+def test_guesses_of_the_request_itself_count_like_what_was_said() -> None:
+    assert guessed(NGram(order=3, online=True), [A, B, A], 5) == [B, A, B, A, B]

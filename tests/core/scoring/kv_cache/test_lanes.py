@@ -1,0 +1,183 @@
+"""Rows given out, kept, copied and dropped: what a lane says it holds is what its row holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL, Lane, Lanes, common
+from marith.scoring.kv_cache.ragged_cache import KVCache
+
+tokens = st.lists(st.integers(0, 2), max_size=40)
+SLOT = 2 * 4  # bytes of one position: a key and a value of one number
+
+
+def fresh(most_bytes: int = 1 << 20) -> Lanes:
+    cache = KVCache(1)
+    cache.resize(1, 1)
+    cache.aim([0], torch.tensor([[0]]), 1)
+    cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 0)
+    lanes = Lanes(cache, most_bytes)
+    lanes.forget()
+    return lanes
+
+
+def read(lanes: Lanes, lane: Lane, text: list[int]) -> None:
+    """Write each missing token itself as its key, as a pass would."""
+    slots = torch.arange(len(lane.tokens), len(text))[None]
+    lanes.cache.aim([lane.row], slots, len(text))
+    new = torch.tensor(text[len(lane.tokens) :], dtype=torch.float).view(1, 1, -1, 1)
+    lanes.cache.update(new, new, 0)
+    lane.tokens = list(text)
+
+
+def holds(lanes: Lanes, lane: Lane) -> list[int]:
+    kept = lanes.cache.layers[0].keys[lane.row, 0, : len(lane.tokens), 0]
+    return [int(key) for key in kept]
+
+
+@given(
+    script=st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from("ab"), tokens, st.booleans()), max_size=40
+    ),
+    most=st.sampled_from([0, 65 * SLOT, 500 * SLOT, 1 << 20]),
+    front=st.booleans(),
+)
+def test_what_a_lane_says_it_holds_is_in_its_row(
+    script: list[tuple[int, str, list[int], bool]], most: int, front: bool
+) -> None:
+    lanes, held = fresh(most), {}
+    for owner, voice, text, released in script:
+        key = owner, voice
+        lane = held[key] = lanes.take(key, voice, text)
+        assert lane.tokens == text[: len(lane.tokens)]
+        lanes.make_room(len(text))
+        lanes.settle([*held.values()], front)
+        rows = sorted(n.row for n in held.values())
+        assert rows == list(range(rows[0], rows[0] + len(rows)))
+        assert rows[0] == 0 or not front
+        lanes.learn(lane, text)
+        read(lanes, lane, text)
+        for kept in lanes:
+            assert holds(lanes, kept) == kept.tokens
+        assert [kept.row for kept in lanes] == list(range(len(list(lanes))))
+        if released:
+            lanes.release(key)
+            del held[key]
+        assert lanes.busy == len(held)
+
+
+@given(kept=tokens, asked=tokens)
+def test_the_common_prefix_is_as_long_as_tokens_agree(kept: list[int], asked: list[int]) -> None:
+    length = common(kept, asked)
+    assert kept[:length] == asked[:length]
+    assert length == min(len(kept), len(asked)) or kept[length] != asked[length]
+
+
+def test_a_lane_that_goes_on_is_taken_over_and_one_that_differs_is_copied() -> None:
+    lanes, text = fresh(), list(range(50))
+    first = lanes.take("first", None, text)
+    lanes.make_room(50)
+    read(lanes, first, text)
+    lanes.release("first")
+    assert lanes.take("second turn", None, [*text, 7]) is first
+    lanes.release("second turn")
+    other = [*text[:30], *[9] * 5]
+    lane = lanes.take("same system prompt", None, other)
+    assert lane is not first
+    lanes.make_room(35)
+    assert lanes.learn(lane, other) == 30
+    assert holds(lanes, lane) == text[:30]
+    assert first.tokens == text
+
+
+def test_another_voice_has_nothing_to_teach() -> None:
+    lanes, text = fresh(), list(range(50))
+    lane = lanes.take("a", "polite", text)
+    lanes.make_room(50)
+    read(lanes, lane, text)
+    lanes.release("a")
+    assert lanes.take("b", "rude", text).tokens == []
+    assert lanes.learn(lanes.take("b", "rude", text), text) == 0
+    assert lanes.take("c", "polite", text).tokens == text
+
+
+def test_a_held_lane_that_changes_its_voice_holds_nothing_any_more() -> None:
+    lanes, text = fresh(), list(range(50))
+    lane = lanes.take("a", "polite", text)
+    lanes.make_room(50)
+    read(lanes, lane, text)
+    assert lanes.take("a", "rude", text).tokens == []
+    assert lane.voice == "rude"
+
+
+def test_nothing_is_kept_beyond_the_bound_when_nobody_asks_any_more() -> None:
+    lanes = fresh(most_bytes=0)
+    for i in range(3):
+        lane = lanes.take(i, None, [i] * 30)
+        lanes.make_room(30)
+        read(lanes, lane, [i] * 30)
+    for i in range(3):
+        lanes.release(i)
+    assert list(lanes) == []
+    assert lanes.cache.bytes_of(lanes.cache.rows, lanes.cache.capacity) == 0
+
+
+def test_little_in_common_is_computed_again() -> None:
+    lanes = fresh()
+    lane = lanes.take("a", None, list(range(50)))
+    lanes.make_room(50)
+    read(lanes, lane, list(range(50)))
+    text = [*range(TAIL - 1), *[7] * 20]
+    assert lanes.learn(lanes.take("b", None, text), text) == 0
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_idle_lanes_are_dropped_where_they_weigh_too_much_the_longest_unused_first(
+    rows: int,
+) -> None:
+    lanes = fresh(most_bytes=rows * 65 * SLOT)  # a row has 64 positions, and one for padding
+    for i in range(8):
+        lane = lanes.take(i, None, [i] * 20)
+        lanes.make_room(20)
+        read(lanes, lane, [i] * 20)
+        lanes.release(i)
+        cache = lanes.cache
+        assert cache.bytes_of(cache.rows, cache.capacity) <= lanes.most_bytes
+    assert {lane.tokens[0] for lane in lanes} == set(range(8 - rows, 8))
+
+
+def test_a_long_text_leaves_no_large_cache_behind() -> None:
+    lanes = fresh(most_bytes=10_000 * SLOT)
+    long = lanes.take("long", None, [1] * 7000)
+    lanes.make_room(7000)
+    read(lanes, long, [1] * 7000)
+    lanes.release("long")
+    for i in range(4):
+        short = lanes.take(i, None, [i] * 20)
+        lanes.make_room(20)
+        read(lanes, short, [i] * 20)
+    cache = lanes.cache
+    assert cache.bytes_of(cache.rows, cache.capacity) < 1000 * SLOT
+
+
+def test_lanes_in_use_stay_whatever_they_weigh() -> None:
+    lanes = fresh(most_bytes=0)
+    held = [lanes.take(i, None, [i] * 30) for i in range(5)]
+    lanes.make_room(30)
+    for i, lane in enumerate(held):
+        read(lanes, lane, [i] * 30)
+    lanes.make_room(31)
+    assert [holds(lanes, lane) for lane in held] == [[i] * 30 for i in range(5)]
+
+
+def test_idle_lanes_are_few_however_many_came_and_went() -> None:
+    lanes = fresh()
+    for i in range(3 * IDLE_LANES):
+        lane = lanes.take(i, None, [i, 1, 2])
+        lanes.make_room(3)
+        read(lanes, lane, [i, 1, 2])
+        lanes.release(i)
+    assert len(list(lanes)) <= IDLE_LANES

@@ -1,0 +1,241 @@
+"""What loading finds out: for which models a cache would answer wrongly, whatever their name."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from architectures import endless, uncached, words
+from support.asking import CONTEXT, VOCAB, text
+from tokenizers import Tokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertLMHeadModel,
+    GPTNeoConfig,
+    GPTNeoForCausalLM,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+import marith
+from marith.errors import ModelError
+from marith.scoring.classifier.tree_attention import BranchedTexts
+from marith.scoring.kv_cache import cache_support
+from marith.scoring.language_model.runner import Asked, ModelRunner
+from marith.scoring.notices import collecting
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
+
+
+def gpt_neo(window: int, vocab: int = VOCAB, layers: int = 2, **more: Any) -> GPTNeoForCausalLM:
+    torch.manual_seed(0)
+    kinds = [[["global", "local"], layers // 2]]
+    config = GPTNeoConfig(
+        vocab_size=vocab, hidden_size=32, num_layers=layers, num_heads=4, attention_types=kinds,
+        window_size=window, intermediate_size=48, max_position_embeddings=512, bos_token_id=0,
+        eos_token_id=None, **more,
+    )  # fmt: skip
+    return sharpened(GPTNeoForCausalLM(config))
+
+
+def sharpened(model: Any) -> Any:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim >= 2:
+                parameter.normal_(std=0.3)
+    return model.eval()
+
+
+class Careless(LlamaForCausalLM):
+    """Takes the positions of all rows to be those of the longest, as long as it has a cache."""
+
+    def forward(self, *args: Any, past_key_values: Any = None, **given: Any) -> Any:
+        if past_key_values is not None:
+            longest = given["position_ids"].max(dim=0, keepdim=True).values
+            given["position_ids"] = longest.expand_as(given["position_ids"])
+        return super().forward(*args, past_key_values=past_key_values, **given)
+
+
+def reasons(model: Any, context_length: int = CONTEXT) -> list[str]:
+    """The warnings of a runner over this model; it is cached where there are none."""
+    with collecting() as said:
+        runner = ModelRunner(model, VOCAB, context_length)
+    assert runner.plain == bool(said)
+    return said
+
+
+def test_two_texts_beside_each_other_are_read_as_each_alone_by_gpt_neo() -> None:
+    model, prompts = gpt_neo(256, vocab=258), (words(6, 1), words(423, 3))
+    with pytest.warns(UserWarning, match="slides over 256 tokens"):
+        engine = marith.Engine.load(model, tokenizer=endless())
+    with engine:
+        requests = [marith.Request(p, stop=marith.Stop(5), logprobs=0) for p in prompts]
+        for ticket, prompt in [(engine.submit(r), r.prompt) for r in requests]:
+            out, start = ticket.result(60), engine.encode(prompt)
+            want = uncached(model, [*start, *out.tokens])[len(start) - 1 :]
+            for row, token, said in zip(want, out.tokens, out.logprobs, strict=False):
+                assert said.logprob == pytest.approx(float(row[token]), abs=1e-4)
+
+
+@pytest.mark.parametrize(("window", "said"), [(16, "differ by"), (256, "beyond its window of 256")])
+@pytest.mark.parametrize("layers", [2, 6])
+def test_a_window_that_no_rule_knows_is_found_by_reading_beyond_it(
+    window: int, said: str, layers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(cache_support.WINDOWS, "local")
+    monkeypatch.setattr(cache_support, "_UNLIMITED", {"full_attention", "global", "local"})
+    [warning] = reasons(gpt_neo(window, layers=layers), 512)
+    assert said in warning
+    assert not reasons(gpt_neo(window, layers=layers), window)
+
+
+def test_a_window_that_cannot_be_built_small_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = tiny_model(context_length=512)
+    assert not reasons(model, 512)
+    model.config.local_attention_window = 300
+    assert not reasons(model, 512)  # a name that this model gives no meaning
+    monkeypatch.setattr(type(model), "__init__", None)
+    [warning] = reasons(model, 512)
+    assert "its window of 300 tokens cannot be checked" in warning
+
+
+@pytest.mark.parametrize("window", [16, 256])
+def test_a_classifier_beyond_its_window_is_judged_whole(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = gpt_neo(window, pad_token_id=0).config
+    model = sharpened(AutoModelForSequenceClassification.from_config(config))
+    with pytest.raises(ModelError, match=f"slides over {window} tokens"):
+        BranchedTexts(model, 0, 512, 2**20)
+    monkeypatch.delitem(cache_support.WINDOWS, "local")
+    monkeypatch.setattr(cache_support, "_UNLIMITED", {"global", "local"})
+    with pytest.raises(ModelError, match="differ by"):
+        BranchedTexts(model, 0, 512, 2**20)
+
+
+@pytest.mark.parametrize("length", [2, 5, 9])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_context_shorter_than_what_is_compared_is_served(family: str, length: int) -> None:
+    model = tiny_model(family, context_length=length)
+    with collecting(), marith.Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
+        torch.testing.assert_close(
+            engine.next_logprobs("a"), uncached(model, [2])[-1], atol=1e-5, rtol=0
+        )
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_sound_model_is_cached_in_every_precision(
+    family: str, dtype: torch.dtype, attention: str
+) -> None:
+    model = tiny_model(family, sharpness=1.0).to(dtype)
+    model.set_attn_implementation(attention)
+    assert not reasons(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_wrong_positions_are_found_in_every_precision(dtype: torch.dtype) -> None:
+    model = tiny_model(sharpness=0.5)
+    model.__class__ = Careless
+    [warning] = reasons(model.to(dtype))
+    assert "cached and uncached passes differ" in warning
+
+
+def test_the_warning_names_model_reason_remedy_and_the_callers_line_for_each_model() -> None:
+    for name in ("first", "second"):
+        model = gpt_neo(16, vocab=258)
+        model.config._name_or_path = name
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+            marith.Engine.load(model, tokenizer=endless()).close()
+        [warning] = caught
+        assert str(warning.message) == (
+            f"'{name}' runs without a cache, and so slower: its attention slides over 16 tokens; "
+            "with context_length=16 it keeps one"
+        )
+        assert (warning.filename, warning.lineno) == (__file__, line)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        engine = marith.Engine.load(model, tokenizer=endless(), context_length=16)
+    with engine:
+        assert not engine._panel.base.runner.plain
+
+
+def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
+    config = MistralConfig(**tiny_model().config.to_dict() | {"sliding_window": 16})
+    model, widths = sharpened(MistralForCausalLM(config)), []
+    with collecting():
+        runner = ModelRunner(model, VOCAB, CONTEXT)
+    assert runner.plain
+    model.lm_head.register_forward_hook(lambda _m, args, _out: widths.append(args[0].shape[1]))
+    for count in (1, 3):
+        [answer] = runner.ask([Asked(0, text(60), count)])
+        want = uncached(model, text(60))[-count:]
+        assert answer is not None
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-5, rtol=0)
+        assert widths[-2:] == [count, 60]
+
+
+@pytest.mark.parametrize("build", [tiny_model, lambda: gpt_neo(16)])
+def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(build: Any) -> None:
+    broken = build()
+    with torch.no_grad():
+        broken.get_output_embeddings().weight.fill_(torch.nan)
+    with pytest.raises(ModelError, match="not a number"), collecting():
+        marith.Engine.load(broken, tokenizer=tiny_tokenizer())
+    model = build()
+    with collecting():
+        runner = ModelRunner(model, VOCAB, CONTEXT)
+    with torch.no_grad():
+        model.get_output_embeddings().weight.fill_(torch.nan)
+    with pytest.raises(ModelError, match="not a number"):
+        runner.ask([Asked(0, text(5))])
+
+
+def holed() -> Any:
+    """A tokenizer that has no tokens of the numbers 5 and 9."""
+    tokenizer = tiny_tokenizer()
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    state["model"]["vocab"] = {k: i for k, i in state["model"]["vocab"].items() if i not in (5, 9)}
+    raw = Tokenizer.from_str(json.dumps(state))
+    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token=START, eos_token=END)
+
+
+@pytest.mark.parametrize("build", [tiny_model, lambda: gpt_neo(16)])
+def test_numbers_that_are_no_tokens_are_never_sampled(build: Any) -> None:
+    formulas = ("M", "uniform()", "ngram(texts=('a b c',)) + 0.1*M", "union(uniform(), M)")
+    hot = marith.Sampling(seed=1, temperature=5.0)
+    with collecting():
+        engine = marith.Engine.load(build(), tokenizer=holed())
+    with engine:
+        for formula in formulas:
+            row = engine.next_logprobs("a b", formula)
+            assert row[[5, 9]].isneginf().all(), formula
+            assert float(row.exp().sum()) == pytest.approx(1, abs=1e-5)
+            assert not {5, 9} & set(
+                engine.generate("a", formula, None, hot, marith.Stop(60)).tokens
+            )
+
+
+def test_a_model_that_reads_what_comes_after_is_refused_with_holes_too() -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
+    model = sharpened(BertLMHeadModel(BertConfig(vocab_size=VOCAB, num_hidden_layers=2, **sizes)))
+    with pytest.raises(ModelError, match="no causal language model"):
+        marith.Engine.load(model, tokenizer=holed())
+
+
+def test_a_number_that_ends_a_text_is_no_hole() -> None:
+    assert Vocabulary(holed(), 28).holes == (5, 9)
+    assert Vocabulary(holed(), 28, [9]).holes == (5,)
+    assert Vocabulary(tiny_tokenizer(), 40).holes == ()

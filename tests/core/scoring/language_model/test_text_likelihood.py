@@ -1,0 +1,148 @@
+"""How likely a model finds a text so far: the sum over its tokens, however it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.asking import VOCAB, uncached
+from support.reference import truncated
+
+from marith.formula.tree.terms import Likelihood, Prompted
+from marith.request.prompt import Prompt
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Placement
+from marith.scoring.language_model import chunked_prefill
+from marith.scoring.language_model.prompted_scorer import PromptedScorer
+from marith.scoring.language_model.text_likelihood import Histories
+from marith.scoring.scorer import Scored, Span
+from marith.testing import tiny_model, tiny_tokenizer
+
+OWN, EARLY = Likelihood(Prompted()), Likelihood(Prompted("b c", exit_layer=1))
+READING = (2, 3, 4)
+
+model = cache(tiny_model)
+tokens, counts, asides = st.integers(0, VOCAB - 1), st.integers(1, 5), st.booleans()
+Turn = dict[int, tuple[int, list[int], int, bool]]
+turns = st.lists(
+    st.dictionaries(
+        st.integers(0, 2),
+        st.tuples(st.integers(0, 20), st.lists(tokens, max_size=6), counts, asides),
+        min_size=1,
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def scorer_of(family: str) -> PromptedScorer:
+    return PromptedScorer(loader.from_loaded(model(family), tiny_tokenizer(), Placement()))
+
+
+def score(scorer: PromptedScorer, spans: Sequence[Span]) -> list[Scored]:
+    """Ask until all is answered; what is answered is not asked again."""
+    answers: dict[int, Scored] = {}
+    for _ in range(200):
+        left = [i for i in range(len(spans)) if i not in answers]
+        if not left:
+            return [answers[i] for i in range(len(spans))]
+        told = scorer.score([spans[i] for i in left])
+        answers |= {i: one for i, one in zip(left, told, strict=True) if one is not None}
+    raise AssertionError("the scorer answers nothing")
+
+
+def likelihoods(spoken: Any, text: Sequence[int], count: int) -> list[float]:
+    """The model's log-likelihood of a text after the prompt, before each of its last places."""
+    sums = [0.0]
+    if text:
+        rows = uncached(spoken, [*READING, *text], len(text) + 1)
+        for row, token in zip(rows, text, strict=False):
+            sums.append(sums[-1] + float(row[token]))
+    return sums[-count:]
+
+
+def play(scorer: PromptedScorer, family: str, script: list[Turn]) -> None:
+    """Ask of several lanes at once, roll back and go on, with the models' own words between."""
+    texts: dict[int, list[int]] = {}
+    for together in script:
+        spans: list[Span] = []
+        for lane, (kept, tail, count, beside) in together.items():
+            texts[lane] = [*texts.get(lane, [])[:kept], *tail]
+            own = min(count, len(texts[lane]) + 1)
+            term = EARLY if lane == 2 else OWN
+            spans.append(Span(term, (lane, "told"), READING, texts[lane], own))
+            if beside:
+                spans.append(Span(Prompted(), lane, READING, texts[lane], own))
+        for span, answer in zip(spans, score(scorer, spans), strict=True):
+            if isinstance(span.term, Likelihood):
+                spoken = truncated(model(family), 1) if span.term is EARLY else model(family)
+                want = likelihoods(spoken, span.continuation, span.count)
+                assert answer.logprobs.shape == (span.count, 1)
+                assert answer.logprobs[:, 0].tolist() == pytest.approx(want, abs=2e-3, rel=1e-4)
+            else:
+                want_ = uncached(model(family), [*READING, *span.continuation], span.count)
+                torch.testing.assert_close(answer.logprobs, want_, atol=1e-4, rtol=0)
+        for lane in together:
+            if len(texts[lane]) % 4 == 1:
+                scorer.release((lane, "told"))
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@settings(max_examples=10)
+@given(script=turns)
+def test_any_sequence_of_questions_is_told_the_sum_of_log_probabilities(
+    family: str, script: list[Turn]
+) -> None:
+    play(scorer_of(family), family, script)
+
+
+@settings(max_examples=6)
+@given(script=turns)
+def test_texts_that_are_read_piece_by_piece_are_told_the_same(script: list[Turn]) -> None:
+    scorer = scorer_of("llama")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in (("PORTION", 3), ("NEAR", 1), ("PIECE", 1)):
+            patch.setattr(chunked_prefill, name, size)
+        play(scorer, "llama", script)
+
+
+def test_one_token_more_costs_one_token_more() -> None:
+    scorer, text = scorer_of("llama"), [5, 9, 7, 3, 8]
+    score(scorer, [Span(OWN, 0, READING, text[:4])])
+    read, passes = scorer.runner.tokens_read, scorer.runner.passes
+    [answer] = score(scorer, [Span(OWN, 0, READING, text)])
+    assert (scorer.runner.tokens_read - read, scorer.runner.passes - passes) == (1, 1)
+    assert answer.passes == {scorer.runner.passes}
+    [again] = score(scorer, [Span(OWN, 0, READING, text, 3)])
+    assert scorer.runner.passes - passes == 1
+    assert not again.passes
+    torch.testing.assert_close(again.logprobs[-1:], answer.logprobs)
+
+
+def test_nothing_said_is_as_likely_as_can_be_and_asks_nobody() -> None:
+    scorer = scorer_of("llama")
+    [answer] = score(scorer, [Span(OWN, 0, READING, [])])
+    assert answer.logprobs.tolist() == [[0.0]]
+    assert scorer.runner.passes == 0
+
+
+def test_a_likelihood_reads_as_the_model_it_is_of() -> None:
+    scorer, prompt = scorer_of("llama"), Prompt(({"role": "user", "content": "a b"},))
+    for term in (Prompted(), Prompted("b c", mode="prepend")):
+        assert scorer.read(Likelihood(term), prompt) == scorer.read(term, prompt)
+
+
+def test_a_long_text_loses_nothing_to_rounding() -> None:
+    """Sums are kept in double precision: thousands of tokens add up as their exact sum."""
+    known, text = Histories(), [0] * 5000
+    row = torch.log_softmax(torch.tensor([0.3, 0.7]), dim=-1)
+    for end in range(0, 5001, 500):
+        missing = known.unknown("a", text[:end])
+        if missing:
+            known.take("a", text[:end], row.expand(missing, 2))
+    assert float(known.told("a", 1)) == pytest.approx(5000 * float(row[0].double()), rel=1e-6)
