@@ -6,10 +6,10 @@ from typing import Any
 
 from llama_index.core.llms import LLM
 from llama_index.llms.huggingface import HuggingFaceLLM
-from marith.scoring.checkpoints.locate import locate
 from transformers import AutoTokenizer
 
 from llamaindex_marith.testing import LLMConformance
+from marith.scoring.checkpoints.locate import locate
 
 POCKET = locate("pocket")
 TOKENIZER = AutoTokenizer.from_pretrained(POCKET)
