@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.scoring.language_model.runner import Answer, Asked, ModelRunner
+from marith.scoring.language_model.asked import Answer, Asked
+from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.runner import start_runner
 
 VOCAB = 28
 CONTEXT = 128
@@ -22,7 +24,7 @@ def uncached(model: Any, text: Sequence[int], count: int = 1) -> Tensor:
     return torch.log_softmax(logits[0, -count:].float(), dim=-1)
 
 
-def ask(runner: ModelRunner, questions: Sequence[Asked]) -> list[Answer]:
+def ask(runner: CachedRunner, questions: Sequence[Asked]) -> list[Answer]:
     """Ask until all is answered; what is answered is not asked again."""
     answers: dict[Any, Answer] = {}
     for _ in range(1000):
@@ -35,8 +37,8 @@ def ask(runner: ModelRunner, questions: Sequence[Asked]) -> list[Answer]:
     raise AssertionError("the runner answers nothing")
 
 
-def runner_of(model: Any) -> ModelRunner:
-    runner = ModelRunner(model, VOCAB, CONTEXT)
+def runner_of(model: Any) -> CachedRunner:
+    runner = start_runner(model, VOCAB, CONTEXT)
     assert not runner.plain
     return runner
 

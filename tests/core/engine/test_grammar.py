@@ -219,7 +219,7 @@ def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> N
         for held in ({"grammar": Grammar.regex("[ab]{8}")}, {"tools": Tools((tool("a"),))}):
             with pytest.raises(marith.RequestError, match="no token here ends a text"):
                 engine.submit(Request("a", **held))  # type: ignore[arg-type]
-        out = engine.generate("a", stop=Stop(5), logprobs=2)
+        out = engine.generate("a", sampling=Sampling(0.0), stop=Stop(5), logprobs=2)
         assert out.logprobs is not None
         assert "".join(one.text for one in out.logprobs) == out.text
 

@@ -16,8 +16,8 @@ from transformers import BertConfig, BertLMHeadModel
 
 import marith
 from marith import Engine, Request, Sampling, Stop
+from marith.scoring.kv_cache.chunked_prefill import NEAR, PORTION
 from marith.scoring.kv_cache.lanes import IDLE_LANES
-from marith.scoring.language_model.chunked_prefill import NEAR, PORTION
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = tuple("abcdefghijklmnopqrst")

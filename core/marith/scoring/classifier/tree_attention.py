@@ -13,9 +13,9 @@ from marith.errors import ModelError
 from marith.scoring.classifier.prefix_tree import Branches, graft
 from marith.scoring.classifier.whole_texts import BATCH_TOKENS, Case, Judged, Text, WholeTexts
 from marith.scoring.kv_cache.cache_support import limit_of, mask_dtype
+from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lanes
 from marith.scoring.kv_cache.ragged_cache import KVCache, attended
-from marith.scoring.language_model.chunked_prefill import Unread, alike, choose
 from marith.scoring.language_model.probe import SHORT, distance, tolerance, why_inexact
 
 
@@ -47,12 +47,12 @@ class _Row:
     def seen(self) -> int:
         """How many slots are read: the branches begin where the whole trunk will end."""
         beyond = len(self.branches.tokens)
-        return len(self.work.tokens) + beyond if beyond else self.stop
+        return len(self.work.prompt) + beyond if beyond else self.stop
 
     def columns(self) -> dict[int, int]:
         """Where in the row each text ends that is judged by this pass."""
         ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
-        if self.stop < len(self.work.tokens):
+        if self.stop < len(self.work.prompt):
             return {}
         beyond = self.stop - self.start
         return ended | {n: beyond + node for n, node in self.branches.leaves.items()}
@@ -90,7 +90,7 @@ class BranchedTexts:
         """Answer what can be answered now, all cases in as few passes as their lengths allow."""
         assert len({case.lane for case in cases}) == len(cases)
         work = [self._begin(case) for case in cases]
-        longest = [len(w.tokens) + max(len(b.tokens) for b in w.branches) for w in work]
+        longest = [w.length + max(len(b.tokens) for b in w.branches) for w in work]
         self.lanes.make_room(max(longest, default=0))
         chosen = choose(work, self.lanes)
         rounds = max((len(item.branches) for item in chosen), default=0)
@@ -118,7 +118,9 @@ class BranchedTexts:
         del lane.tokens[len(trunk) - asked :]
         return _Work(
             lane=lane,
-            tokens=trunk,
+            prompt=trunk,
+            continuation=(),
+            length=len(trunk),
             asked=asked,
             case=case,
             stops=stops,
@@ -146,7 +148,7 @@ class BranchedTexts:
         judged = logits.split([len(own) for own in columns])
         for row, own, told in zip(rows, columns, judged, strict=True):
             row.work.logits[list(own)] = told
-            row.work.lane.tokens = row.work.tokens[: row.stop]
+            row.work.lane.tokens = [*row.work.prompt[: row.stop]]
             row.work.passes.add(self.passes)
 
     def _pass(self, rows: list[_Row]) -> Tensor:
@@ -160,9 +162,9 @@ class BranchedTexts:
         slots = torch.full(shape, self._cache.padding_slot)
         mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
         for i, row in enumerate(rows):
-            kept, branches, trunk = slice(row.stop - row.start), row.branches, row.work.tokens
+            kept, branches, trunk = slice(row.stop - row.start), row.branches, row.work.prompt
             beyond = slice(row.stop - row.start, row.width)
-            ids[i, : row.width] = torch.tensor(trunk[row.start : row.stop] + branches.tokens)
+            ids[i, : row.width] = torch.tensor([*trunk[row.start : row.stop], *branches.tokens])
             places[i, kept] = reach[i, kept] = torch.arange(row.start, row.stop)
             slots[i, kept] = places[i, kept]
             slots[i, beyond] = torch.arange(len(branches.tokens)) + len(trunk)
@@ -227,7 +229,7 @@ def _rows(item: _Work, turn: int) -> list[_Row]:
     """What a case has to run in one round of passes, if anything."""
     start = len(item.lane.tokens)
     stop = start + item.give
-    whole = stop == len(item.tokens)
+    whole = stop == item.length
     item.give = 0
     branches = item.branches[turn] if whole and turn < len(item.branches) else Branches()
     row = _Row(item, start, stop, branches)

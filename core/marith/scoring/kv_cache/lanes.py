@@ -16,14 +16,27 @@ TAIL = 16  # so many tokens are computed again sooner than copied
 class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
-    `voice` says by which weights they were computed: lanes of one voice may learn from each other.
+    `weights` names those that they were computed by: lanes of the same weights may learn from each
+    other. `prompt` is the one asked last, which need not be compared again: it cannot change.
     """
 
     row: int
-    voice: Hashable = None
+    weights: Hashable = None
     owner: Hashable | None = None
     tokens: list[int] = field(default_factory=list)
     used: int = 0
+    prompt: tuple[int, ...] | None = None
+
+    def cut(self, prompt: Sequence[int], continuation: Sequence[int]) -> None:
+        """Drop what it has not in common with a text."""
+        tokens, start = self.tokens, len(prompt)
+        if prompt is not self.prompt:
+            self.prompt = prompt if isinstance(prompt, tuple) else None
+            if (kept := common(tokens, list(prompt))) < start:
+                del tokens[kept:]
+        after, asked = tokens[start:], list(continuation)
+        if after != asked[: len(after)]:
+            del tokens[start + common(after, asked) :]
 
 
 class Lanes:
@@ -48,28 +61,35 @@ class Lanes:
         """How many lanes are held by someone."""
         return len(self._held)
 
-    def take(self, owner: Hashable, voice: Hashable, tokens: list[int]) -> Lane:
-        """The owner's lane, cut back to what it has in common with the tokens asked for."""
+    def take(
+        self,
+        owner: Hashable,
+        weights: Hashable,
+        prompt: Sequence[int],
+        continuation: Sequence[int] = (),
+    ) -> Lane:
+        """The owner's lane, cut back to what it has in common with the text asked for."""
         lane = self._held.get(owner)
         if lane is None:
-            lane = self._held[owner] = self._free_lane(voice, tokens)
-        if lane.voice != voice:
+            lane = self._held[owner] = self._free_lane(weights, [*prompt, *continuation])
+            lane.owner = owner
+        if lane.weights != weights:
             lane.tokens.clear()
-        lane.owner, lane.voice = owner, voice
+            lane.weights = weights
         self._clock += 1
         lane.used = self._clock
-        del lane.tokens[common(lane.tokens, tokens) :]
+        lane.cut(prompt, continuation)
         return lane
 
     def learn(self, lane: Lane, tokens: list[int]) -> int:
         """Copy what another lane holds of these tokens, where that is worth it; how many."""
         known = len(lane.tokens)
-        best, length = self._nearest(lane.voice, tokens, self._all)
+        best, length = self._nearest(lane.weights, tokens, self._all)
         if best is None or length < known + TAIL:
             return 0
         best.used = self._clock
         self.cache.copy(best.row, lane.row, length)
-        lane.tokens = tokens[:length]
+        lane.tokens, lane.prompt = tokens[:length], None
         return length - known
 
     def release(self, owner: Hashable) -> None:
@@ -118,10 +138,10 @@ class Lanes:
         self._all, self._held = [], {}
         self.cache.resize(0, 0)
 
-    def _free_lane(self, voice: Hashable, tokens: list[int]) -> Lane:
+    def _free_lane(self, weights: Hashable, tokens: list[int]) -> Lane:
         """A lane that these tokens go on from, a new one while few lie idle, or the oldest."""
         idle = [lane for lane in self._all if lane.owner is None]
-        best, length = self._nearest(voice, tokens, idle)
+        best, length = self._nearest(weights, tokens, idle)
         if best is not None and length and len(best.tokens) - length < TAIL:
             return best
         if idle and (len(idle) >= IDLE_LANES or self._is_full(len(tokens))):
@@ -131,10 +151,10 @@ class Lanes:
         return lane
 
     def _nearest(
-        self, voice: Hashable, tokens: list[int], lanes: Sequence[Lane]
+        self, weights: Hashable, tokens: list[int], lanes: Sequence[Lane]
     ) -> tuple[Lane | None, int]:
         """The lane with the longest common prefix, and its length."""
-        alike = ((common(n.tokens, tokens), n.used, n) for n in lanes if n.voice == voice)
+        alike = ((common(n.tokens, tokens), n.used, n) for n in lanes if n.weights == weights)
         length, _, best = max(alike, key=lambda item: item[:2], default=(0, 0, None))
         return best, length
 

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-import torch
 from torch import Tensor
 
-from marith.errors import ModelError
 from marith.scoring.language_model.lora import Adapter
+from marith.tensor_rows import Row, gather
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
-    """The log-probabilities after the last `count` prefixes of `tokens`, for one lane.
+    """The log-probabilities after the last `count` prefixes of a prompt and its continuation.
 
-    `adapter` changes the weights that this lane is read with; `exits` are layers after which the
-    model should speak too.
+    `lane` says whose text it is. `adapter` changes the weights that this lane is read with; `exits`
+    are layers after which the model's log-probabilities are wanted too.
     """
 
     lane: Hashable
-    tokens: list[int]
+    prompt: Sequence[int]
     count: int = 1
     adapter: Adapter | None = None
     exits: tuple[int, ...] = ()
+    continuation: Sequence[int] = ()
+
+    @property
+    def tokens(self) -> list[int]:
+        """The whole text."""
+        return [*self.prompt, *self.continuation]
 
     def beside(self, other: Asked) -> Asked:
         """This question and another about the same text, as one."""
@@ -35,26 +39,21 @@ class Asked:
 
 @dataclass(slots=True)
 class Answer:
-    """Log-probabilities [count, vocab], the passes they took, and how many tokens were at hand.
+    """Log-probabilities, one row [vocab] a position, and the passes they took.
 
-    `exits` holds those of early exits, by layer.
+    `cached` counts the tokens that were at hand, `exits` holds the rows of early exits, by layer.
     """
 
-    logprobs: Tensor
-    exits: dict[int, Tensor] = field(default_factory=dict)
-    passes: set[int] = field(default_factory=set)
+    rows: Sequence[Row]
+    exits: dict[int, list[Row]] = field(default_factory=dict)
+    passes: frozenset[int] = frozenset()
     cached: int = 0
 
+    @property
+    def logprobs(self) -> Tensor:
+        """The rows as one tensor, [count, vocab]."""
+        return gather(self.rows)
 
-def to_logprobs(logits: Tensor, vocab: int, holes: Tensor) -> Tensor:
-    """float32 before any arithmetic, whatever the model computes in; holes are impossible.
-
-    Raises ModelError for what is not a number.
-    """
-    logits = logits[..., :vocab].float()
-    if len(holes):
-        logits = logits.index_fill(-1, holes, -math.inf)
-    logprobs = torch.log_softmax(logits, dim=-1)
-    if bool(logprobs.isnan().any()):
-        raise ModelError("the model computed what is not a number (NaN)")
-    return logprobs
+    def of_layer(self, layer: int | None) -> Sequence[Row]:
+        """The rows of an early exit, or of the model itself."""
+        return self.rows if layer is None else self.exits[layer]

@@ -16,7 +16,7 @@ from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.miniature import WINDOW, miniature, windows
 
 if TYPE_CHECKING:
-    from marith.scoring.language_model.runner import ModelRunner
+    from marith.scoring.language_model.cached_runner import CachedRunner
 
 SHORT = 9  # tokens of a text without a window
 WIDE = 64  # a wider window is probed on a small model instead
@@ -48,15 +48,15 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
     return reason and f"beyond its window of {widest} tokens {reason}"
 
 
-def compare(runner: ModelRunner, extra: int = 0) -> str:
+def compare(runner: CachedRunner, extra: int = 0) -> str:
     """How a runner's cached passes differ from the uncached model's, over ragged rows."""
-    draw = torch.Generator().manual_seed(0)
-    texts = torch.randint(0, runner.vocab, (3, SHORT + extra), generator=draw)
+    passes, draw = runner.passes, torch.Generator().manual_seed(0)
+    texts = torch.randint(0, passes.vocab, (3, SHORT + extra), generator=draw)
     try:
-        want = torch.cat([runner.uncached(text[None]) for text in texts])
-        shapes = [runner.uncached(texts[:, :width]) for width in (SHORT, 1)]
+        want = torch.cat([passes.uncached(text[None]) for text in texts])
+        shapes = [passes.uncached(texts[:, :width]) for width in (SHORT, 1)]
         noise = max(distance(said, want[:, : said.shape[1]]) for said in shapes)
-        tolerated = tolerance(noise, want[0, -1], runner.model.dtype)
+        tolerated = tolerance(noise, want[0, -1], passes.model.dtype)
         for rows, count in _rounds(extra):
             asked = [Asked(i, texts[i, :end].tolist(), count) for i, end in rows.items()]
             for (i, end), answer in zip(rows.items(), runner.ask(asked), strict=True):

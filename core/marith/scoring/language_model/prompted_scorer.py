@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from weakref import WeakValueDictionary
 
 from torch import Tensor
@@ -15,11 +15,13 @@ from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.loader import Checkpoint
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.language_model import lora
+from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
-from marith.scoring.language_model.runner import Answer, Asked, ModelRunner
+from marith.scoring.language_model.runner import start_runner
 from marith.scoring.language_model.text_likelihood import Histories
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Reading, Scored, Span
+from marith.tensor_rows import gather
 
 
 class PromptedScorer:
@@ -37,7 +39,7 @@ class PromptedScorer:
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
-        self.runner = ModelRunner(
+        self.runner = start_runner(
             checkpoint.model,
             self.vocabulary.size,
             self.context_length,
@@ -64,7 +66,7 @@ class PromptedScorer:
             assert isinstance(term.of, Prompted)
             return self.read(term.of, prompt)
         if term.exit_layer is not None:
-            self.runner.exits.check(term.exit_layer)
+            self.runner.passes.exits.check(term.exit_layer)
         self.loaded(term)
         require_text(term, prompt, self.vocabulary)
         tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
@@ -80,7 +82,7 @@ class PromptedScorer:
     @property
     def tokens_read(self) -> int:
         """How many tokens the model has read in all passes."""
-        return self.runner.tokens_read
+        return self.runner.passes.tokens_read
 
     def room(self, reading: Reading) -> int:
         """How many tokens the context holds after a prompt."""
@@ -117,7 +119,7 @@ class PromptedScorer:
                 before = asked.get(span.lane)
                 asked[span.lane] = question if before is None else before.beside(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
-        return [self._scored(span, answers) for span in spans]
+        return [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
 
     def _question(self, span: Span) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known."""
@@ -131,27 +133,29 @@ class PromptedScorer:
             term, continuation = term.of, continuation[:-1]
         layer = _layer(term)
         exits = () if layer is None else (layer,)
-        tokens = [*reading, *continuation]
-        return Asked(span.lane, tokens, count, self.here(term), exits)
+        return Asked(span.lane, reading, count, self.here(term), exits, continuation)
 
-    def _scored(self, span: Span, answers: Mapping[Hashable, Answer | None]) -> Scored | None:
+    def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
         """What is at hand counts up to the prompt's end: the continuation is no prompt."""
-        answer = answers.get(span.lane)
-        if answer is None and (span.lane in answers or not isinstance(span.term, Likelihood)):
+        if answer is None and asked:
             return None
-        passes = frozenset(answer.passes) if answer else frozenset()
-        cached = min(answer.cached, len(span.reading)) if answer else len(span.reading)
         if isinstance(span.term, Likelihood):
-            if answer is not None:
-                layer = _layer(span.term.of)
-                said = answer.logprobs if layer is None else answer.exits[layer]
-                self._histories.take(span.lane, span.continuation, said)
-            told = self._histories.told(span.lane, span.count)
-            return Scored.of(told.to(self.checkpoint.model.device), passes, cached)
+            return self._likelihood(span, span.term, answer)
         assert answer is not None
-        layer = _layer(span.term)
-        said = answer.logprobs if layer is None else answer.exits[layer]
-        return Scored.of(said[-span.count :], passes, cached)
+        rows, count = answer.of_layer(_layer(span.term)), span.count
+        if len(rows) > count:
+            rows = rows[-count:]
+        return Scored(rows, answer.passes, min(answer.cached, len(span.reading)))
+
+    def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored:
+        """[count, 1]; without an answer all is known."""
+        passes, cached = frozenset[int](), len(span.reading)
+        if answer is not None:
+            passes, cached = answer.passes, min(answer.cached, cached)
+            logprobs = gather(answer.of_layer(_layer(term.of)))
+            self._histories.take(span.lane, span.continuation, logprobs)
+        told = self._histories.told(span.lane, span.count)
+        return Scored.of(told.to(self.checkpoint.model.device), passes, cached)
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""

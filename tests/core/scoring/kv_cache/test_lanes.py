@@ -110,7 +110,7 @@ def test_a_held_lane_that_changes_its_voice_holds_nothing_any_more() -> None:
     lanes.make_room(50)
     read(lanes, lane, text)
     assert lanes.take("a", "rude", text).tokens == []
-    assert lane.voice == "rude"
+    assert lane.weights == "rude"
 
 
 def test_nothing_is_kept_beyond_the_bound_when_nobody_asks_any_more() -> None:
@@ -181,3 +181,21 @@ def test_idle_lanes_are_few_however_many_came_and_went() -> None:
         read(lanes, lane, [i, 1, 2])
         lanes.release(i)
     assert len(list(lanes)) <= IDLE_LANES
+
+
+def test_the_same_prompt_is_compared_once_and_another_one_anew() -> None:
+    lanes = Lanes(KVCache(1), 2**20)
+    prompt, continuation = (1, 2, 3), [4, 5]
+    lane = lanes.take("a", None, prompt, continuation)
+    lane.tokens += [*prompt, *continuation]
+    assert lanes.take("a", None, prompt, [4, 5, 6]).tokens == [1, 2, 3, 4, 5]
+    assert lanes.take("a", None, prompt, [4, 7]).tokens == [1, 2, 3, 4]
+    assert lanes.take("a", None, (1, 2, 9), [4]).tokens == [1, 2]
+
+
+def test_a_prompt_that_can_change_is_compared_at_every_call() -> None:
+    lanes = Lanes(KVCache(1), 2**20)
+    prompt = [1, 2, 3]
+    lanes.take("a", None, prompt).tokens.extend(prompt)
+    prompt[1] = 7
+    assert lanes.take("a", None, prompt).tokens == [1]

@@ -19,8 +19,10 @@ from marith import Engine, Request, Sampling, Stop
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.language_model import cuda_graphs as capture_module
 from marith.scoring.language_model import prompted_scorer as prompted_module
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.cuda_graphs import Captured
-from marith.scoring.language_model.runner import Asked, ModelRunner
+from marith.scoring.language_model.runner import start_runner
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 
@@ -29,10 +31,10 @@ cached_model = cache(tiny_model)
 lanes = st.sets(st.integers(0, LANES - 1), min_size=1)
 
 
-def captured_runner(model: Any, context_length: int = CONTEXT) -> ModelRunner:
-    runner = ModelRunner(model, VOCAB, context_length, capture=True)
+def captured_runner(model: Any, context_length: int = CONTEXT) -> CachedRunner:
+    runner = start_runner(model, VOCAB, context_length, capture=True)
     assert not runner.plain
-    assert runner._captured is not None
+    assert runner.captured is not None
     return runner
 
 
@@ -66,7 +68,7 @@ def test_steps_of_lanes_that_join_pause_and_leave_are_answered_as_by_ordinary_pa
     family: str, attention: str, lengths: list[int], steps: list[tuple[set[int], set[int]]]
 ) -> None:
     model = gentle(family, attention)
-    fixed, ordinary = captured_runner(model), ModelRunner(model, VOCAB, CONTEXT, capture=False)
+    fixed, ordinary = captured_runner(model), start_runner(model, VOCAB, CONTEXT, capture=False)
     texts = {i: [i, *text(length)] for i, length in enumerate(lengths)}
     for speaking, leaving in steps:
         asked = []
@@ -100,8 +102,8 @@ def test_steps_have_few_shapes_however_many_tokens_they_add() -> None:
     for length in range(2, 60):
         ask(runner, [Asked(i, [i, *text(length)]) for i in range(5)])
     assert {shape for shape in shapes if shape[1] == 1} == {(8, 1, n) for n in (4, 8, 16, 32, 64)}
-    assert runner._captured is not None
-    assert len(runner._captured._steps) == 2
+    assert runner.captured is not None
+    assert len(runner.captured._steps) == 2
 
 
 def test_drafts_and_prompts_are_read_by_ordinary_passes() -> None:
@@ -220,7 +222,7 @@ def test_captured_steps_that_say_something_else_are_not_used() -> None:
     model = tiny_model()
     model.register_forward_hook(speak_up, with_kwargs=True)
     with pytest.warns(UserWarning, match="uncaptured.*differ"):
-        runner = ModelRunner(model, VOCAB, CONTEXT, capture=True)
+        runner = start_runner(model, VOCAB, CONTEXT, capture=True)
     assert not runner.plain
     for length in (5, 6):
         asked = [Asked(i, [i, *text(length)]) for i in range(3)]
@@ -233,13 +235,13 @@ def test_captured_steps_that_say_something_else_are_not_used() -> None:
 def test_an_engine_of_captured_steps_says_what_the_reference_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    runners: list[ModelRunner] = []
+    runners: list[CachedRunner] = []
 
-    def build(*args: Any, **options: Any) -> ModelRunner:
-        runners.append(ModelRunner(*args, **options, capture=True))
+    def build(*args: Any, **options: Any) -> CachedRunner:
+        runners.append(start_runner(*args, **options, capture=True))
         return runners[-1]
 
-    monkeypatch.setattr(prompted_module, "ModelRunner", build)
+    monkeypatch.setattr(prompted_module, "start_runner", build)
     model, terms = tiny_model(seed=1), {"x": "q w e r t y", "y": "z z"}
     reference = Reference({None: (model, Vocabulary(tiny_tokenizer(), VOCAB, [1]))})
     formulas = ("M", "2*x - M", "M - 0.96*union(x, M)", "x - 0.6*y + 2*union(x, y)")
@@ -251,7 +253,7 @@ def test_an_engine_of_captured_steps_says_what_the_reference_says(
         tickets = [engine.submit(request) for request in requests]
         for request, ticket in zip(requests, tickets, strict=True):
             assert ticket.result().tokens == reference.decode(request)[1]
-    [captured] = [runner._captured for runner in runners]
+    [captured] = [runner.captured for runner in runners]
     assert captured is not None
     assert captured._steps
 
@@ -260,12 +262,12 @@ def test_an_engine_of_captured_steps_says_what_the_reference_says(
 @pytest.mark.parametrize("family", FAMILIES)
 def test_graphs_are_replayed_and_say_what_the_uncached_model_says(family: str) -> None:
     model, there = tiny_model(family), tiny_model(family).to("cuda")
-    runner, shapes = ModelRunner(there, VOCAB, CONTEXT), shapes_of(there)
+    runner, shapes = start_runner(there, VOCAB, CONTEXT), shapes_of(there)
     for length in range(9, 60):
         lanes = range(3) if length % 7 else range(1, 6)
         asked = [Asked(i, [i, *text(length)]) for i in lanes]
         for question, answer in zip(asked, ask(runner, asked), strict=True):
             want = uncached(model, question.tokens)
             torch.testing.assert_close(answer.logprobs.cpu(), want, atol=1e-3, rtol=0)
-    assert runner._captured is not None
-    assert runner.passes > 2 * len(shapes)
+    assert runner.captured is not None
+    assert runner.passes.count > 2 * len(shapes)

@@ -21,10 +21,12 @@ from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
+from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
-from marith.scoring.language_model.runner import Asked, ModelRunner
+from marith.scoring.language_model.runner import start_runner
 from marith.scoring.scorer import Scored, Span
+from marith.tensor_rows import gather
 from marith.testing import tiny_model, tiny_tokenizer
 
 LAYERS = 4
@@ -129,18 +131,19 @@ def test_beside_the_whole_model_exits_cost_no_row_and_no_token_more() -> None:
         beside.score([span(None, 0, tokens), *(span(k, 0, tokens) for k in range(LAYERS))])
         alone.score([span(None, 0, tokens)])
         mine, other = beside.runner, alone.runner
-        assert (mine.passes, mine.tokens_read) == (other.passes, other.tokens_read)
+        assert mine.passes.count == other.passes.count
+        assert mine.passes.tokens_read == other.passes.tokens_read
         assert mine.lanes.busy == other.lanes.busy == 1
-    assert beside.runner.passes == 6
+    assert beside.runner.passes.count == 6
 
 
 def test_an_exit_reads_what_the_model_has_read() -> None:
     scorer = scorer_of("llama")
-    before = scorer.runner.tokens_read
+    before = scorer.runner.passes.tokens_read
     told(scorer.score([span(None, 0, text(15))]))
     [late] = scorer.score([span(2, 0, text(16))])
     assert late is not None
-    assert scorer.runner.tokens_read - before == 16
+    assert scorer.runner.passes.tokens_read - before == 16
     assert late.passes == {2}
 
 
@@ -150,7 +153,7 @@ def test_a_long_text_is_told_of_when_it_has_been_read() -> None:
     [first, _] = ask(runner, [Asked("a", tokens, 3, exits=(1, 3)), Asked("b", tokens[:9])])
     for layer in (1, 3):
         want = said("llama", layer, tokens, 3)
-        torch.testing.assert_close(first.exits[layer], want, atol=CLOSE, rtol=0)
+        torch.testing.assert_close(gather(first.exits[layer]), want, atol=CLOSE, rtol=0)
 
 
 def test_a_layer_that_the_model_has_not_is_refused_before_anything_runs() -> None:
@@ -159,7 +162,7 @@ def test_a_layer_that_the_model_has_not_is_refused_before_anything_runs() -> Non
     for layer in (4, 99):
         with pytest.raises(RequestError, match=f"below the 4 layers of the model, not {layer}"):
             scorer.read(Prompted(exit_layer=layer), Prompt())
-    assert scorer.runner.passes == 0
+    assert scorer.runner.passes.count == 0
 
 
 def scaled() -> Any:
@@ -195,10 +198,10 @@ def test_a_model_without_a_cache_leaves_early_too() -> None:
     torch.manual_seed(0)
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=6)).eval()
     with pytest.warns(UserWarning, match="without a cache"):
-        runner = ModelRunner(model, VOCAB, CONTEXT)
+        runner = start_runner(model, VOCAB, CONTEXT)
     tokens = text(17)
     [answer] = runner.ask([Asked(0, tokens, 2, exits=(0, 1))])
     assert answer is not None
     for layer in (0, 1):
         want = uncached(truncated(model, layer), tokens, 2)
-        torch.testing.assert_close(answer.exits[layer], want, atol=CLOSE, rtol=0)
+        torch.testing.assert_close(gather(answer.exits[layer]), want, atol=CLOSE, rtol=0)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from support.asking import CLOSE, VOCAB, ask, runner_of, text, uncached
 
-from marith.scoring.language_model.chunked_prefill import NEAR, PORTION
-from marith.scoring.language_model.runner import Asked, ModelRunner
+from marith.scoring.kv_cache.chunked_prefill import NEAR, PORTION
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 cached_model = cache(tiny_model)
@@ -20,10 +21,10 @@ def test_a_new_lane_learns_what_a_busy_one_has_read(family: str) -> None:
     model = cached_model(family)
     runner = runner_of(model)
     ask(runner, [Asked("first", text(50))])
-    passes = runner.passes
+    passes = runner.passes.count
     [answer] = ask(runner, [Asked("second", [*text(40), *[9] * 20])])
     assert answer.cached == 40
-    assert runner.passes == passes + 1
+    assert runner.passes.count == passes + 1
     want = uncached(model, [*text(40), *[9] * 20])
     torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
     assert ask(runner, [Asked("first", text(51))])[0].cached == 50
@@ -31,7 +32,7 @@ def test_a_new_lane_learns_what_a_busy_one_has_read(family: str) -> None:
 
 def test_a_system_prompt_that_many_share_is_read_once() -> None:
     model = tiny_model(context_length=700)
-    runner, read = ModelRunner(model, VOCAB, 700), []
+    runner, read = start_runner(model, VOCAB, 700), []
     model.register_forward_pre_hook(
         lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True
     )
@@ -42,7 +43,7 @@ def test_a_system_prompt_that_many_share_is_read_once() -> None:
 
 def test_who_waits_for_one_token_waits_for_no_more_than_a_chunk() -> None:
     model = tiny_model(context_length=2000)
-    runner, read = ModelRunner(model, VOCAB, 2000), []
+    runner, read = start_runner(model, VOCAB, 2000), []
     model.register_forward_pre_hook(
         lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True
     )
@@ -65,6 +66,6 @@ def test_lanes_asked_together_are_read_where_they_lie() -> None:
         runner.release(gone)
     kept = [Asked(q.lane, [*q.tokens, 7]) for q in questions if q.lane not in (1, 3)]
     for question, answer in zip(kept, ask(runner, kept), strict=True):
-        want = uncached(runner.model, question.tokens)
+        want = uncached(runner.passes.model, question.tokens)
         torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
     assert isinstance(runner._cache._view, slice)

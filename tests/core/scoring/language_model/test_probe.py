@@ -28,7 +28,8 @@ import marith
 from marith.errors import ModelError
 from marith.scoring.classifier.tree_attention import BranchedTexts
 from marith.scoring.kv_cache import cache_support
-from marith.scoring.language_model.runner import Asked, ModelRunner
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.runner import start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
@@ -66,7 +67,7 @@ class Careless(LlamaForCausalLM):
 def reasons(model: Any, context_length: int = CONTEXT) -> list[str]:
     """The warnings of a runner over this model; it is cached where there are none."""
     with collecting() as said:
-        runner = ModelRunner(model, VOCAB, context_length)
+        runner = start_runner(model, VOCAB, context_length)
     assert runner.plain == bool(said)
     return said
 
@@ -176,7 +177,7 @@ def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
     config = MistralConfig(**tiny_model().config.to_dict() | {"sliding_window": 16})
     model, widths = sharpened(MistralForCausalLM(config)), []
     with collecting():
-        runner = ModelRunner(model, VOCAB, CONTEXT)
+        runner = start_runner(model, VOCAB, CONTEXT)
     assert runner.plain
     model.lm_head.register_forward_hook(lambda _m, args, _out: widths.append(args[0].shape[1]))
     for count in (1, 3):
@@ -196,7 +197,7 @@ def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(build: Any) -
         marith.Engine.load(broken, tokenizer=tiny_tokenizer())
     model = build()
     with collecting():
-        runner = ModelRunner(model, VOCAB, CONTEXT)
+        runner = start_runner(model, VOCAB, CONTEXT)
     with torch.no_grad():
         model.get_output_embeddings().weight.fill_(torch.nan)
     with pytest.raises(ModelError, match="not a number"):

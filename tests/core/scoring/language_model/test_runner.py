@@ -21,9 +21,11 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from marith.scoring.kv_cache import chunked_prefill
 from marith.scoring.kv_cache import lanes as lanes_module
-from marith.scoring.language_model import chunked_prefill
-from marith.scoring.language_model.runner import Asked, ModelRunner
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -50,7 +52,7 @@ def rounds(draw: st.DrawFn, longest_tail: int = 9) -> list[Round]:
     return draw(st.lists(together, min_size=1, max_size=6))
 
 
-def play(model: Any, runner: ModelRunner, script: list[Round], close: float = CLOSE) -> None:
+def play(model: Any, runner: CachedRunner, script: list[Round], close: float = CLOSE) -> None:
     """Ask every round, and compare each answer with the uncached model's."""
     texts: dict[int, list[int]] = {}
     for together in script:
@@ -147,12 +149,12 @@ def test_half_precision_is_answered_within_its_own_rounding(
 
 def test_many_lanes_cost_one_pass_and_say_so() -> None:
     runner = runner_of(cached_model("llama"))
-    assert runner.passes == 0
+    assert runner.passes.count == 0
     texts = [[1, 2, 3 + i] for i in range(6)]
     runner.ask([Asked(i, text) for i, text in enumerate(texts)])
-    assert runner.passes == 1
+    assert runner.passes.count == 1
     answers = ask(runner, [Asked(i, [*text, 9]) for i, text in enumerate(texts)])
-    assert runner.passes == 2
+    assert runner.passes.count == 2
     assert all(answer.passes == {2} for answer in answers)
 
 
@@ -162,7 +164,7 @@ def test_passes_count_the_models_forward_calls() -> None:
     model.register_forward_hook(lambda *_: calls.append(1))
     runner.ask([Asked("a", [1] * 60), Asked("b", [2])])
     runner.ask([Asked("a", [1] * 61), Asked("b", [2, 3]), Asked("c", [4] * 40)])
-    assert runner.passes == len(calls) > 0
+    assert runner.passes.count == len(calls) > 0
 
 
 def test_a_repeated_question_computes_its_last_positions_only() -> None:
@@ -200,7 +202,7 @@ def test_a_released_lane_is_taken_over_with_what_it_holds() -> None:
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_rows_and_room_grow_without_losing_what_is_kept(family: str) -> None:
     model = tiny_model(family, context_length=700)
-    runner = ModelRunner(model, VOCAB, 700)
+    runner = start_runner(model, VOCAB, 700)
     held = [Asked(i, [i + 1, i + 2, i + 3]) for i in range(3)]
     ask(runner, held)
     ask(runner, [Asked(i, [i % VOCAB] * 5) for i in range(3, 30)])
@@ -236,7 +238,7 @@ def test_a_past_that_cannot_be_rolled_back_runs_plain_and_says_so_once(
     torch.manual_seed(0)
     model = build().eval()
     with pytest.warns(UserWarning, match="without a cache") as said:
-        runner = ModelRunner(model, VOCAB, CONTEXT)
+        runner = start_runner(model, VOCAB, CONTEXT)
         script: list[Round] = [
             [(0, 0, [1] * 5 + [2] * 9, 3, False), (1, 0, [6, 7], 1, True)],
             [(0, 7, [8, 9, 10], 2, False), (2, 0, list(range(20)), 12, False)],
@@ -245,7 +247,7 @@ def test_a_past_that_cannot_be_rolled_back_runs_plain_and_says_so_once(
     assert runner.plain
     assert [w for w in said if "without a cache" in str(w.message)] == list(said)
     assert len(said) == 1
-    assert runner.passes == 4
+    assert runner.passes.count == 4
 
 
 def test_a_window_as_wide_as_the_context_is_no_window() -> None:
@@ -258,6 +260,6 @@ def test_a_window_as_wide_as_the_context_is_no_window() -> None:
 
 def test_the_models_padded_columns_are_no_tokens() -> None:
     model = cached_model("llama")
-    [answer] = ask(ModelRunner(model, 20, CONTEXT), [Asked("a", [1, 2, 3])])
+    [answer] = ask(start_runner(model, 20, CONTEXT), [Asked("a", [1, 2, 3])])
     assert answer.logprobs.shape == (1, 20)
     assert float(answer.logprobs.exp().sum()) == pytest.approx(1, abs=1e-5)

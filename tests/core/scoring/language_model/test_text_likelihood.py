@@ -17,7 +17,7 @@ from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
-from marith.scoring.language_model import chunked_prefill
+from marith.scoring.kv_cache import chunked_prefill
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.language_model.text_likelihood import Histories
 from marith.scoring.scorer import Scored, Span
@@ -114,12 +114,12 @@ def test_texts_that_are_read_piece_by_piece_are_told_the_same(script: list[Turn]
 def test_one_token_more_costs_one_token_more() -> None:
     scorer, text = scorer_of("llama"), [5, 9, 7, 3, 8]
     score(scorer, [Span(OWN, 0, READING, text[:4])])
-    read, passes = scorer.runner.tokens_read, scorer.runner.passes
+    read, passes = scorer.runner.passes.tokens_read, scorer.runner.passes.count
     [answer] = score(scorer, [Span(OWN, 0, READING, text)])
-    assert (scorer.runner.tokens_read - read, scorer.runner.passes - passes) == (1, 1)
-    assert answer.passes == {scorer.runner.passes}
+    assert (scorer.runner.passes.tokens_read - read, scorer.runner.passes.count - passes) == (1, 1)
+    assert answer.passes == {scorer.runner.passes.count}
     [again] = score(scorer, [Span(OWN, 0, READING, text, 3)])
-    assert scorer.runner.passes - passes == 1
+    assert scorer.runner.passes.count - passes == 1
     assert not again.passes
     torch.testing.assert_close(again.logprobs[-1:], answer.logprobs)
 
@@ -128,7 +128,7 @@ def test_nothing_said_is_as_likely_as_can_be_and_asks_nobody() -> None:
     scorer = scorer_of("llama")
     [answer] = score(scorer, [Span(OWN, 0, READING, [])])
     assert answer.logprobs.tolist() == [[0.0]]
-    assert scorer.runner.passes == 0
+    assert scorer.runner.passes.count == 0
 
 
 def test_a_likelihood_reads_as_the_model_it_is_of() -> None:

@@ -19,24 +19,40 @@ Anything = TypeVar("Anything")
 class Unread:
     """What a lane has yet to read of a text; the next pass gives it `give` tokens of that.
 
-    The last `asked` tokens are read in one piece. `cached` counts those that were at hand.
+    The text is a prompt and its continuation, `length` tokens in all, of which the last `asked` are
+    read in one piece. `learnt` counts those that were copied from another lane.
     """
 
     lane: Lane
-    tokens: list[int]
+    prompt: Sequence[int]
+    continuation: Sequence[int]
+    length: int
     asked: int
-    cached: int = 0
     give: int = 0
+    learnt: int = 0
 
     @property
     def missing(self) -> int:
         """How many tokens the lane has yet to read."""
-        return len(self.tokens) - len(self.lane.tokens)
+        return self.length - len(self.lane.tokens)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The whole text."""
+        return [*self.prompt, *self.continuation]
+
+    def next(self) -> list[int]:
+        """The tokens of the next pass."""
+        start, prompt = len(self.lane.tokens), len(self.prompt)
+        end = start + self.give
+        if start >= prompt:
+            return [*self.continuation[start - prompt : end - prompt]]
+        return [*self.prompt[start:end], *self.continuation[: max(0, end - prompt)]]
 
     @property
     def reach(self) -> list[int]:
         """What the lane will hold after the next pass."""
-        return self.tokens[: len(self.lane.tokens) + self.give]
+        return [*self.lane.tokens, *self.next()]
 
 
 Item = TypeVar("Item", bound=Unread)
@@ -47,11 +63,16 @@ def choose(work: Sequence[Item], lanes: Lanes, front: bool = False) -> list[Item
 
     Those with little to read are settled side by side, with `front` in the first rows.
     """
-    near = [item for item in work if item.missing <= NEAR]
-    for item in near:
-        item.give = item.missing
+    near, far = [], []
+    for item in work:
+        missing = item.missing
+        if missing <= NEAR:
+            item.give = missing
+            near.append(item)
+        else:
+            far.append(item)
     lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces([item for item in work if item.missing > NEAR], lanes)]
+    return [*near, *_pieces(far, lanes)] if far else near
 
 
 def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
@@ -62,7 +83,7 @@ def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
     left = PORTION
     chosen: list[Item] = []
     for item in far:
-        item.cached += lanes.learn(item.lane, item.tokens[: len(item.tokens) - item.asked])
+        item.learnt += lanes.learn(item.lane, item.tokens[: item.length - item.asked])
         if any(_teaches(other, item) for other in chosen):
             continue
         item.give = item.missing
@@ -79,7 +100,7 @@ def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
 def _teaches(other: Unread, item: Unread) -> bool:
     """Whether another lane, once it has read its piece, can be learnt from."""
     ahead = len(item.lane.tokens) + TAIL
-    return other.lane.voice == item.lane.voice and common(other.reach, item.tokens) >= ahead
+    return other.lane.weights == item.lane.weights and common(other.reach, item.tokens) >= ahead
 
 
 def alike(

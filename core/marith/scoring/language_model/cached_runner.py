@@ -1,0 +1,197 @@
+"""One causal language model, many lanes, one forward pass: only what no lane holds is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marith.errors import ModelError
+from marith.request.limits import CACHE_BYTES
+from marith.scoring.kv_cache.cache_support import mask_dtype
+from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
+from marith.scoring.kv_cache.lanes import Lanes
+from marith.scoring.kv_cache.ragged_cache import KVCache
+from marith.scoring.language_model.asked import Answer, Asked
+from marith.scoring.language_model.cuda_graphs import Captured
+from marith.scoring.language_model.lora import Adapter
+from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.notices import warn
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work(Unread):
+    """What one question still needs, and the answer as far as it is known."""
+
+    question: Asked
+    answer: Answer
+
+
+class CachedRunner:
+    """Runs a model over many lanes at once, and keeps the keys and values of each.
+
+    They change the cost of an answer and never the answer: the tokens asked are compared with
+    those kept, the tail that differs is dropped. `capture` runs passes for single tokens at fixed
+    shapes, on a GPU as graphs.
+    """
+
+    plain = False
+
+    def __init__(self, passes: ModelPasses, cache_bytes: int = CACHE_BYTES) -> None:
+        self.passes = passes
+        self._additive = mask_dtype(passes.model)
+        self._cache = KVCache(int(passes.model.config.get_text_config().num_hidden_layers))
+        self.lanes = Lanes(self._cache, cache_bytes)
+        self.captured: Captured | None = None
+        self._unfinished: dict[Hashable, Answer] = {}
+
+    def capture(self) -> None:
+        """Captured passes from here on."""
+        self.captured = Captured(self.passes.model, self._cache, self._additive)
+
+    def give_up_capture(self, reason: str) -> None:
+        """Ordinary passes from here on; a warning says why."""
+        self.captured = None
+        warn(f"{self.passes.name!r} decodes uncaptured, and so slower: {reason}")
+
+    @torch.inference_mode()
+    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+        """Answer what can be answered now, in as few passes as the lengths allow.
+
+        None where a long text is still being read: one call reads at most a portion of such texts,
+        the first asked first, so that who waits for a single token waits for no more than that.
+        """
+        work = [self._begin(question) for question in questions]
+        self.lanes.make_room(max((item.length for item in work), default=0))
+        chosen = choose(work, self.lanes, front=self.captured is not None)
+        for group in alike(chosen, lambda item: item.give, lambda item: item.lane.row):
+            self._forward(group)
+        for item in work:
+            item.answer.cached += item.learnt
+            if item.missing:
+                self._unfinished[item.question.lane] = item.answer
+        return [None if item.missing else item.answer for item in work]
+
+    @torch.inference_mode()  # lanes that make room move what passes have written
+    def release(self, owner: Hashable) -> None:
+        """The lane is free for another, which may go on from what it holds."""
+        self.lanes.release(owner)
+        self._unfinished.pop(owner, None)
+
+    def _begin(self, asked: Asked) -> _Work:
+        adapter, count = asked.adapter, asked.count
+        weights = adapter and (adapter.name, adapter.digest)
+        lane = self.lanes.take(asked.lane, weights, asked.prompt, asked.continuation)
+        length = len(asked.prompt) + len(asked.continuation)
+        del lane.tokens[max(0, length - count) :]
+        answer = self._unfinished.pop(asked.lane, None) or Answer(())
+        if not answer.passes:
+            answer.cached = len(lane.tokens)
+        return _Work(
+            lane=lane,
+            prompt=asked.prompt,
+            continuation=asked.continuation,
+            length=length,
+            asked=count,
+            question=asked,
+            answer=answer,
+        )
+
+    def _forward(self, group: list[_Work]) -> None:
+        """One pass over the next tokens of each lane."""
+        layers = sorted({layer for item in group for layer in item.question.exits})
+        given = [item.next() for item in group]
+        early: list[Tensor] = []
+        logits = None if layers else self._step(group, given)
+        if logits is None:
+            logits, early = self._aligned(group, given, layers)
+        number = self.passes.counted(sum(map(len, given)))
+        try:
+            logprobs = self.passes.logprobs(logits)
+            exits = {
+                layer: self.passes.logprobs(own) for layer, own in zip(layers, early, strict=True)
+            }
+        except ModelError:
+            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
+            raise
+        end, width = 0, logits.shape[1]
+        for item, tokens in zip(group, given, strict=True):
+            item.lane.tokens += tokens
+            item.give = 0
+            end += width
+            places = range(max(end - width, end - item.asked), end)
+            answer = item.answer
+            answer.passes = answer.passes | number if answer.passes else number
+            answer.rows = [(logprobs, at) for at in places]
+            for layer in item.question.exits:
+                answer.exits[layer] = [(exits[layer], at) for at in places]
+
+    def _step(self, group: list[_Work], given: list[list[int]]) -> Tensor | None:
+        """Logits [rows, 1, vocab] of a pass for one token a row; None where it is for more."""
+        if any(item.give != 1 for item in group):
+            return None
+        rows = [item.lane.row for item in group]
+        tokens, places = [own[0] for own in given], [len(item.lane.tokens) for item in group]
+        adapters = [item.question.adapter for item in group]
+        if self.captured is not None and not any(adapters):
+            try:
+                return self.captured.step(rows, tokens, places)
+            except RuntimeError as error:
+                self.give_up_capture(f"{type(error).__name__}: {error}")
+        at, ids = torch.tensor(places)[:, None], torch.tensor(tokens)[:, None]
+        return self._pass(rows, ids, at, at, max(places) + 1, adapters, 1, [])[0]
+
+    def _aligned(
+        self, group: list[_Work], given: list[list[int]], layers: list[int]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits [rows, count, vocab] of the last positions; the lanes aligned at their ends.
+
+        Those of early exits too, layer by layer. Padding stands in front, at position 0, and sees
+        the row's first slot only.
+        """
+        width = max(map(len, given))
+        ids, at, into = [], [], []
+        for item, tokens in zip(group, given, strict=True):
+            start, padding = len(item.lane.tokens), width - len(tokens)
+            own = range(start, start + len(tokens))
+            ids.append([*[0] * padding, *tokens])
+            at.append([*[0] * padding, *own])
+            into.append([*[self._cache.padding_slot] * padding, *own])
+        return self._pass(
+            [item.lane.row for item in group],
+            torch.tensor(ids),
+            torch.tensor(at),
+            torch.tensor(into),
+            max(len(item.lane.tokens) + item.give for item in group),
+            [item.question.adapter for item in group],
+            min(width, max(item.asked for item in group)),
+            layers,
+        )
+
+    def _pass(
+        self,
+        rows: Sequence[int],
+        ids: Tensor,
+        places: Tensor,
+        slots: Tensor,
+        seen: int,
+        adapters: Sequence[Adapter | None],
+        count: int,
+        layers: Sequence[int],
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Tokens [rows, width] at their places, written to their slots; sees so many slots."""
+        device = self.passes.device
+        places = places.to(device)
+        self._cache.aim(rows, slots.to(device), seen)
+        return self.passes.run(
+            adapters,
+            count,
+            layers,
+            input_ids=ids.to(device),
+            attention_mask=self._cache.mask(places, self._additive),
+            position_ids=places,
+            past_key_values=self._cache,
+            use_cache=True,
+        )

@@ -1,0 +1,88 @@
+"""One model's forward passes: what goes in by row, and the log-probabilities that come out."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marith.errors import ModelError
+from marith.scoring.language_model.early_exit import Exits
+from marith.scoring.language_model.lora import Adapted, Adapter
+
+STATES = {"output_hidden_states": True}
+
+
+class ModelPasses:
+    """Runs a causal language model, and counts its passes and the tokens that it reads.
+
+    `vocab` is how many tokens there are, `holes` are numbers below it that are no tokens, and
+    impossible. `name` is what messages call the model.
+    """
+
+    def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
+        self.model = model.eval()
+        self.vocab = vocab
+        self.name = name or type(model).__name__
+        self.device = model.device
+        self.count = self.tokens_read = 0
+        self._adapted = Adapted(model)
+        self._exits: Exits | None = None
+        self._holes = torch.tensor(holes, dtype=torch.long).to(model.device)
+        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    @property
+    def exits(self) -> Exits:
+        """Where the model may be left early. Raises ModelError where it may not."""
+        if self._exits is None:
+            self._exits = Exits(self.model)
+        return self._exits
+
+    def run(
+        self,
+        adapters: Sequence[Adapter | None],
+        count: int,
+        layers: Sequence[int] = (),
+        **inputs: Any,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits [rows, count, vocab] of the last positions; those of each early exit too."""
+        if self._keeps:
+            inputs["logits_to_keep"] = count
+        if layers:
+            inputs |= STATES
+        out = self._adapted.forward(adapters, **inputs)
+        early = [self.exits.logits(out.hidden_states, layer, count) for layer in layers]
+        return out.logits[:, -count:], early
+
+    def counted(self, tokens: int) -> frozenset[int]:
+        """The number of the pass that has just read so many tokens."""
+        self.count += 1
+        self.tokens_read += tokens
+        return frozenset((self.count,))
+
+    def forget_counts(self) -> None:
+        """Begin to count anew: what was tried out is no work for anyone."""
+        self.count = self.tokens_read = 0
+
+    def logprobs(self, logits: Tensor) -> Tensor:
+        """[rows, count, vocab] → [rows · count, vocab], in float32 whatever the model computes in.
+
+        Raises ModelError for what is not a number.
+        """
+        logits = logits[..., : self.vocab].float().flatten(0, -2)
+        if len(self._holes):
+            logits = logits.index_fill(-1, self._holes, -math.inf)
+        logprobs = torch.log_softmax(logits, dim=-1)
+        if bool(logprobs.isnan().any()):
+            raise ModelError("the model computed what is not a number (NaN)")
+        return logprobs
+
+    @torch.inference_mode()
+    def uncached(self, texts: Tensor) -> Tensor:
+        """Log-probabilities [rows, length, vocab] of texts [rows, length], by the model alone."""
+        out = self.model(input_ids=texts.to(self.device), use_cache=False)
+        return self.logprobs(out.logits).view(*texts.shape, -1)
