@@ -42,8 +42,8 @@ class Spelling:
     def as_json(self, text: str) -> str:
         """The text as a sequence of Lark that goes along with JSON for as long as it is alike.
 
-        A lexer takes the longest piece that may come: one that began as a JSON text does, and
-        went on, would leave no way to what else the JSON may be.
+        A lexer takes the longest piece that may come. A longer piece that begins as a JSON text
+        does would exclude every other JSON text with this beginning.
         """
         parts = self._parts(text)
         cut = [[part] if part in self.special else _JSON.findall(part) for part in parts]
@@ -52,7 +52,7 @@ class Spelling:
     def until(self, rule: str, mark: str, unlike: str = "") -> list[str]:
         """Rules by which `rule` is any text up to a mark's first occurrence, the mark included.
 
-        `unlike` says of a terminal what else the text is not.
+        `unlike` is added to the terminal, and excludes other texts.
         """
         first, *rest = self.pieces(mark)
         before = f"{rule.upper()}_BEFORE"
@@ -127,51 +127,60 @@ def answer_source(
     """The grammar of a request's whole answer, as `Lexicon` reads it; None for any text.
 
     Reasoning before the answer is free; `opened` says that the prompt ends where it has begun.
-    With tools to choose from, the answer is what `grammar` says, or any text, or calls.
+    With tools to choose from, the answer is what `grammar` allows, or any text, or calls.
     """
     if tools is None and grammar is None:
         return None
-    parts, rules = ["@answer"], []
-    unlike = ""  # what begins as reasoning does is that: neither prose nor text before a call
-    if markup.thinking is not None and not opened:
-        unlike = f" & ~/\\s*{_escaped(markup.thinking[0])}{ANYTHING}/"
-    if grammar is None:
-        calls = tools is not None and tools.callable
-        some = "" if calls else "/(?s:.+)/ & "  # where no call is allowed, some text is
-        parts, rules = ["PROSE"], [f"PROSE: {some}{without(markup.calls.opening)}{unlike}"]
-    if tools is not None and tools.callable:
+    rules: list[str] = []
+    calls = tools is not None and bool(tools.callable)
+    if tools is not None and calls:
         rules += _calls(tools, markup.calls, spell)
-        if tools.choice != "auto":
-            parts = ["calls"]
-        elif grammar is not None:
-            parts.append("calls")
-        else:
-            rules += spell.until("text", markup.calls.opening, unlike)
-            rules.append("text_calls: text called")
-            parts.append("text_calls")
+    if tools is not None and calls and tools.choice != "auto":
+        answer = "calls"
+    elif grammar is not None:
+        answer = "@answer | calls" if calls else "@answer"
+    else:
+        answer = "PROSE | text_calls" if calls else "PROSE"
+        rules += _prose(markup, opened, spell, calls)
     thought = ""
     if markup.thinking is not None:
         begin, end = markup.thinking
         rules += spell.until("thinking", end)
         rules.append(f"thought: {'' if opened else spell(begin)} thinking /\\s{{0,4}}/")
         thought = "thought" if opened else "thought?"
-    top = "\n".join([f"%llguidance {{}}\nstart: {thought} ({' | '.join(parts)})", *rules])
-    others = [grammar.part("answer")] if grammar is not None and "@answer" in parts else []
+    top = "\n".join([f"%llguidance {{}}\nstart: {thought} ({answer})", *rules])
+    others = [grammar.part("answer")] if grammar is not None and "@answer" in answer else []
     return json.dumps({"grammars": [{"lark_grammar": top}, *others]}, ensure_ascii=False)
+
+
+def _prose(markup: Markup, opened: bool, spell: Spelling, calls: bool) -> list[str]:
+    """The rule `PROSE`, and `text_calls` for text before calls, if calls are allowed.
+
+    A text that begins as reasoning does is reasoning, and neither of these. Where no call is
+    allowed, the text is not empty.
+    """
+    unlike = ""
+    if markup.thinking is not None and not opened:
+        unlike = f" & ~/\\s*{_escaped(markup.thinking[0])}{ANYTHING}/"
+    mark = markup.calls.opening
+    if not calls:
+        return [f"PROSE: /(?s:.+)/ & {without(mark)}{unlike}"]
+    before_calls = [*spell.until("text", mark, unlike), "text_calls: text called"]
+    return [f"PROSE: {without(mark)}{unlike}", *before_calls]
 
 
 def _calls(tools: Tools, markup: CallMarkup, spell: Spelling) -> list[str]:
     """The rule `calls`, and `called` for what follows the mark that opens them."""
     count = range(len(tools.callable))
-    one, first = (" | ".join(f"{rule}_{i}" for i in count) for rule in ("one", "first"))
+    first, next_ = (" | ".join(f"{rule}_{i}" for i in count) for rule in ("first", "next"))
     several = tools.parallel and markup.joint is not None
-    more = f"({spell(markup.joint or '')} ({one}))*" if several else ""
+    more = f"({spell(markup.joint or '')} ({next_}))*" if several else ""
     after = f"{more} {spell(markup.closing)}"
-    rules = [f"calls: ({first}) {after}", f"called: ({one}) {after}"]
+    rules = [f"calls: ({first}) {after}", f"called: ({next_}) {after}"]
     for i, tool in enumerate(tools.callable):
         begun = quoted(tool["name"]) + markup.middle
         rules.append(f"first_{i}: {spell.as_json(markup.opening + begun)} arguments_{i}")
-        rules.append(f"one_{i}: {spell(begun)} arguments_{i}")
+        rules.append(f"next_{i}: {spell(begun)} arguments_{i}")
         rules.append(f"arguments_{i}: %json {tools.schema_of(tool)}")
     return rules
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from itertools import groupby
-from typing import NamedTuple
 
 from marith.answers.ban_detector import BanDetector
 from marith.answers.output_parser import OutputParser, Piece
@@ -23,14 +22,6 @@ from marith.request.completion import (
 from marith.request.request import Request
 from marith.scoring.prompting.detokenizer import Detokenizer
 from marith.scoring.prompting.tokenizer import Vocabulary
-
-
-class Content(NamedTuple):
-    """What some tokens have brought."""
-
-    text: str = ""
-    reasoning: str = ""
-    calls: tuple[CallChunk, ...] = ()
 
 
 class Output:
@@ -72,9 +63,9 @@ class Output:
     @property
     def pending(self) -> bool:
         """Whether something in the tokens so far may yet be part of a banned word."""
+        incomplete = self._detokenizer.begun > self._detokenizer.written
         readers = (self._parser, self._filter, self._detector)
-        halved = self._detokenizer.begun > self._detokenizer.written
-        return halved or any(one is not None and one.pending for one in readers)
+        return incomplete or any(reader is not None and reader.pending for reader in readers)
 
     @property
     def banned(self) -> int | None:
@@ -102,12 +93,14 @@ class Output:
             if self.count >= self._max_tokens:
                 self.finish_reason = "length"
                 text += self._detokenizer.flush()
-        content = Content(text) if self._plain else self._parsed(text)
-        if not any(content) and self.finish_reason is None:
+        reasoning: str = ""
+        calls: tuple[CallChunk, ...] = ()
+        if not self._plain:
+            text, reasoning, calls = self._parsed(text)
+        if not (text or reasoning or calls or self.finish_reason):
             return None
         tokens, self._tokens = self._tokens, ()
         logprobs, self._logprobs = self._logprobs, ()
-        text, reasoning, calls = content
         return Chunk(text, tokens, self.finish_reason, reasoning, calls, logprobs)
 
     def copy(self) -> Output:
@@ -119,8 +112,11 @@ class Output:
         other._detector = copy(self._detector)
         return other
 
-    def _parsed(self, text: str) -> Content:
-        """What the text that a token completes is; a stop string in it ends the answer."""
+    def _parsed(self, text: str) -> tuple[str, str, tuple[CallChunk, ...]]:
+        """The text, the reasoning and the calls in what a token completes.
+
+        A stop string in it ends the answer.
+        """
         start = self._detokenizer.written - len(text)
         pieces = [Piece("text", text, start, last=self.finish_reason is not None)]
         for reader in (self._parser, self._filter, self._detector):
@@ -130,11 +126,10 @@ class Output:
             self.finish_reason = "stop"
         elif self.finish_reason == "stop" and self._parser is not None and self._parser.calls:
             self.finish_reason = "tool_calls"
-        return Content(
-            "".join(piece.text for piece in pieces if piece.kind == "text"),
-            "".join(piece.text for piece in pieces if piece.kind == "reasoning"),
-            tuple(piece.call for piece in pieces if piece.call is not None),
-        )
+        texts = [piece.text for piece in pieces if piece.kind == "text"]
+        reasoning = [piece.text for piece in pieces if piece.kind == "reasoning"]
+        calls = [piece.call for piece in pieces if piece.call is not None]
+        return "".join(texts), "".join(reasoning), tuple(calls)
 
 
 def completion(

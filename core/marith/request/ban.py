@@ -41,7 +41,7 @@ class Ban:
         object.__setattr__(self, "tree", _tree(map(self.folded, self.words)))
 
     def folded(self, text: str) -> str:
-        """The text as it is compared; each letter's part of it hangs on that letter alone."""
+        """The text as it is compared; each letter is folded by itself."""
         return text if self.case_sensitive else text.casefold()
 
 

@@ -77,7 +77,7 @@ class Usage:
     """Tokens, counted in the base model's vocabulary.
 
     `prompt_tokens` is the prompt as the bare model reads it; of these `cached_tokens` had their
-    keys and values at hand in every lane. `reasoning_tokens` are of the completion's.
+    keys and values cached in every lane. `reasoning_tokens` are of the completion's.
     """
 
     prompt_tokens: int
@@ -93,11 +93,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class StageStats:
-    """How drafted tokens fared that were checked by one part of a formula.
+    """How many drafted tokens one part of a formula has verified, and how many it accepted.
 
-    Of `evaluated` tokens `stood` were kept; `predicted` is the share that should have been, the
+    Of `evaluated` tokens `stood` were accepted; `predicted` is the share that should have been, the
     mean of 1 − the total variation between what they were drawn from and that part (paper,
-    lemma 3). What follows a token that was not kept is not evaluated.
+    lemma 3). What follows a token that was not accepted is not evaluated.
     """
 
     part: str
@@ -113,7 +113,7 @@ class StageStats:
 
 @dataclass(frozen=True, slots=True)
 class TermStats:
-    """What one term cost: its own prompt, how much of that was at hand, how often it was asked."""
+    """What one term cost: tokens of its prompt, how many of them were cached, and its calls."""
 
     prompt_tokens: int
     cached_tokens: int
@@ -125,12 +125,12 @@ class Stats:
     """What a completion cost.
 
     `passes` counts forward passes; `calls` counts evaluations of terms as the paper does, several
-    positions at once being one call; `judgements` counts the candidates that classifiers judged.
-    `cached` counts prompt tokens whose keys and values were at hand, over all lanes of language
-    models. `drafted` and `accepted` count tokens proposed before every term had spoken; `stages`
-    say by which part of the formula they were checked. `terms` say what each term cost, by its
-    text. `rewinds` counts how often a ban took tokens back; these cost as others do, and are not
-    among `tokens`.
+    positions at once being one call; `judgements` counts the candidates that classifiers scored.
+    `cached` counts prompt tokens whose keys and values were cached, over all lanes of language
+    models. `drafted` counts tokens that were proposed before every term had scored them, `accepted`
+    those that came into the text; `stages` say which part of the formula verified them. `terms` say
+    what each term cost, by its text. `rewinds` counts how often a ban took tokens back; these cost
+    as others do, and are not among `tokens`.
     """
 
     tokens: int
@@ -157,15 +157,15 @@ class Stats:
 
     @property
     def judgements_per_token(self) -> float:
-        """Candidates that classifiers judged for one token of text."""
+        """Candidates that classifiers scored for one token of text."""
         return self.judgements / max(1, self.tokens)
 
     @property
     def acceptance(self) -> float | None:
         """The share of drafted tokens that came into the text; None where nothing was drafted.
 
-        Those that were discarded unchecked count too; see `stages` for how many stood of those
-        that were evaluated.
+        Those that were discarded before verification count too; see `stages` for how many stood of
+        those that were evaluated.
         """
         return self.accepted / self.drafted if self.drafted else None
 

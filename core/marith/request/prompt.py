@@ -18,9 +18,9 @@ _SHAPE = {"role": "user", "content": "…"}
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a request asks: messages with text content, before any term has seen them.
+    """What a request asks: messages with text content, before any term reads them.
 
-    `tools` are those that the model is told of, as OpenAI writes them; `options` are the chat
+    `tools` are those that the prompt contains, as OpenAI writes them; `options` are the chat
     template's. `read` keeps how terms read it, each by what it depends on.
     """
 
@@ -37,7 +37,7 @@ def to_prompt(
 ) -> Prompt:
     """A prompt as messages with text content. Raises RequestError for anything else.
 
-    `tools` are those that the model is told of, `options` are the chat template's.
+    `tools` are those that the prompt contains, `options` are the chat template's.
     """
     if isinstance(prompt, str):
         return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
@@ -62,18 +62,18 @@ def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
     calls = message.get("tool_calls")
     if message.get("content") is None and not calls:
         raise RequestError(f"a message has a content: {_SHAPE}, not {shown(message)}")
-    told = {**message, "content": _text_of(message.get("content"))}
+    copied = {**message, "content": _text_of(message.get("content"))}
     if calls:
         if not isinstance(calls, (list, tuple)):
             raise RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
-        told["tool_calls"] = [_to_call(call) for call in calls]
-        for call in told["tool_calls"]:
+        copied["tool_calls"] = [_to_call(call) for call in calls]
+        for call in copied["tool_calls"]:
             named[call.get("id")] = call["function"]["name"]
-    elif "tool_calls" in told:
-        del told["tool_calls"]  # templates take their presence for a call
+    elif "tool_calls" in copied:
+        del copied["tool_calls"]  # templates take their presence for a call
     if message["role"] == "tool" and _id_of(message, "tool_call_id") in named:
-        told.setdefault("name", named[message["tool_call_id"]])
-    return told
+        copied.setdefault("name", named[message["tool_call_id"]])
+    return copied
 
 
 def _to_call(call: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _to_call(call: Any) -> dict[str, Any]:
     _id_of(call, "id")
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
-        # Cut off, never valid, or nested beyond what can be read: told as it was said.
+        # Cut off, never valid, or nested beyond what can be read: as it is.
         with suppress(ValueError, RecursionError):
             read = json.loads(arguments)
             require_shallow(read, "the arguments")

@@ -64,7 +64,7 @@ def _template_options(name: str, options: Any) -> Mapping[str, Any]:
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
 
-    `grammar` says what the answer may be, `ban` what it may not say, `tools` what it may call;
+    `grammar` says what the answer may be, `ban` what it may not contain, `tools` what it may call;
     `logprobs` asks for the log-probability of each token, and of so many of the likeliest in its
     place; `template_options` are those of the terms' chat templates. `timeout` seconds after it is
     asked, an unfinished request is given up and its caller gets DeadlineExceeded. Unless it is
@@ -99,5 +99,5 @@ class Request:
 
     @property
     def steered(self) -> bool:
-        """Whether the formula speaks everywhere, inside calls too."""
+        """Whether every token is drawn from the formula, those inside calls too."""
         return self.tools is None or self.tools.steer

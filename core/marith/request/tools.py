@@ -20,11 +20,11 @@ CHOICES = ("auto", "required", "none")
 class Tools:
     """Functions that the model may call, each as OpenAI writes it: a name and a JSON schema.
 
-    `choice` is "auto" (an answer, or calls after what is said), "required" (calls), the name of
-    the one that is called, or "none" (the model is told of them and calls none). With `parallel`
-    an answer may hold several calls. Arguments follow their schema; `strict` is that of
-    `Grammar.json_schema`, and a tool's own "strict" wins. Without `steer`, the bare model speaks
-    inside a call and the formula everywhere else.
+    `choice` is "auto" (text, or calls, which text may precede), "required" (calls), the name of
+    the one that is called, or "none" (the tools are in the prompt, and none is called). With
+    `parallel` an answer may contain several calls. Arguments follow their schema; `strict` is that
+    of `Grammar.json_schema`, and a tool's own "strict" wins. Without `steer`, tokens inside a call
+    are drawn from the bare model, and all others from the formula.
     """
 
     definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
