@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -64,6 +65,9 @@ def read(one: OutputParser, texts: Sequence[str]) -> Read:
             assert piece.start >= end
             end = piece.start + len(piece.text)
             assert whole[piece.start : end] == piece.text
+    texts = [piece for piece in pieces if piece.kind == "text"]
+    for before, after in itertools.pairwise(texts):
+        assert after.start == before.start + len(before.text)
     for kind in ("reasoning", "text"):
         lasts = [piece.last for piece in pieces if piece.kind == kind]
         assert lasts == [False] * (len(lasts) - 1) + [True] * bool(lasts)
@@ -206,6 +210,12 @@ def test_a_call_cut_off_is_returned_as_far_as_it_came() -> None:
         before, _, made = read(parser(HERMES, thinks=False), [text[:end]])
         assert before in text[: len(HERMES.opening) - 1]
         assert made == ([("f", '{"x": [1, 2]}'[: end - name])] if end >= name else [])
+
+
+def test_where_calls_alone_are_allowed_half_a_mark_is_no_text() -> None:
+    for end in range(1, len(HERMES.opening)):
+        one = OutputParser(Markup(HERMES), NAMES, opened=False, writes=False)
+        assert read(one, [HERMES.opening[:end]]) == ("", "", [])
 
 
 def test_nothing_follows_the_last_call() -> None:

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from marith.answers.output_parser import Piece
 from marith.answers.stop_strings import StopStringFilter
 from marith.errors import RequestError
+from marith.request.completion import CallChunk
 from marith.request.stop import Stop
 
 letters = st.text("abß", max_size=14)
@@ -139,6 +141,15 @@ def test_after_a_stop_string_nothing_comes_out() -> None:
     assert [one.feed(piece) for piece in ("one E", "ND two", "three")] == ["one ", "", ""]
     assert one.found is not None
     assert one.flush() == ""
+
+
+def test_a_call_after_a_stop_string_is_not_returned() -> None:
+    """Nor is one that the same token begins, since the next token's is not."""
+    call = Piece("call", "", 9, call=CallChunk(0, "id", "f", ""))
+    pieces = [Piece("text", "one EN", 0), Piece("text", "D two", 6, last=True), call]
+    one = StopStringFilter(Stop(strings=("END",)))
+    assert one.read(pieces) == [Piece("text", "one ", 0), Piece("text", "", 4, last=True)]
+    assert StopStringFilter(Stop(strings=("no",))).read(pieces)[-1] == call
 
 
 def test_one_string_stands_for_a_tuple_of_one() -> None:
