@@ -15,7 +15,7 @@ from marith.tensor_rows import Row, vector
 
 
 class Positions(Protocol):
-    """Positions at which one formula was composed, from one row [vocab] of each term each."""
+    """Positions at which one formula was composed, from a row [vocab] of each of its terms."""
 
     @property
     def formula(self) -> Formula:
@@ -24,7 +24,7 @@ class Positions(Protocol):
 
     @property
     def rows(self) -> Mapping[Term, Sequence[Row]]:
-        """What each term returned."""
+        """The rows of each term, one a position."""
         ...
 
     @property
@@ -52,20 +52,16 @@ class LogprobRecorder:
         places: Sequence[int],
         composed: Sequence[Row],
     ) -> None:
-        """Keep log-probabilities [vocab] where one of `wholes` was composed."""
-        of_terms = [
-            (block.formula, {term: rows[at] for term, rows in block.rows.items()})
-            for block in blocks
-            for at in range(block.count)
-        ]
-        for place, row, (formula, rows) in zip(places, composed, of_terms, strict=True):
-            if formula in wholes:
+        """Keep the rows of the places where one of `wholes` was composed; others are drafts'."""
+        positions = [(block, at) for block in blocks for at in range(block.count)]
+        for place, row, (block, at) in zip(places, composed, positions, strict=True):
+            if block.formula in wholes:
                 self._rows[place] = vector(row)
-                self._terms[place] = {term: vector(one) for term, one in rows.items()}
+                self._terms[place] = {term: vector(rows[at]) for term, rows in block.rows.items()}
 
     def pop(self, place: int, token: int) -> TokenLogprob:
         """The log-probabilities of the final token at a place, which are not kept any longer."""
-        row, terms = self._rows.pop(place), self._terms.pop(place)
+        row, rows = self._rows.pop(place), self._terms.pop(place)
         likeliest = row.topk(min(self._count, len(row))).indices.tolist() if self._count else []
         chosen = self._alternative(token, row)
         return TokenLogprob(
@@ -74,7 +70,7 @@ class LogprobRecorder:
             chosen.data,
             chosen.logprob,
             tuple(self._alternative(each, row) for each in likeliest),
-            {str(term): float(own[token]) for term, own in terms.items() if len(own) > 1},
+            {str(term): float(rows[term][token]) for term in rows if len(rows[term]) > 1},
         )
 
     def _alternative(self, token: int, row: Tensor) -> Alternative:

@@ -65,7 +65,7 @@ EVERY = pytest.mark.parametrize("name", FAMILIES)
 
 
 @EVERY
-def test_who_may_choose_says_something_or_calls_or_both(name: str) -> None:
+def test_where_calls_are_free_an_answer_is_text_or_calls_or_both(name: str) -> None:
     tools = Tools(PAIR)
     for said in ("", "Hello. é🌊\n", 'a <b> [c] {d} "name": <tool', '{"name"', "[TOOL", "<|"):
         assert may(name, thought(name) + said, tools)
@@ -89,7 +89,7 @@ def test_one_call_is_all_where_they_may_not_be_parallel(name: str) -> None:
 
 
 @EVERY
-def test_who_has_to_call_says_nothing_else(name: str) -> None:
+def test_where_calls_are_required_an_answer_is_nothing_else(name: str) -> None:
     tools = Tools(PAIR, "required")
     assert may(name, calls(name, ONE), tools)
     assert may(name, calls(name, OTHER), tools)
@@ -107,7 +107,7 @@ def test_the_named_tool_is_the_one_that_is_called(name: str) -> None:
 
 
 @EVERY
-def test_who_may_not_call_only_speaks(name: str) -> None:
+def test_where_calls_are_forbidden_an_answer_is_text(name: str) -> None:
     tools = Tools(PAIR, "none")
     assert may(name, thought(name) + "Hello {", tools)
     assert not may(name, calls(name, ONE), tools)

@@ -94,7 +94,7 @@ bans = st.builds(Ban, words, st.booleans(), st.booleans())
     warped=st.sampled_from([(0.0, 1.0), (1.0, 1.0), (1.5, 0.9)]),
     stop=st.builds(Stop, st.integers(1, 12), st.sampled_from([(), ("b a",), ("ab", ".")])),
 )
-def test_a_seed_says_what_the_reference_says(
+def test_a_seed_gives_the_references_text(
     odd: tuple[Engine, Reference], formula: Any, ban: Ban, seed: int, warped: Any, stop: Stop
 ) -> None:
     """With whatever drafts; without a temperature plans say the same too."""
@@ -248,7 +248,7 @@ def test_log_probabilities_are_those_of_the_text_that_is_left(letters: Engine) -
     assert [one.logprob for one in out.logprobs] == pytest.approx(want, abs=1e-4)
 
 
-async def test_every_way_to_ask_says_the_same_and_streams_what_stays() -> None:
+async def test_every_way_to_ask_gives_the_same_text_and_streams_what_stays() -> None:
     """Where a text may end at each place, a stream lags by a token or two."""
     with Engine.load("pocket") as engine:
         asked: dict[str, Any] = {"sampling": Sampling(seed=3), "stop": Stop(48)}

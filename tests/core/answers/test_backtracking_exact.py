@@ -168,7 +168,9 @@ LATE = Plan.factors({"y": 3})
     ],
     ids=["nothing drafted", "auto without a seed", "factors", "factors and dead ends"],
 )
-def test_texts_are_drawn_as_the_process_says(small: Small, request_: Request, seeded: bool) -> None:
+def test_texts_are_drawn_as_the_process_defines(
+    small: Small, request_: Request, seeded: bool
+) -> None:
     expected = closed_form(small, request_)
     assert math.fsum(expected.values()) == pytest.approx(1, abs=1e-6)
     texts, rewinds, accepted = small.draws(request_, seeded)

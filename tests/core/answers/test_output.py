@@ -117,7 +117,7 @@ def ended(family: str, request: Request, tokens: list[int]) -> Completion:
 
 @settings(max_examples=150)
 @given(answers(), st.data())
-def test_however_an_answer_is_torn_into_tokens_it_says_the_same(
+def test_however_an_answer_is_torn_into_tokens_its_content_is_the_same(
     asked: tuple[str, Request, list[int]], data: Any
 ) -> None:
     family, request, tokens = asked

@@ -113,7 +113,7 @@ anything = st.lists(
 @example("<think>\n a \n</think>\n\n b", list(range(40)), HERMES, True, False)
 @example(" \n<think", [1, 2], HERMES, True, False)
 @example("a  </think", [1, 2, 3], HERMES, True, True)
-def test_however_a_text_is_cut_it_says_the_same(
+def test_however_a_text_is_cut_its_content_is_the_same(
     text: str, places: list[int], markup: CallMarkup, thinks: bool, opened: bool
 ) -> None:
     opened = opened and thinks

@@ -52,7 +52,7 @@ def ask(engine: Engine, prompt: str, **options: Any) -> marith.Completion:
 
 
 @each_kind
-def test_it_is_kept_apart_from_what_is_said(thinkers: dict[str, Engine], kind: str) -> None:
+def test_reasoning_is_kept_apart_from_the_text(thinkers: dict[str, Engine], kind: str) -> None:
     out = ask(thinkers[kind], PROMPT_OF[kind])
     assert (out.reasoning, out.text, out.finish_reason) == (THOUGHT, "Good day.", "stop")
 
@@ -91,7 +91,7 @@ def test_reasoning_that_never_ends_is_all_there_is(thinkers: dict[str, Engine]) 
     assert cut.reasoning
 
 
-def test_whoever_does_not_think_says_it_all(thinkers: dict[str, Engine]) -> None:
+def test_without_reasoning_all_is_text(thinkers: dict[str, Engine]) -> None:
     out = ask(thinkers["thinking"], "Say only")
     assert (out.reasoning, out.text) == ("", "Good <b>day</b>, think.")
 
@@ -104,7 +104,7 @@ def test_without_a_template_that_thinks_the_marks_are_text() -> None:
 
 
 @each_kind
-def test_stop_strings_are_looked_for_in_what_is_said(
+def test_stop_strings_are_looked_for_in_the_text_alone(
     thinkers: dict[str, Engine], kind: str
 ) -> None:
     out = ask(thinkers[kind], PROMPT_OF[kind], stop=Stop(200, ("see", "day", "think")))

@@ -149,7 +149,7 @@ def scripted() -> Iterator[Engine]:
         yield engine
 
 
-def test_a_call_that_is_cut_off_is_told_as_far_as_it_came(scripted: Engine) -> None:
+def test_a_call_that_is_cut_off_is_returned_as_far_as_it_came(scripted: Engine) -> None:
     tools = Tools((LOOK,), steer=True)
     whole = scripted.generate("Look", sampling=COLD, tools=tools)
     assert whole.calls[0].parsed == {"at": "été", "n": -12}
@@ -170,7 +170,7 @@ def test_a_call_that_is_cut_off_is_told_as_far_as_it_came(scripted: Engine) -> N
     assert met == {True, False}
 
 
-def test_stop_strings_are_looked_for_in_what_is_said(scripted: Engine) -> None:
+def test_stop_strings_are_looked_for_in_the_text_alone(scripted: Engine) -> None:
     within = Stop(200, ("name", '"', "}", "été", "call", "\n"))
     out = scripted.generate("Look", sampling=COLD, tools=Tools((LOOK,)), stop=within)
     assert out.calls[0].arguments == '{"at": "été", "n": -12}'
@@ -179,7 +179,7 @@ def test_stop_strings_are_looked_for_in_what_is_said(scripted: Engine) -> None:
     assert (before.text, before.calls, before.stop_string) == ("I l", (), "oo")
 
 
-def test_a_stop_string_that_only_begins_before_a_call_is_said(scripted: Engine) -> None:
+def test_a_stop_string_that_only_begins_before_a_call_is_text(scripted: Engine) -> None:
     out = scripted.generate("Look", sampling=COLD, tools=Tools((LOOK,)), stop=Stop(99, ("k.<",)))
     assert (out.text, len(out.calls), out.finish_reason) == ("I look.", 1, "tool_calls")
 
@@ -214,7 +214,7 @@ def test_the_end_of_one_call_is_the_end_where_there_may_be_but_one(
     assert (out.text, out.finish_reason) == ("", "tool_calls")
 
 
-def test_tools_are_told_and_counted(scripted: Engine) -> None:
+def test_tools_are_in_the_prompt_and_counted(scripted: Engine) -> None:
     bare, told = scripted.count_tokens("Well?"), scripted.count_tokens("Well?", ALL)
     assert told > bare + 200
     for choice in ("auto", "none"):
@@ -244,7 +244,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_said_before_anything_runs(name: str) -> None:
+def test_what_is_wrong_is_refused_before_anything_runs(name: str) -> None:
     with pytest.raises(marith.RequestError) as told:
         BAD[name]()
     assert "\n" not in str(told.value)

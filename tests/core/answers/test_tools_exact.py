@@ -132,7 +132,7 @@ class Flat(PassTimes):
 
 
 @pytest.mark.parametrize("how", [None, "auto"])
-def test_arguments_are_drawn_as_the_bare_model_says(
+def test_arguments_are_drawn_from_the_bare_model(
     marked: Speaker, how: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under "auto" the persona drafts, inside the call too, where it has no say in the end."""
