@@ -1,4 +1,4 @@
-"""How does a LangChain application speak a formula? As `ChatMarith`, or `MarithLLM` for text."""
+"""How does a LangChain application use a formula? As `ChatMarith`, or `MarithLLM` for text."""
 
 from langchain_marith.chat import ChatMarith
 from langchain_marith.text_model import MarithLLM

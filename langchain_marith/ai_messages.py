@@ -1,8 +1,8 @@
-"""What the engine answered, as LangChain says it: text, calls, usage, and how it came about."""
+"""What the engine answered, as LangChain's messages: text, calls, usage, and what it cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,87 +12,88 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call
 from langchain_core.outputs import ChatGenerationChunk
 
 import marith
-from langchain_marith.invocation import PROVIDER, Asked
+from langchain_marith.invocation import PROVIDER
 from marith.openai_format import composition, finish, from_logprobs
 
 # With output_version="v1" LangChain numbers text and reasoning from 0 by itself, and merges what
 # shares a number: calls are numbered far from them there.
-_APART = 1000
+_FIRST_CALL = 1000
 
 
-def to_message(asked: Asked, completion: marith.Completion) -> AIMessage:
+def to_message(options: marith.Options, completion: marith.Completion) -> AIMessage:
     """A whole answer. Calls whose arguments were cut off are its invalid ones."""
-    calls, broken = _calls(completion.calls)
-    thought = {"reasoning_content": completion.reasoning} if completion.reasoning else {}
+    calls, cut_off = _calls(completion.calls)
     return AIMessage(
         content=completion.text,
-        additional_kwargs=thought,
+        additional_kwargs=reasoning(completion),
         tool_calls=calls,
-        invalid_tool_calls=broken,
+        invalid_tool_calls=cut_off,
         usage_metadata=_usage(completion),
-        response_metadata=metadata(asked, completion) | from_logprobs(completion.logprobs),
+        response_metadata=metadata(options, completion) | from_logprobs(completion.logprobs),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """A stream of chunks on its way to LangChain, for an answer in `output_version`.
+class ChunkWriter:
+    """Writes the engine's chunks as LangChain's, for an answer in `output_version`.
 
-    With `gathers`, log-probabilities are told once, in the end: LangChain's event streams keep
-    no more than the last chunk's.
+    With `collects`, log-probabilities are on the last chunk alone: LangChain's event streams keep
+    no others.
     """
 
-    asked: Asked
+    options: marith.Options
     output_version: str | None
-    gathers: bool
+    collects: bool
 
     def chunks(
         self, chunk: marith.Chunk, completion: marith.Completion | None
-    ) -> Iterator[ChatGenerationChunk]:
-        """What LangChain is told of a chunk; with the completion, of the end."""
-        for piece in self._pieces(chunk):
-            yield ChatGenerationChunk(message=AIMessageChunk(**piece))
-        if completion is not None:
-            yield ChatGenerationChunk(message=self._last(completion))
+    ) -> list[ChatGenerationChunk]:
+        """A chunk, as a message for each kind of content, which LangChain misreads when mixed.
 
-    def _pieces(self, chunk: marith.Chunk) -> list[dict[str, Any]]:
-        """One for each kind of content: LangChain mistakes mixed ones."""
-        told: list[dict[str, Any]] = []
+        With the completion, the end of the answer too.
+        """
+        messages = []
         if chunk.reasoning:
-            thought = {"reasoning_content": chunk.reasoning}
-            told.append({"content": "", "additional_kwargs": thought})
+            messages.append(AIMessageChunk(content="", additional_kwargs=reasoning(chunk)))
         if chunk.text:
-            told.append({"content": chunk.text})
+            messages.append(AIMessageChunk(content=chunk.text))
+        first = _FIRST_CALL if self.output_version == "v1" else 0
         for call in chunk.calls:
-            index = call.index + (_APART if self.output_version == "v1" else 0)
-            piece = tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=index)
-            told.append({"content": "", "tool_call_chunks": [piece]})
-        if chunk.logprobs and not self.gathers:
-            told = told or [{"content": ""}]
-            told[0]["response_metadata"] = from_logprobs(chunk.logprobs)
-        return told
+            piece = tool_call_chunk(
+                name=call.name, args=call.arguments, id=call.id, index=first + call.index
+            )
+            messages.append(AIMessageChunk(content="", tool_call_chunks=[piece]))
+        if chunk.logprobs and not self.collects:
+            messages = messages or [AIMessageChunk(content="")]
+            messages[0].response_metadata = from_logprobs(chunk.logprobs)
+        if completion is not None:
+            messages.append(self._last(completion))
+        return [ChatGenerationChunk(message=message) for message in messages]
 
     def _last(self, completion: marith.Completion) -> AIMessageChunk:
-        """What is said once: LangChain adds chunks up."""
-        told = metadata(self.asked, completion)
-        if self.gathers:
-            told |= from_logprobs(completion.logprobs)
+        """What stands on one chunk alone: LangChain adds chunks up."""
+        logprobs = from_logprobs(completion.logprobs if self.collects else None)
         return AIMessageChunk(
             content="",
             usage_metadata=_usage(completion),
-            response_metadata=told,
+            response_metadata=metadata(self.options, completion) | logprobs,
             chunk_position="last",
         )
 
 
-def metadata(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
-    """How an answer came about, as plain data; log-probabilities aside."""
+def metadata(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
+    """Which model answered, why it ended and what it cost, as plain data."""
     return {
-        "model_name": asked.options.speaks_as,
+        "model_name": options.speaks_as,
         "model_provider": PROVIDER,
         **finish(completion),
-        "composition": composition(asked.options.formula, completion),
+        "composition": composition(options.formula, completion),
     }
+
+
+def reasoning(part: marith.Chunk | marith.Completion) -> dict[str, str]:
+    """The reasoning before an answer, where LangChain looks for it; nothing where there is none."""
+    return {"reasoning_content": part.reasoning} if part.reasoning else {}
 
 
 def _usage(completion: marith.Completion) -> UsageMetadata:
@@ -107,13 +108,13 @@ def _usage(completion: marith.Completion) -> UsageMetadata:
 
 
 def _calls(calls: Sequence[marith.ToolCall]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-    told, broken = [], []
+    whole, cut_off = [], []
     for call in calls:
         try:
-            told.append(tool_call(name=call.name, args=call.parsed, id=call.id))
+            whole.append(tool_call(name=call.name, args=call.parsed, id=call.id))
         except ValueError as error:
             problem = f"these arguments were cut off: {error}"
-            broken.append(
+            cut_off.append(
                 invalid_tool_call(name=call.name, args=call.arguments, id=call.id, error=problem)
             )
-    return told, broken
+    return whole, cut_off

@@ -10,7 +10,6 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import (
     BaseChatModel,
-    LangSmithParams,
     LanguageModelInput,
     ModelProfile,
 )
@@ -22,12 +21,11 @@ from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
 
 import marith
-from langchain_marith.ai_messages import Telling, to_message
+from langchain_marith.ai_messages import ChunkWriter, to_message
 from langchain_marith.exceptions import translated
 from langchain_marith.invocation import (
-    PROVIDER,
-    Asked,
-    Asking,
+    Invocation,
+    LangChainOptions,
     Prompt,
     acollect,
     apieces,
@@ -40,7 +38,7 @@ from langchain_marith.tool_definitions import to_definitions
 from marith.openai_format import to_tools
 
 
-class ChatMarith(Asking, BaseChatModel):
+class ChatMarith(LangChainOptions, BaseChatModel):
     """A chat model that samples from a formula over language models.
 
     A cheap value: engines are shared by all models of one process. Every option may be given
@@ -75,15 +73,15 @@ class ChatMarith(Asking, BaseChatModel):
         """
         with translated():
             definitions = to_definitions(tools)
-            # What is wrong is said here, rather than at each call.
+            # What is wrong raises here, rather than at each call.
             to_tools(definitions, to_definitions, tool_choice, parallel_tool_calls, strict)
         options = {
             "tool_choice": tool_choice,
             "strict": strict,
             "parallel_tool_calls": parallel_tool_calls,
         }
-        said = {name: value for name, value in options.items() if value is not None}
-        return self.bind(tools=definitions, **said, **kwargs)
+        given = {name: value for name, value in options.items() if value is not None}
+        return self.bind(tools=definitions, **given, **kwargs)
 
     def with_structured_output(
         self,
@@ -139,8 +137,8 @@ class ChatMarith(Asking, BaseChatModel):
         return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
 
     def _resolve_model_profile(self) -> ModelProfile:
-        """What applications may ask of it; how much it reads, where no weights tell."""
-        told = ModelProfile(
+        """What the model can do; how much it reads, where the model's files say so."""
+        profile = ModelProfile(
             text_inputs=True,
             image_inputs=False,
             audio_inputs=False,
@@ -152,17 +150,11 @@ class ChatMarith(Asking, BaseChatModel):
             structured_output=True,
             temperature=True,
         )
-        if known := self.known_context():
-            told["max_input_tokens"] = known
-        for key in told.keys() - ModelProfile.__annotations__.keys():
-            del told[key]  # type: ignore[misc]  # earlier releases warn of what they do not know
-        return told
-
-    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        given = stop if isinstance(stop, list) else []  # what is no list is refused when asked
-        params = super()._get_ls_params(stop=[*self.stop, *given], **kwargs)
-        named = kwargs.get("model", self.speaks_as)
-        return {**params, "ls_provider": PROVIDER, "ls_model_name": named}
+        if context := self.known_context():
+            profile["max_input_tokens"] = context
+        for key in profile.keys() - ModelProfile.__annotations__.keys():
+            del profile[key]  # type: ignore[misc]  # earlier releases warn of keys new to them
+        return profile
 
     def _generate(
         self,
@@ -171,8 +163,8 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asked, ticket = self._ask(messages, stop, kwargs)
-        return _result(asked, collect([ticket]))
+        options, ticket = self._submit(messages, stop, kwargs)
+        return _result(options, collect([ticket]))
 
     async def _agenerate(
         self,
@@ -181,8 +173,8 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asked, ticket = await self._aask(messages, stop, kwargs)
-        return _result(asked, await acollect([ticket]))
+        options, ticket = await self._asubmit(messages, stop, kwargs)
+        return _result(options, await acollect([ticket]))
 
     def _stream(
         self,
@@ -191,12 +183,12 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        asked, ticket = self._ask(messages, stop, kwargs)
-        # LangChain hands over a run manager for its event streams alone; it tells others itself.
-        telling = Telling(asked, self.output_version, gathers=run_manager is not None)
-        with closing(pieces(ticket)) as told:
-            for piece, completion in told:
-                for chunk in telling.chunks(piece, completion):
+        options, ticket = self._submit(messages, stop, kwargs)
+        # LangChain gives a run manager for its event streams alone; it calls other handlers itself.
+        writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
+        with closing(pieces(ticket)) as answer:
+            for piece, completion in answer:
+                for chunk in writer.chunks(piece, completion):
                     if run_manager:
                         run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
@@ -208,41 +200,42 @@ class ChatMarith(Asking, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        asked, ticket = await self._aask(messages, stop, kwargs)
-        telling = Telling(asked, self.output_version, gathers=run_manager is not None)
-        async with aclosing(apieces(ticket)) as told:
-            async for piece, completion in told:
-                for chunk in telling.chunks(piece, completion):
+        options, ticket = await self._asubmit(messages, stop, kwargs)
+        writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
+        async with aclosing(apieces(ticket)) as answer:
+            async for piece, completion in answer:
+                for chunk in writer.chunks(piece, completion):
                     if run_manager:
                         await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
 
-    def _ask(
+    def _submit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[Asked, marith.Ticket]:
-        """Put a conversation to the engine. The timeout counts from here."""
+    ) -> tuple[marith.Options, marith.Ticket]:
+        """Start a conversation's request on the engine. The timeout counts from here."""
         begun = time.monotonic()
-        asked, prompt = self._asked(messages, stop, options)
-        (ticket,) = asked.submit([prompt], begun)
-        return asked, ticket
+        with translated():
+            invocation, prompt = self._read(messages, stop, options)
+            (ticket,) = invocation.submit([prompt], begun)
+        return invocation.options, ticket
 
-    async def _aask(
+    async def _asubmit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[Asked, marith.Ticket]:
+    ) -> tuple[marith.Options, marith.Ticket]:
         """The same off the event loop."""
         begun = time.monotonic()
-        asked, prompt = await run_in_executor(None, self._asked, messages, stop, options)
-        (ticket,) = await asked.asubmit([prompt], begun)
-        return asked, ticket
-
-    def _asked(
-        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[Asked, Prompt]:
-        asked = Asked.of(self, stop, options, calls_tools=True)
         with translated():
-            return asked, to_dicts(messages)
+            invocation, prompt = await run_in_executor(None, self._read, messages, stop, options)
+            (ticket,) = await invocation.asubmit([prompt], begun)
+        return invocation.options, ticket
+
+    def _read(
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
+    ) -> tuple[Invocation, Prompt]:
+        return Invocation.of(self, stop, options, calls_tools=True), to_dicts(messages)
 
 
-def _result(asked: Asked, completions: list[marith.Completion]) -> ChatResult:
+def _result(options: marith.Options, completions: list[marith.Completion]) -> ChatResult:
     (completion,) = completions
-    return ChatResult(generations=[ChatGeneration(message=to_message(asked, completion))])
+    message = to_message(options, completion)
+    return ChatResult(generations=[ChatGeneration(message=message)])

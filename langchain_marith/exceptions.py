@@ -76,19 +76,19 @@ def translated() -> Iterator[None]:
     except LangChainException:
         raise
     except marith.MarithError as error:
-        told = _twin(error)
-        if told is error:
+        twin = _twin(error)
+        if twin is error:
             raise
-        raise told from error
+        raise twin from error
     except ValidationError as error:
         raise _twin(marith.errors.from_validation(error)) from error
 
 
 def _twin(error: marith.MarithError) -> marith.MarithError:
-    """The error as LangChain's own too, or itself where LangChain has no word for it."""
+    """The error as LangChain's own too, or itself where LangChain has no such error."""
     kind = next((_TWINS[kind] for kind in type(error).__mro__ if kind in _TWINS), None)
     if kind is None:
         return error
-    told = kind(str(error))
-    told.__dict__.update(vars(error))
-    return told
+    twin = kind(str(error))
+    twin.__dict__.update(vars(error))
+    return twin

@@ -22,8 +22,8 @@ shown = marith.errors.shown  # a value as marith's own errors quote it
 
 _TEXTS = {"text", "text-plain", "input_text", "output_text"}
 _CALLS = {"tool_use", "tool_call"}
-# What an earlier turn thought, or had done elsewhere, is not said again; calls that are still
-# pieces, or could not be read, are in the message's own lists.
+# Reasoning and calls that a provider made itself are not sent again; calls that are still pieces,
+# or could not be read, are in the message's own lists.
 _LEFT_OUT = {
     "thinking",
     "redacted_thinking",
@@ -40,7 +40,7 @@ _LEFT_OUT = {
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Messages in OpenAI's shape; `additional_kwargs` stay behind, LangChain's notes among them.
+    """Messages in OpenAI's shape, without `additional_kwargs`, LangChain's own entries among them.
 
     Text is kept of the content blocks of any provider; a tool's result within a user's message
     becomes a message of its own. Raises RequestError for pictures, sounds and what is unknown.
@@ -53,22 +53,22 @@ def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
     if not isinstance(blocks, list):
         raise marith.RequestError(f"a content is a text or a list of blocks, not {shown(blocks)}")
     text = "".join(_text(block) for block in blocks)
-    said: dict[str, Any] = {"role": _role(message), "content": text}
+    written: dict[str, Any] = {"role": _role(message), "content": text}
     if message.name:
-        said["name"] = message.name
+        written["name"] = message.name
     match message:
         case AIMessage():
             calls = _calls(message, blocks)
-            yield {**said, "tool_calls": calls} if calls else said
+            yield {**written, "tool_calls": calls} if calls else written
         case ToolMessage():
             failed = message.status == "error" and not text.lower().startswith("error")
             text = f"Error: {text}" if failed else text
-            yield {**said, "content": text, "tool_call_id": message.tool_call_id}
+            yield {**written, "content": text, "tool_call_id": message.tool_call_id}
         case _:
             results = [_result(block) for block in blocks if _kind(block) == "tool_result"]
             yield from results
             if text or not results:
-                yield said
+                yield written
 
 
 def _role(message: BaseMessage) -> str:
@@ -83,7 +83,7 @@ def _role(message: BaseMessage) -> str:
             return "tool"
         case ChatMessage():
             return message.role
-    raise marith.RequestError(f"a {type(message).__name__} says nothing that a model could read")
+    raise marith.RequestError(f"a {type(message).__name__} has nothing that a model could read")
 
 
 def _kind(block: Any) -> Any:
@@ -91,7 +91,7 @@ def _kind(block: Any) -> Any:
 
 
 def _text(block: Any) -> str:
-    """A block's text; none of what is told otherwise, or left out."""
+    """A block's text; empty for a call, a tool's answer, and what is left out."""
     if isinstance(block, str):
         return block
     kind = _kind(block)
@@ -103,18 +103,18 @@ def _text(block: Any) -> str:
 
 
 def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    """The calls of a message. Blocks often say them a second time."""
+    """The calls of a message. Blocks often hold them a second time."""
     calls = [
         to_tool_call(each.get("id"), each.get("name"), each.get("args"))
         for each in _listed(message)
     ]
     for broken in message.invalid_tool_calls:
         calls.append(to_tool_call(broken["id"], broken["name"] or "", broken["args"] or ""))
-    known = [call["id"] for call in calls]
+    ids = [call["id"] for call in calls]
     for block in blocks:
-        if _kind(block) in _CALLS and not (block.get("id") in known or message.tool_calls):
-            given = block.get("input", block.get("args", {}))
-            calls.append(to_tool_call(block.get("id"), block.get("name", ""), given))
+        if _kind(block) in _CALLS and not (block.get("id") in ids or message.tool_calls):
+            arguments = block.get("input", block.get("args", {}))
+            calls.append(to_tool_call(block.get("id"), block.get("name", ""), arguments))
     return calls
 
 

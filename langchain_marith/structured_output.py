@@ -1,4 +1,4 @@
-"""Answers as objects: what a schema asks of a model, and its answer read back."""
+"""Answers as objects: a model held to a schema, and the parser of its answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
     """Reads an answer, or the arguments of the call of `tool`, as JSON and as `kind`.
 
     A stream gives what is there so far. A whole answer that was cut off raises
-    OutputParserException: what could be guessed of it is no answer.
+    OutputParserException: an object completed by guessing is no answer.
     """
 
     kind: Annotated[Any, SkipValidation()] = None
@@ -53,24 +53,24 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
         return self._object(text, partial, message)
 
     def parse(self, text: str) -> Any:
-        """The object that a text says."""
+        """The object that a text is the JSON of."""
         return self._object(text, False, None)
 
     def _object(self, text: str, partial: bool, message: Any) -> Any:
         try:
-            told = parse_partial_json(text) if partial else json.loads(text)
+            data = parse_partial_json(text) if partial else json.loads(text)
             if self.kind is None:
-                return told
-            read = getattr(self.kind, "model_validate", None) or self.kind.parse_obj
-            return read(told)
+                return data
+            validate = getattr(self.kind, "model_validate", None) or self.kind.parse_obj
+            return validate(data)
         except (ValueError, ValidationError, OldValidationError) as error:
             if partial:
                 return None
             raise OutputParserException(
-                f"the answer is not {self._wanted()}{_why(message)}: {error}", llm_output=text
+                f"the answer is not {self._expected()}{_why(message)}: {error}", llm_output=text
             ) from error
 
-    def _wanted(self) -> str:
+    def _expected(self) -> str:
         return "JSON" if self.kind is None else f"a {self.kind.__name__}"
 
 
@@ -95,7 +95,7 @@ def _why(message: Any) -> str:
 def structured(
     chat: BaseChatModel, schema: Schema | None, method: Method, strict: bool | None
 ) -> tuple[Runnable[LanguageModelInput, AIMessage], StructuredOutputParser]:
-    """A chat model that answers by a schema, and what reads its answers.
+    """A chat model that answers by a schema, and the parser of its answers.
 
     Raises RequestError for a method that is none, and for what cannot be enforced.
     """
@@ -103,52 +103,51 @@ def structured(
         raise marith.RequestError(f"method is one of {', '.join(get_args(Method))}, not {method!r}")
     if schema is None and method != "json_mode":
         raise marith.RequestError(f"method {method!r} needs a schema")
-    asked = None if schema is None else _named(schema)
-    note = {"kwargs": {"method": method}, "schema": asked and convert_to_json_schema(asked)}
+    named = None if schema is None else _named(schema)
+    traced = {"kwargs": {"method": method}, "schema": named and convert_to_json_schema(named)}
     is_model = isinstance(schema, type) and is_basemodel_subclass(schema)
     parser = StructuredOutputParser(kind=schema if is_model else None)
-    if asked is not None and method == "function_calling":
-        parser.tool = str(convert_to_openai_tool(asked)["function"]["name"])
+    if named is not None and method == "function_calling":
+        parser.tool = str(convert_to_openai_tool(named)["function"]["name"])
         calling = chat.bind_tools(
-            [asked],
+            [named],
             tool_choice=parser.tool,
             strict=strict,
             parallel_tool_calls=False,
-            ls_structured_output_format=note,
+            ls_structured_output_format=traced,
         )
         return calling, parser
-    format_ = {"type": "json_object"} if asked is None else _response_format(asked, strict)
+    format_ = {"type": "json_object"} if named is None else _response_format(named, strict)
     with translated():
         to_grammar(None, format_)  # refused now, not later
-    return chat.bind(response_format=format_, ls_structured_output_format=note), parser
+    return chat.bind(response_format=format_, ls_structured_output_format=traced), parser
 
 
 def _named(schema: Schema) -> Schema:
-    """The schema; one in JSON gets a name where it has none, which LangChain asks for."""
+    """The schema; one in JSON gets a name where it has none, for LangChain needs one."""
     if isinstance(schema, dict) and not any(key in schema for key in _NAMED_BY):
         return {"title": "answer", **schema}
     return schema
 
 
 def _response_format(schema: Schema, strict: bool | None) -> dict[str, Any]:
-    """What `response_format` says of a schema, in OpenAI's words."""
+    """A schema as OpenAI's `response_format`."""
     name = convert_to_openai_tool(schema)["function"]["name"]
-    told = {"name": name, "schema": _json_schema(schema)}
-    return {
-        "type": "json_schema",
-        "json_schema": told if strict is None else {**told, "strict": strict},
-    }
+    described: dict[str, Any] = {"name": name, "schema": _json_schema(schema)}
+    if strict is not None:
+        described["strict"] = strict
+    return {"type": "json_schema", "json_schema": described}
 
 
 def _json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON schema to be followed, with all that the application's own says."""
+    """The JSON schema that answers follow, with everything in the application's own."""
     if isinstance(schema, dict):
         is_function = any(key in schema for key in _NAMED_BY[1:])
         return convert_to_json_schema(schema) if is_function else schema
     if is_basemodel_subclass(schema):
         # LangChain's conversion would resolve references, and so lose recursive ones.
-        told = getattr(schema, "model_json_schema", None) or schema.schema  # type: ignore[attr-defined]
-        return dict(told())
+        of = getattr(schema, "model_json_schema", None) or schema.schema  # type: ignore[attr-defined]
+        return dict(of())
     return convert_to_json_schema(schema)
 
 
@@ -158,8 +157,8 @@ def parsed(
     """A model whose answers are objects; with `include_raw`, a dict that never raises for them."""
     if not include_raw:
         return model | parser
-    read = RunnablePassthrough.assign(
+    parse = RunnablePassthrough.assign(
         parsed=itemgetter("raw") | parser, parsing_error=lambda _: None
     )
     failed = RunnablePassthrough.assign(parsed=lambda _: None)
-    return RunnableMap(raw=model) | read.with_fallbacks([failed], exception_key="parsing_error")
+    return RunnableMap(raw=model) | parse.with_fallbacks([failed], exception_key="parsing_error")

@@ -8,19 +8,18 @@ from contextlib import aclosing, closing
 from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import LangSmithParams
 from langchain_core.language_models.llms import BaseLLM
 from langchain_core.outputs import Generation, GenerationChunk, LLMResult
 from langchain_core.runnables.config import run_in_executor
 from pydantic import ConfigDict, PrivateAttr
 
 import marith
-from langchain_marith.ai_messages import metadata
+from langchain_marith.ai_messages import metadata, reasoning
+from langchain_marith.exceptions import translated
 from langchain_marith.invocation import (
-    ANSWERING,
-    PROVIDER,
-    Asked,
-    Asking,
+    ANSWER_OPTIONS,
+    Invocation,
+    LangChainOptions,
     acollect,
     apieces,
     collect,
@@ -29,7 +28,7 @@ from langchain_marith.invocation import (
 from marith.openai_format import from_logprobs, from_usage
 
 
-class MarithLLM(Asking, BaseLLM):
+class MarithLLM(LangChainOptions, BaseLLM):
     """A text model that samples from a formula; a prompt is read as a user's message.
 
     A batch of prompts is in flight together. Every option may be given again for a call, and so
@@ -39,7 +38,7 @@ class MarithLLM(Asking, BaseLLM):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
-    _told: dict[str, Any] = PrivateAttr(default_factory=dict)  # a call's, which is no field
+    _answer_options: dict[str, Any] = PrivateAttr(default_factory=dict)  # of one call
 
     @property
     def _llm_type(self) -> str:
@@ -47,14 +46,8 @@ class MarithLLM(Asking, BaseLLM):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        """Everything that a text hangs on: the key of cached answers."""
-        return {**super()._identifying_params, **self._told}
-
-    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        given = stop if isinstance(stop, list) else []  # what is no list is refused when asked
-        params = super()._get_ls_params(stop=[*self.stop, *given], **kwargs)
-        named = kwargs.get("model", self.speaks_as)
-        return {**params, "ls_provider": PROVIDER, "ls_model_name": named}
+        """All that a text depends on: the key of cached answers."""
+        return {**super()._identifying_params, **self._answer_options}
 
     def generate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
         """As LangChain's own, but a call's options are part of the key of cached answers."""
@@ -71,8 +64,8 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        asked, tickets = self._ask(prompts, stop, kwargs)
-        return _result(asked, collect(tickets))
+        options, tickets = self._submit(prompts, stop, kwargs)
+        return _result(options, collect(tickets))
 
     async def _agenerate(
         self,
@@ -81,8 +74,8 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        asked, tickets = await self._aask(prompts, stop, kwargs)
-        return _result(asked, await acollect(tickets))
+        options, tickets = await self._asubmit(prompts, stop, kwargs)
+        return _result(options, await acollect(tickets))
 
     def _stream(
         self,
@@ -91,10 +84,10 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[GenerationChunk]:
-        asked, (ticket,) = self._ask([prompt], stop, kwargs)
-        with closing(pieces(ticket)) as told:
-            for piece, completion in told:
-                chunk = _chunk(asked, piece, completion)
+        options, (ticket,) = self._submit([prompt], stop, kwargs)
+        with closing(pieces(ticket)) as answer:
+            for piece, completion in answer:
+                chunk = _chunk(options, piece, completion)
                 if run_manager:
                     run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
@@ -106,59 +99,64 @@ class MarithLLM(Asking, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        asked, (ticket,) = await self._aask([prompt], stop, kwargs)
-        async with aclosing(apieces(ticket)) as told:
-            async for piece, completion in told:
-                chunk = _chunk(asked, piece, completion)
+        options, (ticket,) = await self._asubmit([prompt], stop, kwargs)
+        async with aclosing(apieces(ticket)) as answer:
+            async for piece, completion in answer:
+                chunk = _chunk(options, piece, completion)
                 if run_manager:
                     await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
 
-    def _ask(
+    def _submit(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[Asked, list[marith.Ticket]]:
-        """Put prompts to the engine. The timeout counts from here."""
+    ) -> tuple[marith.Options, list[marith.Ticket]]:
+        """Start prompts' requests on the engine. The timeout counts from here."""
         begun = time.monotonic()
-        asked = Asked.of(self, stop, options, calls_tools=False)
-        return asked, asked.submit(prompts, begun)
+        with translated():
+            invocation = Invocation.of(self, stop, options, calls_tools=False)
+            return invocation.options, invocation.submit(prompts, begun)
 
-    async def _aask(
+    async def _asubmit(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[Asked, list[marith.Ticket]]:
+    ) -> tuple[marith.Options, list[marith.Ticket]]:
         """The same off the event loop."""
         begun = time.monotonic()
-        asked = await run_in_executor(None, Asked.of, self, stop, options, calls_tools=False)
-        return asked, await asked.asubmit(prompts, begun)
+        with translated():
+            invocation = await run_in_executor(
+                None, Invocation.of, self, stop, options, calls_tools=False
+            )
+            return invocation.options, await invocation.asubmit(prompts, begun)
 
     def _for_call(self, kwargs: dict[str, Any]) -> Self:
-        """This model with a call's own options: fields are taken out of `kwargs`, others noted."""
-        own = {name: kwargs.pop(name) for name in [*kwargs] if name in self.option_names()}
-        model = self.model_copy(update=self.over(own).values())
-        model._told = {name: kwargs[name] for name in ANSWERING if name in kwargs}
+        """This model with a call's options: fields are taken out of `kwargs`, others are kept."""
+        fields = {name: kwargs.pop(name) for name in [*kwargs] if name in self.option_names()}
+        model = self.model_copy(update=self.over(fields).values())
+        model._answer_options = {name: kwargs[name] for name in ANSWER_OPTIONS if name in kwargs}
         return model
 
 
-def _result(asked: Asked, completions: list[marith.Completion]) -> LLMResult:
-    generations = [
-        [Generation(text=c.text, generation_info=_info(asked, c) | from_logprobs(c.logprobs))]
-        for c in completions
-    ]
-    usage = {
-        "token_usage": from_usage(*(completion.usage for completion in completions)),
-        "model_name": asked.options.speaks_as,
-    }
-    return LLMResult(generations=generations, llm_output=usage)
+def _result(options: marith.Options, completions: list[marith.Completion]) -> LLMResult:
+    generations = [[_generation(options, completion)] for completion in completions]
+    usage = from_usage(*(completion.usage for completion in completions))
+    output = {"token_usage": usage, "model_name": options.speaks_as}
+    return LLMResult(generations=generations, llm_output=output)
+
+
+def _generation(options: marith.Options, completion: marith.Completion) -> Generation:
+    info = _info(options, completion) | from_logprobs(completion.logprobs)
+    return Generation(text=completion.text, generation_info=info)
 
 
 def _chunk(
-    asked: Asked, piece: marith.Chunk, completion: marith.Completion | None
+    options: marith.Options, piece: marith.Chunk, completion: marith.Completion | None
 ) -> GenerationChunk:
-    """A piece of text. What is said once is on the last one: LangChain adds chunks up."""
-    info = from_logprobs(piece.logprobs) | ({} if completion is None else _info(asked, completion))
+    """A piece of text. The last one has what stands on one alone: LangChain adds chunks up."""
+    info = {} if completion is None else _info(options, completion)
+    info |= from_logprobs(piece.logprobs)
     return GenerationChunk(text=piece.text, generation_info=info or None)
 
 
-def _info(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
-    """How a text came about, and what was thought before it."""
-    thought = {"reasoning_content": completion.reasoning} if completion.reasoning else {}
-    return {**metadata(asked, completion), **thought, "token_usage": from_usage(completion.usage)}
+def _info(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
+    """What a text cost and why it ended, and the reasoning before it."""
+    usage = {"token_usage": from_usage(completion.usage)}
+    return metadata(options, completion) | reasoning(completion) | usage

@@ -1,4 +1,4 @@
-"""How does a LlamaIndex application speak a formula? As `Marith`, its language model."""
+"""How does a LlamaIndex application use a formula? As `Marith`, its language model."""
 
 from llamaindex_marith.lens import context_of
 from llamaindex_marith.llm import Marith

@@ -1,4 +1,4 @@
-"""One call of a model: its options with those of the call over them, and what it has to be."""
+"""One call of a model: its options with those of the call over them, and its requests' own."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ import marith
 from llamaindex_marith.lens import RETRIEVED
 from llamaindex_marith.tool_selection import to_tools
 
-_TOOLING = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
-_ANSWERING = ("grammar", "logprobs")
+_TOOL_OPTIONS = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
+_ANSWER_OPTIONS = ("grammar", "logprobs")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The options of one call, and what its answer may be."""
+class ChatCall:
+    """The options of one call, and what its requests have beside them."""
 
     options: marith.Options
-    asked: Mapping[str, Any] = field(default_factory=dict)  # of a request, beside the options
+    request_options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         model: marith.Options,
-        held_to: marith.Grammar | None,
+        answers: marith.Grammar | None,
         options: Mapping[str, Any],
         in_chat: bool,
-    ) -> Asked:
-        """A model's options, and the grammar it is held to, with those of one call over them.
+    ) -> ChatCall:
+        """A model's options and the grammar of its `answers`, with those of one call over them.
 
         Raises RequestError for an option that does not exist, before anything loads.
         """
-        own = (*_ANSWERING, *(_TOOLING if in_chat else ()))
-        said = {name: options[name] for name in own if name in options}
-        for name in options.keys() - {*own, *model.option_names()}:
-            known = [*model.option_names(), *own]
-            raise marith.RequestError(_no_option(type(model).__name__, name, known))
+        names = (*_ANSWER_OPTIONS, *(_TOOL_OPTIONS if in_chat else ()))
+        given = {name: options[name] for name in names if name in options}
+        for name in options.keys() - {*names, *model.option_names()}:
+            allowed = [*model.option_names(), *names]
+            raise marith.RequestError(_no_option(type(model).__name__, name, allowed))
         try:
-            chosen = model.over({name: options[name] for name in options if name not in said})
+            chosen = model.over({name: options[name] for name in options if name not in given})
         except ValidationError as error:
             raise marith.errors.from_validation(error) from error
         if chosen.faithful:  # to LlamaIndex's templates, which its engines mix with those of others
             patterns = [*filter(None, [chosen.faithful_to]), RETRIEVED]
             chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
-        tooling = {name: said[name] for name in _TOOLING if said.get(name) is not None}
-        tools = to_tools(tooling.pop("tools", None), **tooling)
-        answering = {"grammar": held_to} | {n: said[n] for n in _ANSWERING if n in said}
-        return cls(chosen, {"tools": tools, **answering})
+        choice = {name: given[name] for name in _TOOL_OPTIONS if given.get(name) is not None}
+        tools = to_tools(choice.pop("tools", None), **choice)
+        answer = {"grammar": answers} | {n: given[n] for n in _ANSWER_OPTIONS if n in given}
+        return cls(chosen, {"tools": tools, **answer})
 
-    def about(self, prompt: Sequence[dict[str, Any]]) -> Asked:
-        """The same of one prompt: where nothing was retrieved for it, there is no faithfulness."""
+    def about(self, prompt: Sequence[dict[str, Any]]) -> ChatCall:
+        """The same for one prompt: `faithful` is 0 where nothing was retrieved for it."""
         if self.options.retrieves(prompt):
             return self
         return replace(self, options=self.options.model_copy(update={"faithful": 0.0}))
 
     def submit(self, prompt: Sequence[dict[str, Any]], begun: float) -> marith.Ticket:
-        """Start on the engine. Blocks while weights load, or while the engine is busy.
+        """Start a request. Blocks while weights load, or while the engine is busy.
 
-        The timeout counts from when the call was `begun`.
+        The timeout counts from `begun`.
         """
-        return self.options.submit(prompt, begun=begun, **self.asked)
+        return self.options.submit(prompt, begun=begun, **self.request_options)
 
     async def asubmit(self, prompt: Sequence[dict[str, Any]], begun: float) -> marith.Ticket:
         """The same in a thread, awaited until the deadline."""
@@ -73,8 +73,8 @@ class Asked:
         return await self.options.deadline(begun).bound(submitted)
 
 
-def _no_option(kind: str, name: str, known: list[str]) -> str:
-    """What is wrong with an option, and which one it may have been meant for."""
-    meant = get_close_matches(name, known, 1)
-    told = f"; is {meant[0]!r} meant?" if meant else f", but {', '.join(known)}"
-    return f"{kind} takes no option {name!r}{told}"
+def _no_option(kind: str, name: str, allowed: list[str]) -> str:
+    """A sentence about an option that does not exist, with the one that it resembles."""
+    similar = get_close_matches(name, allowed, 1)
+    hint = f"; is {similar[0]!r} meant?" if similar else f", but {', '.join(allowed)}"
+    return f"{kind} takes no option {name!r}{hint}"

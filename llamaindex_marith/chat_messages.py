@@ -26,7 +26,7 @@ _ROLES = {
     MessageRole.MODEL: "assistant",
     MessageRole.FUNCTION: "tool",
 }
-# What an earlier turn thought is not said again; keys and values are kept without being told to.
+# Reasoning of an earlier turn is not sent again; keys and values are kept without cache points.
 _LEFT_OUT = (ThinkingBlock, CachePoint, ToolCallBlock)
 
 
@@ -39,30 +39,30 @@ def to_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 
 
 def calls_of(message: ChatMessage) -> list[dict[str, Any]]:
-    """The calls of a message in OpenAI's shape, once, where blocks and notes both tell them."""
+    """The calls of a message in OpenAI's shape, once if blocks and `tool_calls` both hold them."""
     blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if blocks:
         return [
             to_tool_call(each.tool_call_id, each.tool_name, each.tool_kwargs) for each in blocks
         ]
-    noted = require_calls(message.additional_kwargs.get("tool_calls") or [])
-    return [_noted(call) for call in noted]
+    calls = require_calls(message.additional_kwargs.get("tool_calls") or [])
+    return [_call(call) for call in calls]
 
 
 def _dict(message: ChatMessage) -> dict[str, Any]:
     if not isinstance(message, ChatMessage):
         raise marith.RequestError(f"a message is a ChatMessage, not {message!r}")
-    role, notes = _ROLES.get(message.role, message.role.value), message.additional_kwargs
-    said: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
+    role, details = _ROLES.get(message.role, message.role.value), message.additional_kwargs
+    written: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
     if calls := calls_of(message):
         if role != "assistant":
             raise marith.RequestError(
                 f"only an assistant calls tools, not {role!r}: {shown(calls)}"
             )
-        said["tool_calls"] = calls
+        written["tool_calls"] = calls
     if role == "tool":
-        said |= {key: notes[key] for key in ("tool_call_id", "name") if notes.get(key)}
-    return said
+        written |= {key: details[key] for key in ("tool_call_id", "name") if details.get(key)}
+    return written
 
 
 def _texts(blocks: Sequence[Any]) -> list[str]:
@@ -78,7 +78,7 @@ def _texts(blocks: Sequence[Any]) -> list[str]:
     return texts
 
 
-def _noted(call: Any) -> dict[str, Any]:
+def _call(call: Any) -> dict[str, Any]:
     """A call as OpenAI's client, its JSON or LlamaIndex's agents have it."""
     if isinstance(call, ToolSelection):
         return to_tool_call(call.tool_id, call.tool_name, call.tool_kwargs)

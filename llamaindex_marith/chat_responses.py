@@ -1,4 +1,4 @@
-"""What the engine answered, as LlamaIndex says it: blocks, usage, and how it came about."""
+"""What the engine answered, as LlamaIndex's responses: blocks, usage, and what it cost."""
 
 from __future__ import annotations
 
@@ -18,39 +18,38 @@ from llama_index.core.base.llms.types import (
 )
 
 import marith
-from llamaindex_marith.chat_call import Asked
 from llamaindex_marith.tool_selection import PARTIAL
 from marith import openai_format
 
 
 @dataclass(slots=True)
-class Telling:
-    """A stream so far: each of its answers holds all that came, as LlamaIndex has it."""
+class ResponseBuilder:
+    """A stream so far: each of its responses holds all that came, as LlamaIndex has it."""
 
-    asked: Asked
+    options: marith.Options
     text: str = ""
-    thought: str = ""
+    reasoning: str = ""
     calls: list[marith.ToolCall] = field(default_factory=list)
 
-    def heard(self, chunk: marith.Chunk, completion: marith.Completion | None) -> ChatResponse:
-        """All that was told with one piece more; the last one also says what it cost."""
+    def add(self, chunk: marith.Chunk, completion: marith.Completion | None) -> ChatResponse:
+        """All that came, with one chunk more; with the completion, what it cost too."""
         self.text += chunk.text
-        self.thought += chunk.reasoning
+        self.reasoning += chunk.reasoning
         for piece in chunk.calls:
-            self._take(piece)
+            self._add_call(piece)
         delta = {"thinking_delta": chunk.reasoning} if chunk.reasoning else {}
-        if completion is None:
-            notes: dict[str, Any] = {PARTIAL: True, **delta}
-            if self.thought:
-                notes["reasoning"] = self.thought
-            message = _message(self.text, self.thought, self.calls)
-            return ChatResponse(message=message, delta=chunk.text, additional_kwargs=notes)
-        told = to_chat(self.asked, completion)
-        told.delta = chunk.text
-        told.additional_kwargs |= delta
-        return told
+        if completion is not None:
+            response = to_chat(self.options, completion)
+            response.delta = chunk.text
+            response.additional_kwargs |= delta
+            return response
+        notes: dict[str, Any] = {PARTIAL: True, **delta}
+        if self.reasoning:
+            notes["reasoning"] = self.reasoning
+        message = _message(self.text, self.reasoning, self.calls)
+        return ChatResponse(message=message, delta=chunk.text, additional_kwargs=notes)
 
-    def _take(self, piece: marith.CallChunk) -> None:
+    def _add_call(self, piece: marith.CallChunk) -> None:
         if piece.name is not None:
             self.calls.append(marith.ToolCall(piece.id or "", piece.name, piece.arguments))
             return
@@ -58,35 +57,35 @@ class Telling:
         self.calls[-1] = replace(last, arguments=last.arguments + piece.arguments)
 
 
-def to_chat(asked: Asked, completion: marith.Completion) -> ChatResponse:
-    """A whole answer: what it says, thinks and calls, what it cost and why it ended."""
+def to_chat(options: marith.Options, completion: marith.Completion) -> ChatResponse:
+    """A whole answer: its text, reasoning and calls, what it cost and why it ended."""
     usage = openai_format.from_usage(completion.usage)
-    thought = {"reasoning": completion.reasoning} if completion.reasoning else {}
+    reasoning = {"reasoning": completion.reasoning} if completion.reasoning else {}
     logprobs = completion.logprobs
     return ChatResponse(
         message=_message(completion.text, completion.reasoning, completion.calls),
-        raw=_raw(asked, completion),
+        raw=_raw(options, completion),
         logprobs=None if logprobs is None else [_logprobs(token) for token in logprobs],
-        additional_kwargs={**usage, **thought},
+        additional_kwargs={**usage, **reasoning},
     )
 
 
-def to_completion(answer: ChatResponse) -> CompletionResponse:
+def to_completion(response: ChatResponse) -> CompletionResponse:
     """The same answer to a prompt that is a text."""
     return CompletionResponse(
-        text=answer.message.content or "",
-        delta=answer.delta,
-        raw=answer.raw,
-        logprobs=answer.logprobs,
-        additional_kwargs=answer.additional_kwargs,
+        text=response.message.content or "",
+        delta=response.delta,
+        raw=response.raw,
+        logprobs=response.logprobs,
+        additional_kwargs=response.additional_kwargs,
     )
 
 
-def _message(text: str, thought: str, calls: Sequence[marith.ToolCall]) -> ChatMessage:
-    """Blocks of all kinds; calls are noted beside them too, where LlamaIndex's programs look."""
-    notes = [openai_format.to_tool_call(call.id, call.name, call.arguments) for call in calls]
+def _message(text: str, reasoning: str, calls: Sequence[marith.ToolCall]) -> ChatMessage:
+    """Blocks of all kinds; calls stand beside them too, where LlamaIndex's programs look."""
+    written = [openai_format.to_tool_call(call.id, call.name, call.arguments) for call in calls]
     blocks = [
-        *([ThinkingBlock(content=thought)] if thought else []),
+        *([ThinkingBlock(content=reasoning)] if reasoning else []),
         TextBlock(text=text),
         *(
             ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=_arguments(call))
@@ -96,7 +95,7 @@ def _message(text: str, thought: str, calls: Sequence[marith.ToolCall]) -> ChatM
     return ChatMessage(
         role=MessageRole.ASSISTANT,
         blocks=blocks,
-        additional_kwargs={"tool_calls": notes} if notes else {},
+        additional_kwargs={"tool_calls": written} if written else {},
     )
 
 
@@ -108,9 +107,9 @@ def _arguments(call: marith.ToolCall) -> dict[str, Any] | str:
         return call.arguments
 
 
-def _raw(asked: Asked, completion: marith.Completion) -> dict[str, Any]:
-    """How an answer came about, as plain data."""
-    usage, options = completion.usage, asked.options
+def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
+    """Which model answered, why it ended and what it cost, as plain data."""
+    usage = completion.usage
     details = {"cached_tokens": usage.cached_tokens, "reasoning_tokens": usage.reasoning_tokens}
     costs = openai_format.composition(options.formula, completion)
     return {

@@ -18,9 +18,9 @@ TEMPLATE = PromptTemplate("Context: {context_str}\n\n{query_str}")
 
 def answer(options: marith.Options, question: str) -> str:
     """Retrieve by keywords, and let the formula answer beside what was found."""
-    speaker = Marith(**options.chosen())
+    llm = Marith(**options.chosen())
     index = SimpleKeywordTableIndex.from_documents(
-        [Document(text=text) for text in DOCUMENTS], llm=speaker
+        [Document(text=text) for text in DOCUMENTS], llm=llm
     )
-    engine = index.as_query_engine(llm=speaker, retriever_mode="simple", text_qa_template=TEMPLATE)
+    engine = index.as_query_engine(llm=llm, retriever_mode="simple", text_qa_template=TEMPLATE)
     return str(engine.query(question))

@@ -25,13 +25,13 @@ _VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
 def context_of(*templates: str | BasePromptTemplate) -> str:
     """A regular expression of what fills `{context_str}` or `{context_msg}`, for `faithful_to`.
 
-    It is known by the text around it, up to the next variable on either side, which stays. Raises
-    RequestError for a template that has neither, or nothing around it.
+    It is recognised by the text around it, up to the next variable on either side, which stays.
+    Raises RequestError for a template that has neither, or nothing around it.
     """
-    found = dict.fromkeys(frame for each in templates for frame in _frames(each))
-    if not found:
+    frames = dict.fromkeys(frame for each in templates for frame in _frames(each))
+    if not frames:
         raise marith.RequestError("context_of reads one template at least")
-    return f"(?s-ix:{'|'.join(found)})"  # whatever flags an expression beside it has
+    return f"(?s-ix:{'|'.join(frames)})"  # whatever flags an expression beside it has
 
 
 def _frames(template: str | BasePromptTemplate) -> list[str]:
@@ -66,8 +66,8 @@ def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]
 def _around(text: str, names: set[str]) -> Iterator[str]:
     """A message's text and variables by turns: what stands between two variables is literal.
 
-    At the edges of a message it may be blank, and is read without the blanks: who strips messages
-    strips those. Elsewhere nothing but blanks would end the context in the midst of it.
+    At the edges of a message that text may be blank, and is read without the blanks, which some
+    engines strip. Elsewhere a blank text would end the context at its first blank.
     """
     pieces = _VARIABLE.split(text.strip())
     for i in range(1, len(pieces), 2):
@@ -79,7 +79,7 @@ def _around(text: str, names: set[str]) -> Iterator[str]:
             start = r"\A" if opens else f"(?<={_literal(before)})"
             end = r"\Z" if closes else _literal(after)
             follows = "".join(f".*?{_literal(each)}" for each in rest)
-            # The last place where all that follows can follow: passages may hold `after`.
+            # The last place after which all of `rest` can follow: passages may contain `after`.
             yield f"{start}.*(?={end}{follows})"
 
 

@@ -25,9 +25,9 @@ from llama_index.core.tools.function_tool import sync_to_async
 from pydantic import ConfigDict, InstanceOf, field_serializer, field_validator
 
 import marith
-from llamaindex_marith.chat_call import Asked
+from llamaindex_marith.chat_call import ChatCall
 from llamaindex_marith.chat_messages import to_dicts
-from llamaindex_marith.chat_responses import Telling, to_chat, to_completion
+from llamaindex_marith.chat_responses import ResponseBuilder, to_chat, to_completion
 from llamaindex_marith.structured_predict import Structuring
 from llamaindex_marith.tool_selection import selections, to_definitions
 
@@ -37,12 +37,12 @@ shown = marith.errors.shown  # a value as marith's own errors quote it
 class Marith(marith.Options, Structuring):
     """A language model that samples from a formula over language models.
 
-    A cheap value: engines are shared by all models of one process. `complete` asks as a user's
-    message, after the system prompt. Every option may be given again for a call, and so may
-    `grammar` (what the answer may be), `logprobs` (of how many of the likeliest tokens in each
+    A cheap value: engines are shared by all models of one process. `complete` sends its prompt as
+    a user's message, after the system prompt. Every option may be given again for a call, and so
+    may `grammar` (what the answer may be), `logprobs` (of how many of the likeliest tokens in each
     place, beside the token's own) and, in a chat, `tools`, `tool_choice`, `tool_required`,
-    `allow_parallel_tool_calls` and `strict`; an unknown option raises ValueError. `faithful` is
-    to what LlamaIndex's own templates say was retrieved, unless `faithful_to` says otherwise.
+    `allow_parallel_tool_calls` and `strict`; an unknown option raises ValueError. `faithful` finds
+    what was retrieved by LlamaIndex's own templates, and by `faithful_to` where it is given.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -56,7 +56,7 @@ class Marith(marith.Options, Structuring):
 
     @property
     def metadata(self) -> LLMMetadata:
-        """What prompts are cut to. Loads the model only where no file of it tells its context."""
+        """What prompts are cut to. Loads the model only where none of its files has its context."""
         return LLMMetadata(
             context_window=self.known_context() or self._loaded_context(),
             num_output=self.max_tokens,
@@ -66,13 +66,13 @@ class Marith(marith.Options, Structuring):
         )
 
     def to_payload(self) -> dict[str, Any]:
-        """What observers are told, without loading the model: all that a text hangs on."""
-        told = {name: value for name, value in self.chosen().items() if name != "file"}
+        """What observers see, without loading the model: all that a text depends on."""
+        options = {name: value for name, value in self.chosen().items() if name != "file"}
         return {
             "class_name": self.class_name(),
             "model_name": self.speaks_as,
             "grammar": self._grammar_as_data(self.grammar),
-            **told,
+            **options,
         }
 
     def encode(self, text: str) -> list[int]:
@@ -82,30 +82,31 @@ class Marith(marith.Options, Structuring):
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """Answer a prompt."""
-        return to_completion(self._answer(self._asked(prompt, formatted), kwargs, in_chat=False))
+        return to_completion(self._answer(self._question(prompt, formatted), kwargs, in_chat=False))
 
     @llm_completion_callback()
     def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
         """Answer a prompt as the text comes."""
-        answers = self._answers(self._asked(prompt, formatted), kwargs, in_chat=False)
+        answers = self._answers(self._question(prompt, formatted), kwargs, in_chat=False)
         return (to_completion(answer) for answer in answers)
 
     @llm_completion_callback()
     async def acomplete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponse:
-        """Answer a prompt without holding up the event loop."""
-        asked = self._asked(prompt, formatted)
-        return to_completion(await self._aanswer(asked, kwargs, in_chat=False))
+        """Answer a prompt without blocking the event loop."""
+        question = self._question(prompt, formatted)
+        return to_completion(await self._aanswer(question, kwargs, in_chat=False))
 
     @llm_completion_callback()
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
-        """Answer a prompt as the text comes, without holding up the event loop."""
-        answers = await self._aanswers(self._asked(prompt, formatted), kwargs, in_chat=False)
+        """Answer a prompt as the text comes, without blocking the event loop."""
+        question = self._question(prompt, formatted)
+        answers = await self._aanswers(question, kwargs, in_chat=False)
         return (to_completion(answer) async for answer in answers)
 
     @llm_chat_callback()
@@ -120,14 +121,14 @@ class Marith(marith.Options, Structuring):
 
     @llm_chat_callback()
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        """Answer a conversation without holding up the event loop."""
+        """Answer a conversation without blocking the event loop."""
         return await self._aanswer(messages, kwargs)
 
     @llm_chat_callback()
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
-        """Answer a conversation as the text comes, without holding up the event loop."""
+        """Answer a conversation as the text comes, without blocking the event loop."""
         return await self._aanswers(messages, kwargs)
 
     def get_tool_calls_from_response(
@@ -151,20 +152,20 @@ class Marith(marith.Options, Structuring):
         tool_choice: Any = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """A chat's messages and options, as plain data: observers are told them."""
+        """A chat's messages and options, as plain data: observers see them."""
         if isinstance(user_msg, str):
             user_msg = _user(user_msg)
-        said = {
+        options = {
             "tools": to_definitions(tools),
             "tool_choice": tool_choice,
             "tool_required": tool_required,
             "allow_parallel_tool_calls": allow_parallel_tool_calls,
         }
         messages = [*(chat_history or ()), *([user_msg] if user_msg else ())]
-        return {"messages": messages, **said, **kwargs}
+        return {"messages": messages, **options, **kwargs}
 
-    def _asked(self, prompt: str, formatted: bool) -> list[ChatMessage]:
-        """A prompt as a conversation; one that is formatted says all there is to say."""
+    def _question(self, prompt: str, formatted: bool) -> list[ChatMessage]:
+        """A prompt as a conversation; to one that is formatted nothing is added."""
         wrap = None if formatted else self.completion_to_prompt
         text = wrap(prompt) if wrap else prompt
         question = [_user(text)]
@@ -173,76 +174,75 @@ class Marith(marith.Options, Structuring):
     def _answer(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> ChatResponse:
-        asked, ticket = self._ask(messages, options, in_chat)
-        return to_chat(asked, ticket.result())
+        call, ticket = self._submit(messages, options, in_chat)
+        return to_chat(call.options, ticket.result())
 
     async def _aanswer(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> ChatResponse:
-        asked, ticket = await self._aask(messages, options, in_chat)
-        return to_chat(asked, await ticket)
+        call, ticket = await self._asubmit(messages, options, in_chat)
+        return to_chat(call.options, await ticket)
 
     def _answers(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> Generator[ChatResponse, None, None]:
-        asked, ticket = self._ask(messages, options, in_chat)
+        call, ticket = self._submit(messages, options, in_chat)
 
-        def told() -> Generator[ChatResponse, None, None]:
-            telling = Telling(asked)
+        def responses() -> Generator[ChatResponse, None, None]:
+            builder = ResponseBuilder(call.options)
             try:
                 for chunk in ticket:
                     completion = ticket.result() if chunk.finish_reason else None
-                    yield telling.heard(chunk, completion)
+                    yield builder.add(chunk, completion)
             finally:
                 ticket.cancel()
 
-        return told()
+        return responses()
 
     async def _aanswers(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool = True
     ) -> AsyncGenerator[ChatResponse, None]:
-        asked, ticket = await self._aask(messages, options, in_chat)
+        call, ticket = await self._asubmit(messages, options, in_chat)
 
-        async def told() -> AsyncGenerator[ChatResponse, None]:
-            telling = Telling(asked)
+        async def responses() -> AsyncGenerator[ChatResponse, None]:
+            builder = ResponseBuilder(call.options)
             try:
                 async for chunk in ticket:
                     completion = await ticket if chunk.finish_reason else None
-                    yield telling.heard(chunk, completion)
+                    yield builder.add(chunk, completion)
             finally:
                 ticket.cancel()
 
-        return told()
+        return responses()
 
-    def _ask(
+    def _submit(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
-    ) -> tuple[Asked, marith.Ticket]:
-        """Put a conversation to the engine. The timeout counts from here."""
+    ) -> tuple[ChatCall, marith.Ticket]:
+        """Start a conversation's request on the engine. The timeout counts from here."""
         begun = time.monotonic()
-        asked, prompt = self._call(messages, options, in_chat)
-        return asked, asked.submit(prompt, begun)
+        call, prompt = self._read(messages, options, in_chat)
+        return call, call.submit(prompt, begun)
 
-    async def _aask(
+    async def _asubmit(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
-    ) -> tuple[Asked, marith.Ticket]:
+    ) -> tuple[ChatCall, marith.Ticket]:
         """The same off the event loop."""
         begun = time.monotonic()
-        asked, prompt = await sync_to_async(self._call)(messages, options, in_chat)
-        return asked, await asked.asubmit(prompt, begun)
+        call, prompt = await sync_to_async(self._read)(messages, options, in_chat)
+        return call, await call.asubmit(prompt, begun)
 
-    def _call(
+    def _read(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
-    ) -> tuple[Asked, list[dict[str, Any]]]:
-        """What is asked of the engine, and with which options."""
-        asked = Asked.of(self, self.grammar, options, in_chat)
+    ) -> tuple[ChatCall, list[dict[str, Any]]]:
+        call = ChatCall.of(self, self.grammar, options, in_chat)
         if in_chat and self.messages_to_prompt not in (None, generic):
             messages = [_user(self.messages_to_prompt(messages))]
         prompt = to_dicts(messages)
-        return asked.about(prompt), prompt
+        return call.about(prompt), prompt
 
     def _loaded_context(self) -> int:
-        own = self.engine().context_length
-        return self.known_context(own) or own
+        length = self.engine().context_length
+        return self.known_context(length) or length
 
     @field_validator("grammar", mode="before")
     @classmethod
@@ -256,7 +256,7 @@ class Marith(marith.Options, Structuring):
 
 
 def _user(text: Any) -> ChatMessage:
-    """A user's message, of what a prompt was made by too. Raises RequestError for no text."""
+    """A prompt as a user's message, whatever wrote the prompt. Raises RequestError for no text."""
     if not isinstance(text, str):
         raise marith.RequestError(f"a prompt is a text, not {shown(text)}")
     return ChatMessage(role=MessageRole.USER, content=text)

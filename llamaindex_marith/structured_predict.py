@@ -1,4 +1,4 @@
-"""Answers as objects: what a class of pydantic's asks of a model, and its answer read back."""
+"""Answers as objects of a class of pydantic's, which a grammar of its schema guarantees."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ import marith
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-# LlamaIndex's programs are told these; an answer that has to be an object needs no tool for it.
-_OF_PROGRAMS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")
-_OWN = frozenset(("grammar", "tools"))
+# Options of LlamaIndex's programs, which call a tool for an object; here none is called.
+_PROGRAM_OPTIONS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")
+_NOT_BESIDE_A_CLASS = frozenset(("grammar", "tools"))
 
 
 class Structuring(CustomLLM, FunctionCallingLLM):
@@ -48,7 +48,7 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         if self._by_program:
             return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
         _started(output_cls, prompt, prompt_args)
-        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        messages, options = self._call(output_cls, prompt, llm_kwargs, prompt_args)
         answer = self.chat(messages, **options)
         return _ended(whole(output_cls, answer))
 
@@ -59,11 +59,11 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None = None,
         **prompt_args: Any,
     ) -> Any:
-        """The same, without holding up the event loop."""
+        """The same, without blocking the event loop."""
         if self._by_program:
             return await super().astructured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
         _started(output_cls, prompt, prompt_args)
-        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        messages, options = self._call(output_cls, prompt, llm_kwargs, prompt_args)
         answer = await self.achat(messages, **options)
         return _ended(whole(output_cls, answer))
 
@@ -76,7 +76,7 @@ class Structuring(CustomLLM, FunctionCallingLLM):
     ) -> Generator[Any, None, None]:
         if self._by_program:
             return super()._structured_stream_call(output_cls, prompt, llm_kwargs, **prompt_args)
-        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        messages, options = self._call(output_cls, prompt, llm_kwargs, prompt_args)
         return self._objects(output_cls, messages, options)
 
     async def _structured_astream_call(
@@ -89,37 +89,37 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         if self._by_program:
             call = super()._structured_astream_call
             return await call(output_cls, prompt, llm_kwargs, **prompt_args)
-        messages, options = self._to_ask(output_cls, prompt, llm_kwargs, prompt_args)
+        messages, options = self._call(output_cls, prompt, llm_kwargs, prompt_args)
         return self._aobjects(output_cls, messages, options)
 
-    def _to_ask(
+    def _call(
         self,
         output_cls: type[Any],
         prompt: PromptTemplate,
         llm_kwargs: dict[str, Any] | None,
         prompt_args: dict[str, Any],
     ) -> tuple[list[ChatMessage], dict[str, Any]]:
-        """The messages and the options of the chat that answers with an object."""
+        """The messages and the options of the chat whose answer is the object."""
         messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
         return messages, options_for(output_cls, llm_kwargs)
 
     def _objects(
         self, output_cls: type[Any], messages: list[ChatMessage], options: dict[str, Any]
     ) -> Generator[Any, None, None]:
-        partial = Partial(output_cls)
+        partial = PartialObject(output_cls)
         with closing(self.stream_chat(messages, **options)) as answers:
             for answer in answers:
-                if (told := partial.news(answer)) is not None:
-                    yield told
+                if (newer := partial.newer(answer)) is not None:
+                    yield newer
 
     async def _aobjects(
         self, output_cls: type[Any], messages: list[ChatMessage], options: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
-        partial = Partial(output_cls)
+        partial = PartialObject(output_cls)
         async with aclosing(await self.astream_chat(messages, **options)) as answers:
             async for answer in answers:
-                if (told := partial.news(answer)) is not None:
-                    yield told
+                if (newer := partial.newer(answer)) is not None:
+                    yield newer
 
     @property
     def _by_program(self) -> bool:
@@ -133,15 +133,15 @@ def _started(output_cls: type[Any], prompt: PromptTemplate, args: dict[str, Any]
     dispatcher.event(event)
 
 
-def _ended(told: BaseModel) -> BaseModel:
-    dispatcher.event(LLMStructuredPredictEndEvent(output=told))
-    return told
+def _ended(output: BaseModel) -> BaseModel:
+    dispatcher.event(LLMStructuredPredictEndEvent(output=output))
+    return output
 
 
 def options_for(output_cls: type[BaseModel], options: Mapping[str, Any] | None) -> dict[str, Any]:
     """A call's options, with the grammar of the class. Raises RequestError for one without."""
-    kept = {k: value for k, value in (options or {}).items() if k not in _OF_PROGRAMS}
-    for name in _OWN.intersection(kept):
+    kept = {k: value for k, value in (options or {}).items() if k not in _PROGRAM_OPTIONS}
+    for name in _NOT_BESIDE_A_CLASS.intersection(kept):
         raise marith.RequestError(f"an object is answered by its class, not by {name!r}")
     if not (isinstance(output_cls, type) and issubclass(output_cls, BaseModel)):
         raise marith.RequestError(f"output_cls is a class of pydantic's, not {shown(output_cls)}")
@@ -154,7 +154,7 @@ def options_for(output_cls: type[BaseModel], options: Mapping[str, Any] | None) 
 
 
 def whole(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
-    """The object that an answer is. Raises ValueError for one that was cut off, or is none."""
+    """The object of an answer. Raises ValueError for an answer that was cut off, or has none."""
     text = answer.message.content or ""
     try:
         return output_cls.model_validate_json(text)
@@ -166,15 +166,15 @@ def whole(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
 
 
 def _why(raw: Mapping[str, Any]) -> str:
-    """What ended an answer before its time."""
+    """What ended an answer before its object did."""
     if raw.get("finish_reason") == "length":
         return "it was cut off at max_tokens"
     return f"it ended at the stop string {raw['stop_reason']!r}" if "stop_reason" in raw else ""
 
 
 @dataclass(slots=True)
-class Partial:
-    """An object on its way: of the class as soon as that allows it, and of a looser one before."""
+class PartialObject:
+    """An object in the making: of the class once that accepts it, and of a looser one before."""
 
     output_cls: type[BaseModel]
     last: BaseModel | None = None
@@ -183,12 +183,12 @@ class Partial:
     def __post_init__(self) -> None:
         self.looser = create_flexible_model(self.output_cls)
 
-    def news(self, answer: ChatResponse) -> BaseModel | None:
+    def newer(self, answer: ChatResponse) -> BaseModel | None:
         """What is there so far, if that is more than before; the last answer's is whole."""
-        told = whole(self.output_cls, answer) if answer.raw is not None else self._so_far(answer)
-        news = None if told == self.last else told
-        self.last = told or self.last
-        return news
+        latest = whole(self.output_cls, answer) if answer.raw is not None else self._so_far(answer)
+        newer = None if latest == self.last else latest
+        self.last = latest or self.last
+        return newer
 
     def _so_far(self, answer: ChatResponse) -> BaseModel | None:
         text = answer.message.content

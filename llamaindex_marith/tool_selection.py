@@ -1,4 +1,4 @@
-"""Tools in LlamaIndex's words, as the engine takes them, and the calls of an answer read back."""
+"""LlamaIndex's tools as OpenAI defines them, and the calls of an answer as its selections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marith import openai_format
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-PARTIAL = "partial"  # notes that more of an answer is to come
+PARTIAL = "partial"  # in a response: more of the answer is to come
 
 
 def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def to_tools(
 
 
 def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[ToolSelection]:
-    """The calls of an answer; those of one still coming have the arguments that are there so far.
+    """The calls of an answer; in a stream, with the arguments that are there so far.
 
     Raises ValueError for a finished answer whose call was cut off, which must not be run, and,
     with `error_on_no_tool_call`, for one without a call.
@@ -66,7 +66,7 @@ def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[Tool
 
 
 def _is_cut(response: ChatResponse) -> bool:
-    """Whether an answer ended in the midst of what would have been a call, or a thought."""
+    """Whether an answer was cut off within what would have been a call, or within reasoning."""
     length = isinstance(response.raw, dict) and response.raw.get("finish_reason") == "length"
     return length and not response.message.content and not calls_of(response.message)
 
@@ -76,14 +76,14 @@ def _definition(tool: Any) -> dict[str, Any]:
         return tool
     if not isinstance(tool, BaseTool):
         raise marith.RequestError(f"a tool is a BaseTool or a dict of OpenAI's, not {shown(tool)}")
-    told: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
-    told["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
+    definition: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
+    definition["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
     if tool.metadata.fn_schema is not None:
-        # LlamaIndex tells a part of the schema; all of it is to be followed.
+        # LlamaIndex gives a part of the schema alone.
         schema = openai_format.without_titles(tool.metadata.fn_schema.model_json_schema())
-        schema.pop("description", None)  # the tool's own says it
-        told["function"]["parameters"] = schema
-    return told
+        schema.pop("description", None)  # the tool has its own
+        definition["function"]["parameters"] = schema
+    return definition
 
 
 def _selection(call: dict[str, Any], finished: bool) -> ToolSelection:

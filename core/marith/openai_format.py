@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -28,10 +29,6 @@ _CHOICES = {
     "any": "required",
     "required": "required",
 }
-# What `composition` takes of Stats, and of its terms and stages.
-_COSTS = ("passes", "calls", "judgements", "seconds", "drafted", "accepted")
-_TERM_COSTS = ("prompt_tokens", "cached_tokens", "calls")
-_STAGE_COSTS = ("part", "evaluated", "stood", "predicted")
 
 
 def to_choice(tool_choice: Any) -> str:
@@ -193,9 +190,14 @@ def composition(formula: str, completion: Completion) -> dict[str, Any]:
     stats, tokens = completion.stats, completion.logprobs
     costs: dict[str, Any] = {
         "formula": formula,
-        **_fields(stats, _COSTS),
-        "terms": {term: _fields(each, _TERM_COSTS) for term, each in stats.terms.items()},
-        "stages": [_fields(stage, _STAGE_COSTS) for stage in stats.stages],
+        "passes": stats.passes,
+        "calls": stats.calls,
+        "judgements": stats.judgements,
+        "seconds": stats.seconds,
+        "drafted": stats.drafted,
+        "accepted": stats.accepted,
+        "terms": {term: asdict(cost) for term, cost in stats.terms.items()},
+        "stages": [asdict(stage) for stage in stats.stages],
     }
     if tokens:
         costs["logprobs"] = {
@@ -203,7 +205,3 @@ def composition(formula: str, completion: Completion) -> dict[str, Any]:
             for term in stats.terms
         }
     return costs
-
-
-def _fields(of: Any, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in names}

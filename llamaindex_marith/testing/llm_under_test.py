@@ -12,7 +12,7 @@ from llama_index.core.llms import LLM
 WORDS = ("max_tokens", "temperature", "seed", "stop")
 
 
-class Subject:
+class LLMUnderTest:
     """An LLM under test: override `make`, and whatever else is not as it stands here.
 
     The suite says four things of how an answer is made: `max_tokens`, `temperature`, `seed` and

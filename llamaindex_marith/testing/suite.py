@@ -10,35 +10,35 @@ from typing import Any
 from llamaindex_marith.testing.applications.agents import Agents
 from llamaindex_marith.testing.applications.engines import Engines
 from llamaindex_marith.testing.applications.objects import Structured
-from llamaindex_marith.testing.applications.tool_calls import Tools
+from llamaindex_marith.testing.applications.tool_calls import ToolCalls
 from llamaindex_marith.testing.applications.values import Values
 from llamaindex_marith.testing.calls.cancelling import Cancelling
 from llamaindex_marith.testing.calls.events import Events
 from llamaindex_marith.testing.calls.failures import Errors
 from llamaindex_marith.testing.calls.instructions import Prompts
-from llamaindex_marith.testing.calls.overrides import Options
+from llamaindex_marith.testing.calls.overrides import Overrides
 from llamaindex_marith.testing.calls.streams import Streams
-from llamaindex_marith.testing.calls.usage import Usage
+from llamaindex_marith.testing.calls.usage import TokenUsage
 from llamaindex_marith.testing.calls.waiting import Waiting
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 
 
 class LLMConformance(
     Events,
-    Usage,
+    TokenUsage,
     Streams,
-    Options,
+    Overrides,
     Prompts,
     Errors,
     Waiting,
     Cancelling,
-    Tools,
+    ToolCalls,
     Structured,
     Values,
     Engines,
     Agents,
 ):
-    """Every check there is. A package overrides what `Subject` says, and `make` above all."""
+    """Every check there is. A package overrides what `LLMUnderTest` says, and `make` above all."""
 
 
 TOPICS: tuple[type[Any], ...] = LLMConformance.__bases__
@@ -49,7 +49,7 @@ def checks() -> dict[str, dict[str, int]]:
     return {topic.__name__: _cases(topic) for topic in TOPICS}
 
 
-def _cases(topic: type[Subject]) -> dict[str, int]:
+def _cases(topic: type[LLMUnderTest]) -> dict[str, int]:
     tests = {name: test for name, test in vars(topic).items() if name.startswith("test_")}
     return {name: _count(test) for name, test in tests.items() if inspect.isfunction(test)}
 

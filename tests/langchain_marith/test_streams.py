@@ -14,8 +14,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from support.speaking_model import MAP, Make, clock, sum_of
 
 import marith
-from langchain_marith.ai_messages import Telling
-from langchain_marith.invocation import Asked
+from langchain_marith.ai_messages import ChunkWriter
 
 ASKED = "clock and map"
 BETA = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
@@ -48,8 +47,8 @@ CHUNKS = st.builds(
 
 @given(st.lists(CHUNKS, min_size=1, max_size=5))
 def test_chunks_of_one_kind_lose_nothing(chunks: list[marith.Chunk]) -> None:
-    telling = Telling(Asked(marith.Options()), None, gathers=False)
-    told = [chunk.message for each in chunks for chunk in telling.chunks(each, None)]
+    writer = ChunkWriter(marith.Options(), None, collects=False)
+    told = [chunk.message for each in chunks for chunk in writer.chunks(each, None)]
     kinds = [(m.content, m.additional_kwargs, m.tool_call_chunks) for m in told]
     assert all(sum(map(bool, kind)) <= 1 for kind in kinds)
     whole = sum_of([AIMessageChunk(""), *told])

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, RootModel, field_validator
 
 import marith
 from llamaindex_marith import Marith
-from llamaindex_marith.structured_predict import Partial
+from llamaindex_marith.structured_predict import PartialObject
 
 Make = Callable[..., Marith]
 PROMPT = PromptTemplate("Who {verb}?")
@@ -121,12 +121,13 @@ class Crew(RootModel[list[int]]):
 
 
 def test_a_class_that_half_an_object_breaks_is_answered_in_the_end() -> None:
-    partial = Partial(Crew)
-    told = [partial.news(heard(text, text.endswith("]"))) for text in ("[", "[3", "[3, 36]")]
-    assert told == [None, None, Crew([3, 36])]
+    partial = PartialObject(Crew)
+    texts = ("[", "[3", "[3, 36]")
+    objects = [partial.newer(response(text, text.endswith("]"))) for text in texts]
+    assert objects == [None, None, Crew([3, 36])]
 
 
-def heard(text: str, whole: bool) -> ChatResponse:
+def response(text: str, whole: bool) -> ChatResponse:
     raw = {"finish_reason": "stop"} if whole else None
     return ChatResponse(message=ChatMessage(text), raw=raw)
 

@@ -15,14 +15,14 @@ from llama_index.core.agent.workflow import (
 )
 from llama_index.core.memory import ChatMemoryBuffer
 
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import DEPTH, SAIL, Voyage, cores_own, depth
 
 ENOUGH = 120  # tokens: a call of the tools here is shorter
 each_streaming = pytest.mark.parametrize("streaming", [True, False])
 
 
-class Agents(Subject):
+class Agents(LLMUnderTest):
     """A model need not be clever for this: after two turns the agent is told to come to an end."""
 
     @cores_own

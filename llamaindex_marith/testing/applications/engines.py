@@ -18,7 +18,7 @@ from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 
 from llamaindex_marith.testing.hearing import hearing, usage_of
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import Voyage
 from llamaindex_marith.testing.ways import each_chat
 
@@ -47,7 +47,7 @@ class Letters(BaseEmbedding):
         return self._get_text_embedding(query)
 
 
-class Engines(Subject):
+class Engines(LLMUnderTest):
     """What an application is mostly made of. Retrieval is not tested: every text is found."""
 
     @pytest.mark.parametrize("mode", MODES)

@@ -11,7 +11,7 @@ from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel
 
 from llamaindex_marith.testing.hearing import Counter, hearing
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import Choice, Fleet, Voyage, cores_own, template
 from llamaindex_marith.testing.ways import CHATS, call, in_words, text_of
 
@@ -28,7 +28,7 @@ ENOUGH = 200  # tokens: an object of the schemas here is shorter
 each_making = pytest.mark.parametrize("way", MAKING)
 
 
-class Structured(Subject):
+class Structured(LLMUnderTest):
     """Objects, for who claims tools: that is what LlamaIndex makes them of."""
 
     @each_making

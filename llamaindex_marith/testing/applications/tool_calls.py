@@ -13,7 +13,7 @@ from llama_index.core.llms.llm import ToolSelection
 from pydantic import ValidationError
 
 from llamaindex_marith.testing.hearing import usage_of
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import DEPTH, SAIL, TOOLS, adepth, tool
 from llamaindex_marith.testing.ways import TOOLED, call, each_tooled, refusal, text_of, user
 
@@ -22,7 +22,7 @@ BY_NAME = {each.metadata.get_name(): each for each in TOOLS}
 CALLING = ("predict_and_call", "apredict_and_call")
 
 
-class Tools(Subject):
+class ToolCalls(LLMUnderTest):
     """Tools, for who claims them."""
 
     def test_who_calls_tools_is_known_by_type(self) -> None:

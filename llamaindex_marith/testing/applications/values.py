@@ -15,7 +15,7 @@ from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import SentenceSplitter
 
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.ways import says
 
 SMALL = 100_000  # bytes: no weights fit in there
@@ -37,7 +37,7 @@ def copied(llm: Any, how: str) -> Any:
             return llm.model_copy()
 
 
-class Values(Subject):
+class Values(LLMUnderTest):
     """What an application keeps of an LLM."""
 
     def test_it_is_an_llm_of_llama_index(self) -> None:

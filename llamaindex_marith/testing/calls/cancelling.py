@@ -11,13 +11,13 @@ import pytest
 from llama_index.core.callbacks import CallbackManager
 
 from llamaindex_marith.testing.hearing import Callbacks
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.ways import HANGS, WAITING, ask, in_thread, in_words, says
 
 WATCHED = 0.3  # seconds: for so long it is watched whether the model is still at work
 
 
-class Cancelling(Subject):
+class Cancelling(LLMUnderTest):
     """To stop reading is to stop the model. `lasting` speaks for a second or more."""
 
     @pytest.mark.parametrize("way", ["stream_complete", "stream_chat"])

@@ -7,7 +7,7 @@ from typing import Any
 from llama_index.core.callbacks import CallbackManager
 
 from llamaindex_marith.testing.hearing import Callbacks, Turnstile, hearing, spans
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import TOOLS, template
 from llamaindex_marith.testing.ways import (
     CHATS,
@@ -26,7 +26,7 @@ def kind_of(way: str) -> str:
     return "LLMChat" if way.removesuffix("_with_tools") in CHATS else "LLMCompletion"
 
 
-class Events(Subject):
+class Events(LLMUnderTest):
     """Each call is heard of once, in all ways to ask."""
 
     @each_way

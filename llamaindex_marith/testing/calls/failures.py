@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from llama_index.core.llms import LLM
 
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.ways import ask, each_way, in_time, refusal, says
 
 
-class Errors(Subject):
+class Errors(LLMUnderTest):
     """What goes wrong is told to who asked, and to nobody else."""
 
     @each_way

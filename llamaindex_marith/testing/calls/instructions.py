@@ -11,7 +11,7 @@ from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.types import BaseOutputParser
 
 from llamaindex_marith.testing.hearing import Counter, usage_of
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import template
 from llamaindex_marith.testing.ways import (
     COMPLETIONS,
@@ -37,7 +37,7 @@ class Shouting(BaseOutputParser):
         return output.upper()
 
 
-class Prompts(Subject):
+class Prompts(LLMUnderTest):
     """What the model reads is what the application said, once."""
 
     @each_chat

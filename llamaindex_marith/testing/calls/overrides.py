@@ -6,7 +6,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.ways import (
     FIRST,
     ask,
@@ -20,7 +20,7 @@ from llamaindex_marith.testing.ways import (
 )
 
 
-class Options(Subject):
+class Overrides(LLMUnderTest):
     """What is said of a call is done for this call."""
 
     @each_way

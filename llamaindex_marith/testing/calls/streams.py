@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import template
 from llamaindex_marith.testing.ways import (
     FIRST,
@@ -28,7 +28,7 @@ from llamaindex_marith.testing.ways import (
 )
 
 
-class Streams(Subject):
+class Streams(LLMUnderTest):
     """One text, whole or in parts, from a thread or from a loop."""
 
     @each_other_way

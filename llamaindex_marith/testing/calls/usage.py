@@ -7,7 +7,7 @@ import math
 import pytest
 
 from llamaindex_marith.testing.hearing import Counter, counts_in, usage_of
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import TOOLS, template
 from llamaindex_marith.testing.ways import (
     CHATS,
@@ -23,7 +23,7 @@ from llamaindex_marith.testing.ways import (
 )
 
 
-class Usage(Subject):
+class TokenUsage(LLMUnderTest):
     """Tokens of prompts and of answers, and how likely they were."""
 
     @each_way

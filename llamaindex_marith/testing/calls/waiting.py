@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from llamaindex_marith.testing.llm_under_test import Subject
+from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.tooling import TOOLS, Voyage, template
 from llamaindex_marith.testing.ways import WAITING, WAYS, ask, call, in_words, listed, says, text_of
 
 MANY = 4
 
 
-class Waiting(Subject):
+class Waiting(LLMUnderTest):
     """Who waits holds nobody up."""
 
     @pytest.mark.parametrize("way", WAITING)
