@@ -13,6 +13,7 @@ from marith.scoring.prompting.budget import LEFT, Budget
 from marith.scoring.prompting.sandbox import Bounded
 
 MOST_TEMPLATE = 100_000  # letters of a template
+_PLAIN = {str, int, float, bool, type(None)}
 _REASONING = ("reasoning_content", "thinking", "reasoning")  # one thing, by what templates call it
 
 
@@ -71,14 +72,19 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Data as JSON has it: a template calls no method of anything else."""
-    if value is None or type(value) in (str, int, float, bool):
+    """Data as JSON has it: a template calls no method of anything else. Leaves are most of it."""
+    if type(value) in _PLAIN:
         return value
     match value:
         case dict() | Mapping():
-            return {_plain(key): _plain(each) for key, each in value.items()}
+            return {
+                key if type(key) is str else _plain(key): (
+                    each if type(each) in _PLAIN else _plain(each)
+                )
+                for key, each in value.items()
+            }
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [each if type(each) in _PLAIN else _plain(each) for each in value]
         case str():
             return str.__str__(value)
         case int() | float():
