@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -249,9 +250,9 @@ class Options(BaseModel):
         """
         from marith.engine.retry import submit
 
-        deadline = self.deadline(begun)  # what follows counts too
+        begun = time.monotonic() if begun is None else begun  # what follows counts too
         request = self.request(prompt, **asked)
-        return submit(self.engine(), request, self.max_retries, deadline.begun)
+        return submit(self.engine(), request, self.max_retries, begun)
 
     def deadline(self, begun: float | None = None) -> Deadline:
         """When an answer comes too late that is asked for now, or was `begun` (time.monotonic)."""
