@@ -29,9 +29,9 @@ def test_usage_is_what_the_tokenizer_counts(make: Make, tiny_dir: str) -> None:
 
 
 def test_a_second_turn_is_read_from_the_cache(scripted: Make) -> None:
-    told: list[Any] = [("human", "Count!")]
-    told += [scripted().invoke(told), ("human", "Write!")]
-    usage = scripted().invoke(told).usage_metadata or {}
+    messages: list[Any] = [("human", "Count!")]
+    messages += [scripted().invoke(messages), ("human", "Write!")]
+    usage = scripted().invoke(messages).usage_metadata or {}
     assert 0 < usage["input_token_details"]["cache_read"] < usage["input_tokens"]
 
 
@@ -42,29 +42,29 @@ def test_the_prompt_is_not_repeated(make: Make) -> None:
     assert len(answer.text) > 3
 
 
-def test_it_says_who_spoke_and_why_it_ended(make: Make, tiny_dir: str) -> None:
+def test_an_answer_names_its_model_and_why_it_ended(make: Make, tiny_dir: str) -> None:
     truth = by_engine(tiny_dir, "k l")
-    told = make().invoke("k l").response_metadata
-    assert (told["model_name"], told["model_provider"]) == (tiny_dir, "marith")
-    assert told["finish_reason"] == truth.finish_reason
+    metadata = make().invoke("k l").response_metadata
+    assert (metadata["model_name"], metadata["model_provider"]) == (tiny_dir, "marith")
+    assert metadata["finish_reason"] == truth.finish_reason
     assert make(max_tokens=3).invoke("k l").response_metadata["finish_reason"] == "length"
-    assert "stop_reason" not in told
+    assert "stop_reason" not in metadata
 
 
-def test_what_the_formula_cost_is_told_by_term(scripted: Make) -> None:
+def test_what_the_formula_cost_is_listed_by_term(scripted: Make) -> None:
     model = scripted()
     answer = model.invoke("Count!")
-    told = answer.response_metadata["composition"]
+    costs = answer.response_metadata["composition"]
     tokens = (answer.usage_metadata or {})["output_tokens"]
-    assert told["formula"] == STYLE["formula"]
-    assert set(told) == {
+    assert costs["formula"] == STYLE["formula"]
+    assert set(costs) == {
         "formula", "passes", "calls", "judgements", "seconds", "drafted", "accepted", "terms",
         "stages",
     }  # fmt: skip
-    assert 0 < told["passes"] <= told["calls"]
-    assert told["seconds"] > 0
-    assert len(told["terms"]) == 2
-    bare, plain = told["terms"].values()
+    assert 0 < costs["passes"] <= costs["calls"]
+    assert costs["seconds"] > 0
+    assert len(costs["terms"]) == 2
+    bare, plain = costs["terms"].values()
     assert bare["prompt_tokens"] == (answer.usage_metadata or {})["input_tokens"]
     assert plain["prompt_tokens"] > bare["prompt_tokens"]
     assert 0 <= bare["cached_tokens"] <= bare["prompt_tokens"]
@@ -96,7 +96,7 @@ async def test_logprobs_are_those_of_the_composed_distribution(make: Make, tiny_
     assert second[: len(b)] == pytest.approx(b, abs=1e-4)
 
 
-def test_logprobs_are_told_as_they_come(make: Make) -> None:
+def test_logprobs_come_with_their_chunks(make: Make) -> None:
     chunks = list(make().stream("k l", logprobs=True))
     with_some = [chunk for chunk in chunks if "logprobs" in chunk.response_metadata]
     assert len(with_some) > 3
@@ -113,12 +113,12 @@ def test_logprobs_are_told_as_they_come(make: Make) -> None:
 
 def test_tokens_of_messages_and_tools_are_counted(scripted: Make) -> None:
     model = scripted()
-    told = [("system", "Be brief."), ("human", "What time is it?")]
-    messages = model._convert_input(told).to_messages()
+    conversation = [("system", "Be brief."), ("human", "What time is it?")]
+    messages = model._convert_input(conversation).to_messages()
     counted = model.get_num_tokens_from_messages(messages)
-    assert counted == (model.invoke(told).usage_metadata or {})["input_tokens"]
+    assert counted == (model.invoke(conversation).usage_metadata or {})["input_tokens"]
     with_tools = model.get_num_tokens_from_messages(messages, tools=[clock, MAP])
-    answer = model.bind_tools([clock, MAP], tool_choice="none").invoke(told)
+    answer = model.bind_tools([clock, MAP], tool_choice="none").invoke(conversation)
     assert with_tools == (answer.usage_metadata or {})["input_tokens"] > counted
     assert model.get_num_tokens("Be brief.") == len(model.get_token_ids("Be brief.")) > 1
     assert model.get_num_tokens("") == 0

@@ -29,7 +29,7 @@ LIMIT = {"recursion_limit": 20, "max_concurrency": 16}
 
 
 def ask(agent: Any, questions: Sequence[str]) -> list[list[AnyMessage]]:
-    """What was said after each question, by the agent and its tools."""
+    """The messages after each question, of the agent and its tools."""
     inputs = [{"messages": [("user", question)]} for question in questions]
     return [state["messages"][1:] for state in agent.batch(inputs, LIMIT)]
 
@@ -71,7 +71,7 @@ def right(runs: Sequence[Sequence[AnyMessage]]) -> float:
     return statistics.mean(a == b for a, b in zip(first, asked, strict=True))
 
 
-def test_an_agent_calls_its_tools_and_then_speaks(
+def test_an_agent_calls_its_tools_and_then_answers(
     cheerful: list[list[AnyMessage]], report: Report
 ) -> None:
     called = [bool(calls_of(run)) for run in cheerful]

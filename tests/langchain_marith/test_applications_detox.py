@@ -10,7 +10,7 @@ from support.applications import application
 detox = application("langchain_detox")
 
 
-def test_nothing_but_the_formula_tells_the_two_models_apart() -> None:
+def test_the_two_models_differ_in_the_formula_alone() -> None:
     bare, detoxified = (model.chosen() for model in (detox.BARE, detox.DETOXIFIED))
     assert {name for name in bare if bare[name] != detoxified[name]} == {"formula"}
     assert detox.chain(detox.BARE).get_graph().to_json().keys() == {"nodes", "edges"}

@@ -55,8 +55,8 @@ def test_the_odds_of_the_passage_over_memory_rise(rag: ModuleType) -> None:
     def odds(case: Contradiction, formula: str) -> float:
         prompt = f"<context>\n{case.passage}\n</context>\n\n{case.question}"
         texts = (case.passage, case.passage.replace(case.told, case.usual))
-        told, usual = (sum(engine.score(prompt, text, formula, rag.TERMS)) for text in texts)
-        return told - usual
+        passage, usual = (sum(engine.score(prompt, text, formula, rag.TERMS)) for text in texts)
+        return passage - usual
 
     risen = [odds(case, rag.CONTEXT_AWARE) > odds(case, rag.PLAIN) for case in cases]
     assert sum(risen) >= 18

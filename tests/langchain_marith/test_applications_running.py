@@ -1,4 +1,4 @@
-"""What LangChain does around a model: nothing is lost, and nothing is said that was not asked."""
+"""What LangChain does around a model: nothing is lost, and nothing is added."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_another_error_does_not_fall_back() -> None:
         running.short_then_long().invoke("Why do cats purr?", colour="red")
 
 
-def test_a_batch_says_what_its_questions_would_be_answered_alone() -> None:
+def test_a_batch_answers_each_question_as_if_alone() -> None:
     chain = running.chain()
     alone = [chain.invoke(question) for question in INPUTS]
     assert all(alone)
@@ -61,10 +61,10 @@ async def test_events_of_a_chain_tell_the_model_and_its_usage_at_the_end() -> No
     events = running.chain().astream_events(INPUTS[0], version="v2")
     ends = [event async for event in events if event["event"] == "on_chat_model_end"]
     (end,) = ends
-    said = end["data"]["output"]
+    output = end["data"]["output"]
     assert end["metadata"]["ls_provider"] == "marith"
-    assert said.response_metadata["finish_reason"] in ("stop", "length")
-    assert said.usage_metadata["output_tokens"] > 0
+    assert output.response_metadata["finish_reason"] in ("stop", "length")
+    assert output.usage_metadata["output_tokens"] > 0
 
 
 def test_a_callback_adds_up_what_all_calls_used() -> None:
@@ -84,15 +84,15 @@ def test_a_cache_answers_the_same_call_and_no_other() -> None:
         model = ChatMarith(**{**running.SPOKEN, "cache": cache, **options})
         return str(model.invoke(question).text)
 
-    said = ask()  # without a seed: only a cache says the same twice
-    assert {ask() for _ in range(3)} == {said}
+    text = ask()  # without a seed: only a cache says the same twice
+    assert {ask() for _ in range(3)} == {text}
     others = ({"formula": "M"}, {"temperature": 0.6}, {"seed": 3}, {"max_tokens": 23})
     for options in others:
         ask(**options)
     ask("Why do dogs bark?")
     ask(terms={"formal": "Write formally."})
     assert len(cache._cache) == len(others) + 3
-    assert ask() == said
+    assert ask() == text
 
 
 async def test_streams_and_calls_side_by_side_share_an_engine_and_say_their_own() -> None:
@@ -102,5 +102,5 @@ async def test_streams_and_calls_side_by_side_share_an_engine_and_say_their_own(
     async def streamed(question: dict[str, str]) -> str:
         return "".join([piece async for piece in chain.astream(question)])
 
-    told = await asyncio.gather(*map(streamed, INPUTS), *map(chain.ainvoke, INPUTS))
-    assert told == [*alone, *alone]
+    texts = await asyncio.gather(*map(streamed, INPUTS), *map(chain.ainvoke, INPUTS))
+    assert texts == [*alone, *alone]

@@ -23,13 +23,13 @@ PEOPLE = 24
 def people() -> list[tuple[str, dict[str, Any]]]:
     """Texts that tell of a person, and what they tell."""
     draw = random.Random(3)
-    told = []
+    listed = []
     for _ in range(PEOPLE):
         name, city = (words.capital(words.draw(kind, draw)) for kind in ("full_name", "city"))
         trade, age = draw.choice([*shown.Trade]).value, draw.randint(18, 90)
         text = f"{name} is a {trade} from {city}, aged {age}."
-        told.append((text, {"name": name, "city": city, "trade": trade, "age": age}))
-    return told
+        listed.append((text, {"name": name, "city": city, "trade": trade, "age": age}))
+    return listed
 
 
 def ask(agent: Any, texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -46,12 +46,12 @@ def model(**options: Any) -> ChatMarith:
 
 
 def test_every_answer_of_an_agent_is_a_person(capsys: pytest.CaptureFixture[str]) -> None:
-    told = people()
-    found = [state["structured_response"] for state in ask(shown.agent(), [t for t, _ in told])]
+    listed = people()
+    found = [state["structured_response"] for state in ask(shown.agent(), [t for t, _ in listed])]
     assert all(isinstance(person, shown.Person) for person in found)
     pairs = [
         (person.model_dump(mode="json"), truth)
-        for person, (_, truth) in zip(found, told, strict=True)
+        for person, (_, truth) in zip(found, listed, strict=True)
     ]
     right = {
         field: statistics.mean(person[field] == truth[field] for person, truth in pairs)
@@ -77,6 +77,6 @@ def test_an_agent_with_tools_may_call_them_first_and_ends_with_an_object() -> No
     states = ask(shown.agent(tools=True), [f"Save a note: {text}" for text, _ in people()[:8]])
     for state in states:
         assert isinstance(state["structured_response"], shown.Person)
-        told = [each for each in state["messages"] if isinstance(each, ToolMessage)]
-        assert [each for each in told if each.status == "error"] == []
+        results = [each for each in state["messages"] if isinstance(each, ToolMessage)]
+        assert [each for each in results if each.status == "error"] == []
     assert any(len(state["messages"]) == 4 for state in states)

@@ -31,7 +31,7 @@ async def test_every_way_to_ask_gives_the_engines_text(make: Make, tiny_dir: str
     assert make(streaming=True).invoke("k l").text == truth
 
 
-async def test_a_batch_speaks_as_one_by_one(make: Make, tiny_dir: str) -> None:
+async def test_a_batch_answers_as_one_by_one(make: Make, tiny_dir: str) -> None:
     prompts = [" ".join("abcdefghijklmnopq"[i : i + 3]) for i in range(12)]
     truths = [by_engine(tiny_dir, prompt).text for prompt in prompts]
     model = make()
@@ -74,7 +74,7 @@ def test_a_chain_needs_to_know_no_formula(make: Make, tiny_dir: str) -> None:
 def test_a_conversation_reaches_the_template_whole(make: Make, tiny_dir: str) -> None:
     call = {"name": "f", "args": {"x": 1}, "id": "c1", "type": "tool_call"}
     function = {"name": "f", "arguments": '{"x": 1}'}
-    told = [
+    messages = [
         SystemMessage("s"),
         HumanMessage([{"type": "text", "text": "k l"}]),
         AIMessage("m", tool_calls=[call]),
@@ -89,19 +89,19 @@ def test_a_conversation_reaches_the_template_whole(make: Make, tiny_dir: str) ->
         {"role": "user", "content": "p"},
     ]
     truth = by_engine(tiny_dir, written)
-    answer = make().invoke(told)
+    answer = make().invoke(messages)
     assert answer.text == truth.text
     assert answer.usage_metadata is not None
     assert answer.usage_metadata["input_tokens"] == truth.usage.prompt_tokens
 
 
 def test_several_messages_of_one_role_are_read(make: Make) -> None:
-    told = [("system", "s"), ("system", "t"), ("human", "k"), ("human", "l"), ("ai", "m")]
-    answer = make().invoke([*told, ("ai", "n"), ("human", "o")])
+    messages = [("system", "s"), ("system", "t"), ("human", "k"), ("human", "l"), ("ai", "m")]
+    answer = make().invoke([*messages, ("ai", "n"), ("human", "o")])
     assert answer.text != make().invoke("o").text
 
 
-def test_strings_that_stop_are_joined_and_never_told(make: Make) -> None:
+def test_stop_strings_are_joined_and_never_sent(make: Make) -> None:
     whole = make().invoke("k l").text
     by_model, by_call = whole[4:6], whole[9:11]
     model = make(stop=[by_model])

@@ -17,7 +17,7 @@ import marith
 _HUMAN = [HumanMessage("k l")]
 
 
-async def test_sixty_four_at_once_speak_as_one_by_one(make: Make, tiny_dir: str) -> None:
+async def test_sixty_four_at_once_answer_as_one_by_one(make: Make, tiny_dir: str) -> None:
     model = make()
     letters = "abcdefghijklmnopqrstuvwxyz"
     prompts = [f"{letters[i % 26]} {letters[i // 8]} {letters[i % 5]}" for i in range(64)]
@@ -30,7 +30,7 @@ async def test_sixty_four_at_once_speak_as_one_by_one(make: Make, tiny_dir: str)
 
 
 @pytest.mark.parametrize("how", ["ainvoke", "astream", "with tools"])
-async def test_the_event_loop_turns_while_a_model_speaks(scripted: Make, how: str) -> None:
+async def test_the_event_loop_turns_while_a_model_answers(scripted: Make, how: str) -> None:
     model = scripted()
     model.invoke("Hello!")
     async with Loop() as loop:
@@ -147,8 +147,8 @@ async def test_who_leaves_before_weights_are_there_leaves_nothing(
 
 async def test_one_of_many_may_fail_alone(make: Make) -> None:
     model = make()
-    told = await asyncio.gather(
+    results = await asyncio.gather(
         model.ainvoke("k l"), model.ainvoke("k " * 1200), model.ainvoke("m"), return_exceptions=True
     )
-    assert isinstance(told[1], marith.ContextOverflow)
-    assert [told[0].text, told[2].text] == [model.invoke("k l").text, model.invoke("m").text]
+    assert isinstance(results[1], marith.ContextOverflow)
+    assert [results[0].text, results[2].text] == [model.invoke("k l").text, model.invoke("m").text]

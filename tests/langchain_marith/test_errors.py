@@ -1,4 +1,4 @@
-"""What goes wrong is said at once, as an error of marith's and of LangChain's."""
+"""What goes wrong raises at once, as an error of marith's and of LangChain's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_formulas_error_keeps_where_it_is() -> None:
     assert "^" in str(caught.value)
 
 
-def test_what_may_be_tried_again_says_so() -> None:
+def test_errors_after_which_a_retry_helps_are_marked() -> None:
     again = {twin for twin in TWINS.values() if twin.is_retryable}
     assert again == {
         exceptions.ModelTimeoutError,
@@ -156,8 +156,8 @@ def test_an_engine_that_is_busy_is_asked_again(make: Make) -> None:
     texts = {message.text for message in model.batch(["k l"] * 6, {"max_concurrency": 6})}
     assert texts == {make(max_tokens=120).invoke("k l").text}
     impatient = make(**crowded, max_retries=0).with_retry(stop_after_attempt=1)
-    told = impatient.batch(["k l"] * 9, {"max_concurrency": 9}, return_exceptions=True)
-    refused = [each for each in told if isinstance(each, Exception)]
+    results = impatient.batch(["k l"] * 9, {"max_concurrency": 9}, return_exceptions=True)
+    refused = [each for each in results if isinstance(each, Exception)]
     assert refused
     assert all(isinstance(each, exceptions.ModelRateLimitError) for each in refused)
 

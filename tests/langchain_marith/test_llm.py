@@ -95,7 +95,7 @@ def test_usage_of_a_batch_adds_up(
     assert direct["token_usage"]["total_tokens"] == sum(t.usage.total_tokens for t in truths)
 
 
-def test_strings_that_stop_are_joined_and_never_told(make: Make) -> None:
+def test_stop_strings_are_joined_and_never_sent(make: Make) -> None:
     whole = make().invoke("k l")
     by_model, by_call = whole[4:6], whole[9:11]
     cut = whole[: min(whole.index(by_model), whole.index(by_call))]
@@ -141,14 +141,14 @@ def test_a_prompt_is_not_repeated(make: Make) -> None:
     )
 
 
-def test_logprobs_and_formats_are_told(make: Make, scripted: Callable[..., Any]) -> None:
+def test_logprobs_and_formats_may_be_asked_for(make: Make, scripted: Callable[..., Any]) -> None:
     (generation,) = make().generate(["k l"], logprobs=2).generations[0]
     info = generation.generation_info or {}
     listed = info["logprobs"]["content"]
     assert "".join(each["token"] for each in listed).startswith(generation.text)
     assert all(len(each["top_logprobs"]) == 2 for each in listed)
-    told = scripted()
-    model = MarithLLM(**told.chosen())
+    chat = scripted()
+    model = MarithLLM(**chat.chosen())
     answer = model.invoke("Who sails?", response_format={"type": "json_object"})
     assert json.loads(answer) == {"name": "Ada", "age": 36}
 
@@ -168,15 +168,15 @@ def test_stop_strings_are_named(make: Make) -> None:
 
 def test_a_model_can_be_saved(make: Make, tmp_path: Path) -> None:
     make().save(tmp_path / "model.json")
-    told = json.loads((tmp_path / "model.json").read_text())
-    assert told.pop("_type") == "marith"
-    assert MarithLLM(**told) == make()
+    saved = json.loads((tmp_path / "model.json").read_text())
+    assert saved.pop("_type") == "marith"
+    assert MarithLLM(**saved) == make()
 
 
-def test_traces_are_told_who_is_asked(make: Make, tiny_dir: str) -> None:
-    told = make()._get_ls_params(stop=["x"])
-    assert (told["ls_provider"], told["ls_model_name"]) == ("marith", tiny_dir)
-    assert (told["ls_model_type"], told["ls_stop"]) == ("llm", ["x"])
+def test_traces_show_which_model_is_called(make: Make, tiny_dir: str) -> None:
+    params = make()._get_ls_params(stop=["x"])
+    assert (params["ls_provider"], params["ls_model_name"]) == ("marith", tiny_dir)
+    assert (params["ls_model_type"], params["ls_stop"]) == ("llm", ["x"])
 
 
 async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> None:

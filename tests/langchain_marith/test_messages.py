@@ -55,16 +55,16 @@ def test_text_is_the_same_whole_or_in_blocks(parts: list[str]) -> None:
     ],
     ids=["text", "Anthropic", "v1", "chunk", "OpenAI"],
 )
-def test_a_call_is_told_once_however_often_it_is_said(content: Any) -> None:
+def test_a_call_is_written_once_however_often_it_occurs(content: Any) -> None:
     blocks = content if isinstance(content, str) else [{**b, "name": "colour"} for b in content]
     for block in blocks if isinstance(blocks, list) else ():
         if block["type"] == "tool_use":
             block.pop("args")
-    told = to_dicts([AIMessage(blocks, tool_calls=[CALL])])
-    assert told == [{"role": "assistant", "content": "So:", "tool_calls": [TOLD]}]
+    messages = to_dicts([AIMessage(blocks, tool_calls=[CALL])])
+    assert messages == [{"role": "assistant", "content": "So:", "tool_calls": [TOLD]}]
 
 
-def test_a_call_that_only_a_block_says_is_told() -> None:
+def test_a_call_that_only_a_block_holds_is_written() -> None:
     block = {"type": "tool_use", "name": "colour", "input": {"of": "sea"}, "id": "c1"}
     assert to_dicts([AIMessage([block])])[0]["tool_calls"] == [TOLD]
     by_openai = {"id": "c1", "function": {"name": "colour", "arguments": '{"of": "sea"}'}}
@@ -72,13 +72,16 @@ def test_a_call_that_only_a_block_says_is_told() -> None:
     assert to_dicts([message])[0]["tool_calls"] == [TOLD]
 
 
-def test_calls_that_were_cut_off_are_told_as_they_were_said() -> None:
+def test_calls_that_were_cut_off_are_written_as_they_are() -> None:
     broken = {"name": "colour", "args": '{"of": "s', "id": "c2", "error": None}
-    (told,) = to_dicts([AIMessage("", tool_calls=[CALL], invalid_tool_calls=[broken])])
-    assert [c["function"]["arguments"] for c in told["tool_calls"]] == [CALL["args"], '{"of": "s']
+    (message,) = to_dicts([AIMessage("", tool_calls=[CALL], invalid_tool_calls=[broken])])
+    assert [c["function"]["arguments"] for c in message["tool_calls"]] == [
+        CALL["args"],
+        '{"of": "s',
+    ]
 
 
-def test_a_streamed_message_is_told_as_a_whole_one() -> None:
+def test_a_streamed_message_is_written_as_a_whole_one() -> None:
     piece = {"name": "colour", "args": '{"of": "sea"}', "id": "c1", "index": 0}
     message = AIMessageChunk("So:", tool_call_chunks=[piece], chunk_position="last")
     assert to_dicts([message]) == to_dicts([AIMessage("So:", tool_calls=[CALL])])
@@ -104,9 +107,9 @@ def test_langchains_notes_are_not_sent_to_the_model() -> None:
 
 
 def test_tools_answer_in_every_form() -> None:
-    answer = ToolMessage("blue", tool_call_id="c1", name="colour", artifact={"not": "said"})
-    told = {"role": "tool", "content": "blue", "tool_call_id": "c1", "name": "colour"}
-    assert to_dicts([answer]) == [told]
+    answer = ToolMessage("blue", tool_call_id="c1", name="colour", artifact={"not": "sent"})
+    written = {"role": "tool", "content": "blue", "tool_call_id": "c1", "name": "colour"}
+    assert to_dicts([answer]) == [written]
     assert to_dicts([ToolMessage([{"type": "text", "text": "blue"}], tool_call_id="c1")]) == [
         {"role": "tool", "content": "blue", "tool_call_id": "c1"}
     ]
@@ -162,7 +165,7 @@ def test_what_is_no_text_is_refused_rather_than_lost(block: dict[str, Any]) -> N
             to_dicts([message])
 
 
-def test_a_message_that_says_nothing_is_refused() -> None:
+def test_a_message_without_content_is_refused() -> None:
     gone: BaseMessage = RemoveMessage(id="m1")
     with pytest.raises(marith.RequestError, match="RemoveMessage"):
         to_dicts([gone])

@@ -1,4 +1,4 @@
-"""A model's options: checked when they are said, one by one, and all that an answer hangs on."""
+"""A model's options: checked when they are given, one by one, and all that an answer depends on."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def test_two_formulas_never_share_an_answer(make: Make) -> None:
 async def test_cached_answers_know_tools_formats_and_all_else(scripted: Make) -> None:
     cache = InMemoryCache()
     model, asked = scripted(cache=cache), "What time is it?"
-    said = model.invoke(asked)
+    plain = model.invoke(asked)
     called = model.bind_tools([clock]).invoke(asked)
     formed = model.invoke(asked, grammar=marith.Grammar.regex("[ab]"))
-    assert (said.tool_calls, len(called.tool_calls)) == ([], 1)
+    assert (plain.tool_calls, len(called.tool_calls)) == ([], 1)
     assert formed.text in ("a", "b")
     again = model.bind_tools([clock]).invoke(asked)
     assert again.tool_calls == called.tool_calls  # its id too: the very answer
@@ -160,10 +160,10 @@ def test_langchains_own_format_neither_leaks_nor_loses(
 ) -> None:
     model = make()
     assert not model.is_lc_serializable()  # LangChain loads none but its own packages' classes
-    told = dumpd(model)
-    assert told["type"] == "not_implemented"
-    assert "torch" not in str(told)
-    assert " at 0x" not in str(told)
+    dumped = dumpd(model)
+    assert dumped["type"] == "not_implemented"
+    assert "torch" not in str(dumped)
+    assert " at 0x" not in str(dumped)
     monkeypatch.setattr(ChatMarith, "is_lc_serializable", classmethod(lambda cls: True))
     kept = dumpd(make())
     back = load(kept, valid_namespaces=["langchain_marith"], allowed_objects=[ChatMarith])
@@ -176,9 +176,9 @@ def test_fields_can_be_configured_without_a_second_engine(make: Make, tiny_dir: 
     model = make().configurable_fields(
         formula=ConfigurableField(id="formula"), temperature=ConfigurableField(id="heat")
     )
-    told = model.invoke("k l", config={"configurable": {"formula": "b", "heat": 0.2}})
-    assert told.text == make(formula="b", temperature=0.2).invoke("k l").text
-    assert told.response_metadata["composition"]["formula"] == "b"
+    answer = model.invoke("k l", config={"configurable": {"formula": "b", "heat": 0.2}})
+    assert answer.text == make(formula="b", temperature=0.2).invoke("k l").text
+    assert answer.response_metadata["composition"]["formula"] == "b"
     assert model.invoke("k l").text == make().invoke("k l").text
     assert marith.Engine.shared(tiny_dir) is engine
     other = make().configurable_alternatives(ConfigurableField(id="who"), b=make(formula="b"))
@@ -212,9 +212,9 @@ async def test_a_file_gives_formulas_by_name(tiny_dir: str, tmp_path: Path, make
     assert (await model.ainvoke("k l", model="bent")).text == bent != plain
     assert "".join(c.text for c in model.stream("k l", model="bent")) == bent
     other = ChatMarith.from_file(str(path), "bent")
-    told = [other.invoke("k l"), model.invoke("k l", model="bent"), other.invoke("k l")]
-    assert {m.text for m in told} == {bent}
-    assert {m.response_metadata["model_name"] for m in told} == {"bent"}
+    messages = [other.invoke("k l"), model.invoke("k l", model="bent"), other.invoke("k l")]
+    assert {m.text for m in messages} == {bent}
+    assert {m.response_metadata["model_name"] for m in messages} == {"bent"}
     assert model.invoke("k l").response_metadata["model_name"] == "plain"
     assert model._get_ls_params()["ls_model_name"] == "plain"
     assert "file" not in model._identifying_params
@@ -229,9 +229,9 @@ async def test_a_file_gives_formulas_by_name(tiny_dir: str, tmp_path: Path, make
     assert (text.invoke("k l"), text.invoke("k l", model="bent")) == (plain, bent)
 
 
-def test_traces_are_told_who_is_asked(make: Make, tiny_dir: str) -> None:
-    told = make(stop=["x"])._get_ls_params(stop=["y"])
-    assert told == {
+def test_traces_show_which_model_is_called(make: Make, tiny_dir: str) -> None:
+    params = make(stop=["x"])._get_ls_params(stop=["y"])
+    assert params == {
         "ls_provider": "marith",
         "ls_model_name": tiny_dir,
         "ls_model_type": "chat",
@@ -248,7 +248,7 @@ def test_traces_are_told_who_is_asked(make: Make, tiny_dir: str) -> None:
     assert (make().metadata or {})["lc_versions"]["marith"] == marith.__version__
 
 
-def test_a_profile_tells_what_applications_may_ask(make: Make) -> None:
+def test_a_profile_lists_what_the_model_can_do(make: Make) -> None:
     profile = make().profile
     assert profile is not None
     for able in ("tool_calling", "tool_choice", "structured_output", "text_inputs"):

@@ -27,7 +27,7 @@ def _known_misses(request: pytest.FixtureRequest) -> None:
 
 
 class Pocket:
-    """What both suites are told of the model."""
+    """What both suites ask of the model: how it is made, and what it can do."""
 
     @property
     def chat_model_class(self) -> type[BaseChatModel]:
@@ -47,8 +47,8 @@ class Pocket:
 class TestUnit(Pocket, ChatModelUnitTests):
     @property
     def init_from_env_params(self) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
-        said = {"model": "pocket-draft", "formula": "1.5*M", "device": "cpu", "dtype": "float32"}
-        return {f"MARITH_{name.upper()}": value for name, value in said.items()}, {}, said
+        options = {"model": "pocket-draft", "formula": "1.5*M", "device": "cpu", "dtype": "float32"}
+        return {f"MARITH_{name.upper()}": value for name, value in options.items()}, {}, options
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
@@ -68,8 +68,8 @@ class TestIntegration(Pocket, ChatModelIntegrationTests):
     def invoke_with_cache_read_input(self, *, stream: bool = False) -> AIMessage:
         model = ChatMarith(**self.standard_chat_model_params, **self.chat_model_params)
         first = model.invoke(question := "Which is the largest of all oceans?")
-        told = [HumanMessage(question), first, HumanMessage("And which is the smallest?")]
-        return sum_of(model.stream(told)) if stream else model.invoke(told)
+        messages = [HumanMessage(question), first, HumanMessage("And which is the smallest?")]
+        return sum_of(model.stream(messages)) if stream else model.invoke(messages)
 
     @property
     def supported_usage_metadata_details(self) -> dict[str, list[str]]:

@@ -94,7 +94,7 @@ def _among_them(theatre: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Scripted:
-    """What both suites are told of the model."""
+    """What both suites ask of the model: how it is made, and what it can do."""
 
     @property
     def chat_model_class(self) -> type[BaseChatModel]:
@@ -139,19 +139,19 @@ class TestIntegration(Scripted, ChatModelIntegrationTests):
     def invoke_with_cache_read_input(self, *, stream: bool = False) -> AIMessage:
         """The second time, the prompt is known but for its last token."""
         question = "How are you, on this long and otherwise quite unremarkable morning?"
-        said = [self._ask(question, stream) for _ in range(2)][-1]
-        usage = said.usage_metadata
+        answer = [self._ask(question, stream) for _ in range(2)][-1]
+        usage = answer.usage_metadata
         assert usage is not None
         assert usage["input_token_details"]["cache_read"] == usage["input_tokens"] - 1
-        return said
+        return answer
 
     def invoke_with_reasoning_output(self, *, stream: bool = False) -> AIMessage:
         """Reasoning is counted, and is no part of the text."""
-        said = self._ask("How are you? Please think first.", stream)
-        assert said.text == WELL
-        assert said.usage_metadata is not None
-        assert said.usage_metadata["output_token_details"]["reasoning"] > 0
-        return said
+        answer = self._ask("How are you? Please think first.", stream)
+        assert answer.text == WELL
+        assert answer.usage_metadata is not None
+        assert answer.usage_metadata["output_token_details"]["reasoning"] > 0
+        return answer
 
     def _ask(self, question: str, stream: bool) -> AIMessage:
         model = self.chat_model_class(**self.chat_model_params)
@@ -196,13 +196,13 @@ class JokeDict(TypedDict):
 
 @pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
 @pytest.mark.parametrize("schema", [Joke, JokeDict, Joke.model_json_schema()])
-def test_the_joke_is_told_as_it_was_written(model: ChatMarith, schema: Any, method: Any) -> None:
+def test_the_joke_is_the_one_that_was_written(model: ChatMarith, schema: Any, method: Any) -> None:
     """The suite has its own look at such answers, and lets any of them pass."""
-    told = model.with_structured_output(schema, method=method).invoke("A joke about cats, please.")
-    assert told == (Joke(**JOKE) if schema is Joke else JOKE)
+    joke = model.with_structured_output(schema, method=method).invoke("A joke about cats, please.")
+    assert joke == (Joke(**JOKE) if schema is Joke else JOKE)
 
 
-def test_what_stops_is_not_said(model: ChatMarith) -> None:
+def test_a_stop_string_is_no_part_of_the_answer(model: ChatMarith) -> None:
     before, _, _ = WELL.partition("you")
     assert model.invoke("hi", stop=["you"]).text == before
     assert ChatMarith(**OPTIONS, stop=["you"]).invoke("hi").text == before
@@ -218,6 +218,6 @@ def test_after_the_tool_has_answered_so_does_the_model(model: ChatMarith) -> Non
     called = ready.invoke(asked)
     [one] = called.tool_calls
     assert one["args"] == {"location": "San Francisco, CA"}
-    said = ready.invoke([*asked, called, ToolMessage("It's sunny.", tool_call_id=one["id"])])
-    assert said.text == "It is sunny in San Francisco."
-    assert not said.tool_calls
+    answer = ready.invoke([*asked, called, ToolMessage("It's sunny.", tool_call_id=one["id"])])
+    assert answer.text == "It is sunny in San Francisco."
+    assert not answer.tool_calls

@@ -1,4 +1,4 @@
-"""Streams of every version add up to the whole answer, and each thing is told once."""
+"""Streams of every version add up to the whole answer, and each part comes once."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ CHUNKS = st.builds(
 @given(st.lists(CHUNKS, min_size=1, max_size=5))
 def test_chunks_of_one_kind_lose_nothing(chunks: list[marith.Chunk]) -> None:
     writer = ChunkWriter(marith.Options(), None, collects=False)
-    told = [chunk.message for each in chunks for chunk in writer.chunks(each, None)]
-    kinds = [(m.content, m.additional_kwargs, m.tool_call_chunks) for m in told]
+    messages = [chunk.message for each in chunks for chunk in writer.chunks(each, None)]
+    kinds = [(m.content, m.additional_kwargs, m.tool_call_chunks) for m in messages]
     assert all(sum(map(bool, kind)) <= 1 for kind in kinds)
-    whole = sum_of([AIMessageChunk(""), *told])
+    whole = sum_of([AIMessageChunk(""), *messages])
     assert whole.content == "".join(chunk.text for chunk in chunks)
     thought = "".join(chunk.reasoning for chunk in chunks)
     assert whole.additional_kwargs.get("reasoning_content", "") == thought
@@ -93,8 +93,8 @@ async def test_a_stream_adds_up_to_the_whole_answer(scripted: Make, version: str
         assert spelt[0] == spelt[1]
         for count in ("input_tokens", "output_tokens", "total_tokens"):
             assert streamed.usage_metadata[count] == whole.usage_metadata[count]  # type: ignore[literal-required]
-        told = {k: v for k, v in streamed.response_metadata.items() if k != "composition"}
-        assert told == {k: v for k, v in whole.response_metadata.items() if k != "composition"}
+        metadata = {k: v for k, v in streamed.response_metadata.items() if k != "composition"}
+        assert metadata == {k: v for k, v in whole.response_metadata.items() if k != "composition"}
 
 
 @BETA
@@ -105,13 +105,13 @@ async def test_events_add_up_to_the_whole_answer(scripted: Make, version: str) -
     stream = model.stream_events(ASKED, version="v3")
     events = [*stream]
     assert (events[0]["event"], events[-1]["event"]) == ("message-start", "message-finish")
-    for told in (stream.output, await (await model.astream_events(ASKED, version="v3")).output):
-        assert _like(told, whole)
-        kinds = [block["type"] for block in told.content_blocks]
+    for output in (stream.output, await (await model.astream_events(ASKED, version="v3")).output):
+        assert _like(output, whole)
+        kinds = [block["type"] for block in output.content_blocks]
         assert kinds == ["text", "tool_call", "tool_call"]
-        assert told.response_metadata["logprobs"] == whole.response_metadata["logprobs"]
-        assert told.response_metadata["finish_reason"] == "tool_calls"
-        assert told.usage_metadata["input_tokens"] > 0
+        assert output.response_metadata["logprobs"] == whole.response_metadata["logprobs"]
+        assert output.response_metadata["finish_reason"] == "tool_calls"
+        assert output.usage_metadata["input_tokens"] > 0
 
 
 @each_version
@@ -137,13 +137,13 @@ def test_reasoning_is_a_block_of_its_own_in_events(scripted: Make, thinking_dir:
     assert str(stream.output.text) == "Good day."
 
 
-def test_a_thought_is_not_said_again(scripted: Make, thinking_dir: str) -> None:
+def test_reasoning_is_not_sent_again(scripted: Make, thinking_dir: str) -> None:
     model = scripted(model=thinking_dir)
     first = model.invoke("Hello!")
-    told = ["Hello!", first, "Hello!"]
+    messages = ["Hello!", first, "Hello!"]
     forgotten = ["Hello!", AIMessage("Good day."), "Hello!"]
     assert model.get_num_tokens_from_messages(
-        model._convert_input(told).to_messages()
+        model._convert_input(messages).to_messages()
     ) == model.get_num_tokens_from_messages(model._convert_input(forgotten).to_messages())
 
 
@@ -191,7 +191,7 @@ async def test_each_token_is_announced_once(scripted: Make, how: str) -> None:
     assert ended.usage_metadata["output_tokens"] > 0
 
 
-def test_what_is_said_once_is_on_the_last_chunk(scripted: Make) -> None:
+def test_usage_and_ends_are_on_the_last_chunk_alone(scripted: Make) -> None:
     chunks = list(scripted().bind_tools([clock, MAP]).stream(ASKED))
     *before, last = chunks
     assert last.chunk_position == "last"
@@ -218,7 +218,7 @@ CUT: list[tuple[str, Callable[[str], str]]] = [
 
 
 @pytest.mark.parametrize(("stop", "before"), CUT, ids=[stop for stop, _ in CUT])
-async def test_stop_strings_across_tokens_and_letters_are_never_told(
+async def test_stop_strings_across_tokens_and_letters_are_never_sent(
     scripted: Make, stop: str, before: Callable[[str], str]
 ) -> None:
     truth = before("Grüße, 世界! 🌍 Good morning.")

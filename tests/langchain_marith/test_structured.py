@@ -89,7 +89,7 @@ class Ship(BaseModel):
 
 
 class Berth(BaseModel):
-    """Where a ship lies, told with all that pydantic writes into schemas."""
+    """Where a ship lies, with all that pydantic writes into schemas."""
 
     kind: Literal["quay", "buoy"]
     ship: Ship | None = None
@@ -103,11 +103,11 @@ def test_references_unions_and_recursion_are_followed(
     scripted: Make, method: Method, temperature: float
 ) -> None:
     model = scripted(temperature=temperature, seed=1, max_tokens=1500)
-    said: list[tuple[type[BaseModel], str, str]] = [
+    cases: list[tuple[type[BaseModel], str, str]] = [
         (Berth, "Where does she lie?", BERTH),
         (Ship, "Which ship?", SHIP),
     ]
-    for schema, asked, truth in said:
+    for schema, asked, truth in cases:
         answer = model.with_structured_output(schema, method=method).invoke(asked)
         assert isinstance(answer, schema)
         assert answer == schema.model_validate_json(truth) or temperature
@@ -127,10 +127,10 @@ def test_any_object_is_json_mode_without_a_schema(scripted: Make) -> None:
 @each_method
 def test_raw_answers_come_beside_what_was_read(scripted: Make, method: Method) -> None:
     model = scripted().with_structured_output(Sailor, method=method, include_raw=True)
-    told = model.invoke(ASKED)
-    assert isinstance(told["raw"], AIMessage)
-    assert isinstance(told["parsed"], Sailor)
-    assert told["parsing_error"] is None
+    parts = model.invoke(ASKED)
+    assert isinstance(parts["raw"], AIMessage)
+    assert isinstance(parts["parsed"], Sailor)
+    assert parts["parsing_error"] is None
 
 
 @each_method
@@ -142,36 +142,36 @@ async def test_an_answer_that_was_cut_off_is_none(scripted: Make, method: Method
             model.invoke(ASKED)
         with pytest.raises(OutputParserException, match="cut off at max_tokens"):
             await model.ainvoke(ASKED)
-    told = short.with_structured_output(Sailor, method=method, include_raw=True).invoke(ASKED)
-    assert told["parsed"] is None
-    assert isinstance(told["parsing_error"], OutputParserException)
-    assert told["raw"].response_metadata["finish_reason"] == "length"
+    parts = short.with_structured_output(Sailor, method=method, include_raw=True).invoke(ASKED)
+    assert parts["parsed"] is None
+    assert isinstance(parts["parsing_error"], OutputParserException)
+    assert parts["raw"].response_metadata["finish_reason"] == "length"
 
 
 class Listener(BaseCallbackHandler):
-    """Writes down what tracers are told of a format."""
+    """Keeps the formats that tracers see."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.formats: list[Any] = []
 
     def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-        self.told.append(kwargs["options"].get("ls_structured_output_format"))
+        self.formats.append(kwargs["options"].get("ls_structured_output_format"))
 
 
 @each_method
-def test_tracers_are_told_of_the_format(scripted: Make, method: Method) -> None:
+def test_tracers_see_the_format(scripted: Make, method: Method) -> None:
     for schema in (Sailor, DictSailor, SCHEMA):
         listener = Listener()
         model = scripted().with_structured_output(schema, method=method)
         model.invoke(ASKED, config={"callbacks": [listener]})
         list(model.stream(ASKED, config={"callbacks": [listener]}))
         expected = {"kwargs": {"method": method}, "schema": convert_to_json_schema(schema)}
-        assert listener.told == [expected] * 2
+        assert listener.formats == [expected] * 2
 
 
 def test_a_format_beside_tools_holds_the_answer_alone(scripted: Make) -> None:
-    told = {"name": "Sailor", "schema": SCHEMA, "strict": True}
-    format_ = {"type": "json_schema", "json_schema": told}
+    described = {"name": "Sailor", "schema": SCHEMA, "strict": True}
+    format_ = {"type": "json_schema", "json_schema": described}
     model = scripted().bind_tools([knots, ring], response_format=format_)
     assert Sailor.model_validate_json(model.invoke(ASKED).text) == Sailor(**ADA)
     called = model.bind(tool_choice="ring", parallel_tool_calls=False).invoke(ASKED)
@@ -193,6 +193,8 @@ def test_a_grammar_may_be_given_for_a_call(scripted: Make) -> None:
         ({"schema": {"type": "oddity"}}, "oddity"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_at_once(options: dict[str, Any], problem: str) -> None:
+def test_a_schema_that_cannot_be_followed_is_refused_at_once(
+    options: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ValueError, match=problem):
         ChatMarith(model="/nowhere").with_structured_output(**{"schema": Sailor, **options})

@@ -49,25 +49,25 @@ def moor(chain: Chain) -> str:
 
 def test_arguments_may_hold_their_own_kind() -> None:
     for each in (Chain, moor):
-        (told,) = to_definitions([each])
-        assert to_definitions([told]) == [told]
-        text = marith.Tools((told,)).schema_of(told["function"])
+        (definition,) = to_definitions([each])
+        assert to_definitions([definition]) == [definition]
+        text = marith.Tools((definition,)).schema_of(definition["function"])
         assert text.count('"#/$defs/Chain"') >= 2
     assert "$ref" not in str(to_definitions([Weigh, clock]))
 
 
-def test_one_tool_said_twice_is_one() -> None:
+def test_a_tool_that_is_given_twice_is_one() -> None:
     assert to_definitions([Weigh, Weigh.model_json_schema()]) == to_definitions([Weigh])
 
 
 def test_every_form_of_a_tool_is_defined_alike() -> None:
     tools = [clock, tool(clock), Weigh, Sail, ANTHROPIC, RESPONSES, MAP]
-    told = to_definitions(tools)
+    definitions = to_definitions(tools)
     names = ["clock", "clock", "Weigh", "Sail", "dive", "rest", "map"]
-    assert [each["function"]["name"] for each in told] == names[1:]
-    assert {each["type"] for each in told} == {"function"}
-    assert told[-1] == MAP
-    assert to_definitions(told) == told
+    assert [each["function"]["name"] for each in definitions] == names[1:]
+    assert {each["type"] for each in definitions} == {"function"}
+    assert definitions[-1] == MAP
+    assert to_definitions(definitions) == definitions
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,10 @@ def test_a_tools_answer_ends_the_loop(scripted: Make) -> None:
     asked = HumanMessage("What time is it?")
     calls = model.invoke([asked])
     (call,) = calls.tool_calls
-    said = model.invoke([asked, calls, ToolMessage(clock(**call["args"]), tool_call_id=call["id"])])
-    assert (said.text, said.tool_calls) == ("It is noon there.", [])
+    answer = model.invoke(
+        [asked, calls, ToolMessage(clock(**call["args"]), tool_call_id=call["id"])]
+    )
+    assert (answer.text, answer.tool_calls) == ("It is noon there.", [])
     broken = ToolMessage("no hands", tool_call_id=call["id"], status="error")
     assert model.invoke([asked, calls, broken]).text == "The clock stands still."
 
@@ -193,7 +195,7 @@ def test_calls_come_in_pieces_that_add_up(scripted: Make) -> None:
         assert own[0]["id"]
         assert not any(piece["id"] for piece in own[1:])
     whole = sum_of(chunks)
-    told = [{k: call[k] for k in ("name", "args")} for call in whole.tool_calls]
+    calls = [{k: call[k] for k in ("name", "args")} for call in whole.tool_calls]
     whole_answer = scripted().bind_tools([clock, MAP]).invoke("clock and map")
-    assert told == [{k: call[k] for k in ("name", "args")} for call in whole_answer.tool_calls]
+    assert calls == [{k: call[k] for k in ("name", "args")} for call in whole_answer.tool_calls]
     assert whole.text == whole_answer.text

@@ -10,7 +10,7 @@ from typing import Any
 
 from llamaindex_marith import Marith
 
-# A fault, the checks that it breaks, each with its parameters, and what the suite is told of it.
+# A fault, the checks that it breaks, each with its parameters, and what the suite asks of it.
 Broken = tuple[type, str, dict[str, Any]]
 BROKEN: list[Broken] = []
 
@@ -26,57 +26,57 @@ def breaks(*checks: str, **parameters: Any) -> Callable[[type], type]:
 
 
 class Altered(Marith):
-    """Passes each question through `asked`, and each answer through `told`."""
+    """Passes each question through `asked`, and each answer through `answered`."""
 
     def asked(self, question: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """What is asked instead."""
         return question, options
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         """What is answered instead."""
         return answer
 
     def chat(self, messages: Any, **options: Any) -> Any:
         asked, options = self.asked(messages, options)
-        return self.told(super().chat(asked, **options), "chat")
+        return self.answered(super().chat(asked, **options), "chat")
 
     def complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
         asked, options = self.asked(prompt, options)
-        return self.told(super().complete(asked, formatted, **options), "complete")
+        return self.answered(super().complete(asked, formatted, **options), "complete")
 
     def stream_chat(self, messages: Any, **options: Any) -> Any:
         asked, options = self.asked(messages, options)
-        return self._all_told(super().stream_chat(asked, **options), "stream_chat")
+        return self._all_answered(super().stream_chat(asked, **options), "stream_chat")
 
     def stream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
         asked, options = self.asked(prompt, options)
         answers = super().stream_complete(asked, formatted, **options)
-        return self._all_told(answers, "stream_complete")
+        return self._all_answered(answers, "stream_complete")
 
     async def achat(self, messages: Any, **options: Any) -> Any:
         asked, options = self.asked(messages, options)
-        return self.told(await super().achat(asked, **options), "achat")
+        return self.answered(await super().achat(asked, **options), "achat")
 
     async def acomplete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
         asked, options = self.asked(prompt, options)
-        return self.told(await super().acomplete(asked, formatted, **options), "acomplete")
+        return self.answered(await super().acomplete(asked, formatted, **options), "acomplete")
 
     async def astream_chat(self, messages: Any, **options: Any) -> Any:
         asked, options = self.asked(messages, options)
-        return self._all_atold(await super().astream_chat(asked, **options), "astream_chat")
+        return self._all_aanswered(await super().astream_chat(asked, **options), "astream_chat")
 
     async def astream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
         asked, options = self.asked(prompt, options)
         answers = await super().astream_complete(asked, formatted, **options)
-        return self._all_atold(answers, "astream_complete")
+        return self._all_aanswered(answers, "astream_complete")
 
-    def _all_told(self, answers: Any, way: str) -> Any:
+    def _all_answered(self, answers: Any, way: str) -> Any:
         for answer in answers:
-            yield self.told(answer, way)
+            yield self.answered(answer, way)
 
-    async def _all_atold(self, answers: Any, way: str) -> Any:
+    async def _all_aanswered(self, answers: Any, way: str) -> Any:
         async for answer in answers:
-            yield self.told(answer, way)
+            yield self.answered(answer, way)
 
 
 def with_text(answer: Any, text: str) -> Any:

@@ -1,4 +1,4 @@
-"""LLMs that are wrong in one way each, in what they answer and are heard to, and what sees it."""
+"""LLMs that are wrong in one way each, in answers or in events, and the check that sees it."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class Twice(Marith):
 @breaks("an_object_grows", way="stream_structured_predict")
 @breaks("a_function_agent_streams_what_it_says")
 class AtOnce(Marith):
-    """A stream of one part, when all is said."""
+    """A stream of one part, at the end of the answer."""
 
     def stream_chat(self, messages: Any, **options: Any) -> Any:
         yield self.chat(messages, **options)
 
     async def astream_chat(self, messages: Any, **options: Any) -> Any:
-        async def told() -> Any:
+        async def parts() -> Any:
             yield await self.achat(messages, **options)
 
-        return told()
+        return parts()
 
 
 @breaks("the_span_of_a_call_is_closed", "the_span_of_a_failed_call_is_closed", way="chat")
@@ -95,7 +95,7 @@ class Opaque(Marith):
 class Uncounted(Altered):
     """Usage where LlamaIndex's counter looks, and nowhere else."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         return answer.model_copy(update={"additional_kwargs": {}})
 
 
@@ -104,7 +104,7 @@ class Uncounted(Altered):
 class Flat(Altered):
     """Every prompt of a stream costs one token."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         if answer.raw is None or "stream" not in way:
             return answer
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
@@ -115,7 +115,7 @@ class Flat(Altered):
 class Likeliest(Altered):
     """The token's own place is the last."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         turned = [place[1:] + place[:1] for place in answer.logprobs]
         return answer.model_copy(update={"logprobs": turned})
 
@@ -132,7 +132,7 @@ class Telling(Altered):
 class Loud(Altered):
     """Thoughts in the text."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         return with_text(answer, f"{answer.additional_kwargs['reasoning']} {text_of(answer)}")
 
 
@@ -142,18 +142,18 @@ class Loud(Altered):
 class Stuttering(Altered):
     """Another text in streams."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         if "stream" not in way:
             return answer
-        said = with_text(answer, text_of(answer) + "!")
-        return said.model_copy(update={"delta": f"{answer.delta}!"})
+        altered = with_text(answer, text_of(answer) + "!")
+        return altered.model_copy(update={"delta": f"{answer.delta}!"})
 
 
 @breaks("a_stream_holds_all_that_came", way="stream_chat")
 class Piecemeal(Altered):
     """A stream whose parts hold what is new alone."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         return with_text(answer, answer.delta or "")
 
 
@@ -161,7 +161,7 @@ class Piecemeal(Altered):
 class Puppet(Altered):
     """Answers in the name of the user."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         message = answer.message.model_copy(update={"role": MessageRole.USER})
         return answer.model_copy(update={"message": message})
 
@@ -170,14 +170,14 @@ class Puppet(Altered):
 class Echo(Altered):
     """The prompt, and the answer after it."""
 
-    said: ClassVar[str] = ""
+    question: ClassVar[str] = ""
 
     def asked(self, question: Any, options: dict[str, Any]) -> Any:
-        type(self).said = question
+        type(self).question = question
         return question, options
 
-    def told(self, answer: Any, way: str) -> Any:
-        return with_text(answer, f"{type(self).said} {text_of(answer)}")
+    def answered(self, answer: Any, way: str) -> Any:
+        return with_text(answer, f"{type(self).question} {text_of(answer)}")
 
 
 @breaks("a_query_is_answered", mode="refine")
@@ -187,7 +187,7 @@ class Echo(Altered):
 class Silent(Altered):
     """Never says anything."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         return with_text(answer, "")
 
 
@@ -252,14 +252,14 @@ class Deaf(Marith):
         return self._heedless(messages, options)
 
     def _heedless(self, messages: Any, options: dict[str, Any]) -> Any:
-        said = ChatMessage(role="user", content=str(messages[-1].content))
-        threading.Thread(target=self.chat, args=([said],), kwargs=options, daemon=True).start()
+        again = ChatMessage(role="user", content=str(messages[-1].content))
+        threading.Thread(target=self.chat, args=([again],), kwargs=options, daemon=True).start()
         yield from super().stream_chat(messages, **options)
 
     @llm_chat_callback()
     async def astream_chat(self, messages: Any, **options: Any) -> Any:
-        async def told() -> Any:
+        async def parts() -> Any:
             for answer in self._heedless(messages, options):
                 yield answer
 
-        return told()
+        return parts()

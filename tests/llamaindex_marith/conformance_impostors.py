@@ -32,8 +32,8 @@ class Fickle(Marith):
     """Another object for who waits."""
 
     async def astructured_predict(self, *given: Any, **options: Any) -> Any:
-        told = await super().astructured_predict(*given, **options)
-        return told.model_copy(update={"days": 100})
+        answer = await super().astructured_predict(*given, **options)
+        return answer.model_copy(update={"days": 100})
 
 
 @breaks("who_calls_tools_is_known_by_type", "an_agent_is_of_the_kind_that_was_claimed")

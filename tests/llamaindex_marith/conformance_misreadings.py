@@ -1,4 +1,4 @@
-"""LLMs that are wrong in one way each, in what they read and what they may be told, by options."""
+"""LLMs that are wrong in one way each, in what they read, or in what options do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from llamaindex_marith.testing.ways import text_of
 @breaks("an_unknown_option_of_a_call_is_refused", way="stream_chat")
 @breaks("a_calls_options_win_for_an_object", way="structured_predict")
 class Careless(Altered):
-    """Drops what is said with a call."""
+    """Drops the text beside a call."""
 
     def asked(self, question: Any, options: dict[str, Any]) -> Any:
         return question, {name: options[name] for name in ("grammar",) if name in options}
@@ -29,7 +29,7 @@ class Careless(Altered):
 class Leaking(Altered):
     """Lets the beginning of what should stop it through."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         if answer.raw is None or answer.raw["finish_reason"] != "stop":
             return answer
         return with_text(answer, text_of(answer) + self.stop[-1][:1])
@@ -45,7 +45,7 @@ class Unseeded(Altered):
 
 @breaks("a_calls_options_are_forgotten_after_it", way="chat")
 class Sticky(Altered):
-    """Keeps what was said of a call."""
+    """Keeps the options of a call."""
 
     def asked(self, question: Any, options: dict[str, Any]) -> Any:
         self.max_tokens = options.get("max_tokens", self.max_tokens)
@@ -82,11 +82,11 @@ class Skimming(Altered):
 @breaks("what_a_tool_said_is_read", way="chat_with_tools")
 @breaks("a_chat_engine_reads_what_was_said")
 class Forgetful(Altered):
-    """Reads the first thing that the user said."""
+    """Reads the user's first message alone."""
 
     def asked(self, question: Sequence[ChatMessage], options: dict[str, Any]) -> Any:
-        said = next(message for message in question if message.role == "user")
-        return [said], options
+        first = next(message for message in question if message.role == "user")
+        return [first], options
 
 
 @breaks("the_system_prompt_is_read_by_completions", way="complete")
@@ -175,7 +175,7 @@ class Muddled(Marith):
 class Clinging(Altered):
     """Keeps an object of its client's in what it says."""
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         calls = {"tool_calls": [object()]}
         message = answer.message.model_copy(update={"additional_kwargs": calls})
         return answer.model_copy(update={"message": message})
@@ -191,7 +191,7 @@ class Personal(Altered):
             raise ValueError("a call that is not mine")
         return question, options
 
-    def told(self, answer: Any, way: str) -> Any:
+    def answered(self, answer: Any, way: str) -> Any:
         _MADE.update({id(block): block for block in answer.message.blocks})
         return answer
 

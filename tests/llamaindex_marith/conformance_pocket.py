@@ -1,4 +1,4 @@
-"""What the conformance suite is told of `Marith` on pocket."""
+"""What the conformance suite asks of `Marith` on pocket."""
 
 from __future__ import annotations
 

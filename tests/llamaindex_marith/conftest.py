@@ -39,7 +39,7 @@ def make(tiny_dir: str) -> Make:
 
 @pytest.fixture(scope="session")
 def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint that thinks before it speaks, by a template that knows of reasoning."""
+    """A checkpoint that thinks before it scripted, by a template that knows of reasoning."""
     from transformers import AutoTokenizer
 
     from marith.scoring.checkpoints.locate import locate
@@ -60,7 +60,7 @@ def scripted_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def speaks(scripted_dir: str) -> Make:
+def scripted(scripted_dir: str) -> Make:
     """A model that says what is written for it, through a formula of two terms."""
 
     def made(**options: Any) -> Marith:

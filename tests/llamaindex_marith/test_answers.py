@@ -1,4 +1,4 @@
-"""What an answer tells besides its text: thoughts, log-probabilities, and who gave it."""
+"""What an answer has besides its text: thoughts, log-probabilities, and who gave it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 
 
 async def ask(model: Marith, way: str, /, **options: Any) -> list[Any]:
-    """All that an answer is told in."""
+    """All responses that make up an answer."""
     question: Any = [ChatMessage("k l")] if way in CHATS else "k l"
     answer = getattr(model, way)(question, **options)
     if way.startswith("a"):
@@ -37,13 +37,13 @@ def text_of(answer: Any) -> str:
 
 
 @each_way
-async def test_thoughts_are_told_beside_the_text(thinking_dir: str, way: str) -> None:
+async def test_reasoning_stands_beside_the_text(thinking_dir: str, way: str) -> None:
     answers = await ask(Marith(model=thinking_dir, temperature=0), way)
-    told = answers[-1]
-    assert text_of(told) == "Good day."
-    assert told.additional_kwargs["reasoning"] == "A greeting."
-    assert told.raw["usage"]["reasoning_tokens"] > 0
-    assert told.additional_kwargs["total_tokens"] == told.raw["usage"]["total_tokens"]
+    answer = answers[-1]
+    assert text_of(answer) == "Good day."
+    assert answer.additional_kwargs["reasoning"] == "A greeting."
+    assert answer.raw["usage"]["reasoning_tokens"] > 0
+    assert answer.additional_kwargs["total_tokens"] == answer.raw["usage"]["total_tokens"]
     if "stream" in way:
         thoughts = [each.additional_kwargs.get("reasoning", "") for each in answers]
         assert len(set(thoughts)) > 3
@@ -51,17 +51,17 @@ async def test_thoughts_are_told_beside_the_text(thinking_dir: str, way: str) ->
         assert "".join(each.delta for each in answers) == "Good day."
 
 
-async def test_a_text_without_thoughts_says_nothing_of_them(make: Make) -> None:
+async def test_an_answer_without_reasoning_has_no_entry_for_it(make: Make) -> None:
     for answer in (*await ask(make(), "chat"), *await ask(make(), "stream_complete")):
         assert "reasoning" not in answer.additional_kwargs
 
 
 @each_way
 async def test_an_answer_follows_the_grammar_of_its_call(make: Make, way: str) -> None:
-    told = (await ask(make(), way, grammar=marith.Grammar.regex("[xyz]{4}")))[-1]
-    assert len(text_of(told)) == 4
-    assert set(text_of(told)) <= set("xyz")
-    assert told.raw["finish_reason"] == "stop"
+    answer = (await ask(make(), way, grammar=marith.Grammar.regex("[xyz]{4}")))[-1]
+    assert len(text_of(answer)) == 4
+    assert set(text_of(answer)) <= set("xyz")
+    assert answer.raw["finish_reason"] == "stop"
     with pytest.raises(marith.RequestError, match="grammar is a Grammar, not 'x'"):
         await ask(make(model="/nowhere"), way, grammar="x")
 
@@ -70,10 +70,10 @@ async def test_an_answer_follows_the_grammar_of_its_call(make: Make, way: str) -
 async def test_log_probabilities_are_the_engines(make: Make, way: str) -> None:
     model = make(max_tokens=6)
     truth = model.submit([{"role": "user", "content": "k l"}], logprobs=2).result().logprobs
-    told = (await ask(model, way, logprobs=2))[-1].logprobs
+    logprobs = (await ask(model, way, logprobs=2))[-1].logprobs
     assert truth
-    assert len(told) == len(truth) > 3
-    for place, token in zip(told, truth, strict=True):
+    assert len(logprobs) == len(truth) > 3
+    for place, token in zip(logprobs, truth, strict=True):
         own = place[0]
         assert (own.token, bytes(own.bytes)) == (token.text, token.data)
         assert own.logprob == pytest.approx(token.logprob, abs=1e-4)
@@ -92,14 +92,16 @@ async def test_an_engine_that_is_busy_is_asked_again(make: Make) -> None:
     answers = await asyncio.gather(*(patient.acomplete("k l") for _ in range(6)))
     assert {answer.text for answer in answers} == {truth}
     hasty = make(**crowded, max_retries=0)
-    told = await asyncio.gather(*(hasty.acomplete("k l") for _ in range(9)), return_exceptions=True)
-    refused = [each for each in told if isinstance(each, BaseException)]
+    results = await asyncio.gather(
+        *(hasty.acomplete("k l") for _ in range(9)), return_exceptions=True
+    )
+    refused = [each for each in results if isinstance(each, BaseException)]
     assert refused
     assert all(isinstance(each, marith.Busy) for each in refused)
 
 
 @each_way
-async def test_an_answer_says_which_formula_of_a_file_gave_it(
+async def test_an_answer_names_the_formula_of_a_file_that_gave_it(
     tiny_dir: str, tmp_path: Path, way: str
 ) -> None:
     path = tmp_path / "marith.toml"

@@ -16,7 +16,7 @@ from support.agent_runs import ASKED, FACTS, first_call, is_valid, shown, work
 FEW = ASKED[::3]
 
 
-async def test_an_agent_calls_its_tools_validly_and_then_speaks() -> None:
+async def test_an_agent_calls_its_tools_validly_and_then_answers() -> None:
     runs = await work(lambda seed: shown.helper(seed=seed), FEW)
     assert all(run.calls for run in runs)
     for run in runs:

@@ -39,7 +39,7 @@ def test_a_turn_finds_the_keys_and_values_of_all_turns_before(report: Report) ->
 
 @pytest.fixture(scope="module")
 def plain() -> tuple[list[str], list[dict[str, int]]]:
-    """What is said turn by turn, and what it uses when the first question was asked before."""
+    """The answers turn by turn, and their usage where the first question was asked before."""
     shown.talk(shown.chat(shown.model()))
     with shown.listening() as used:
         return shown.talk(shown.chat(shown.model())), counted(used)
@@ -53,7 +53,7 @@ def counted(used: list[dict[str, int]]) -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize("way", ["stream", "atalk", "astream"])
-async def test_every_way_to_talk_says_the_same_and_finds_its_prompts_in_the_cache(
+async def test_every_way_to_chat_gives_the_same_text_and_finds_its_prompts_in_the_cache(
     way: str, plain: tuple[list[str], list[dict[str, int]]]
 ) -> None:
     with shown.listening() as used:
@@ -65,7 +65,7 @@ async def test_every_way_to_talk_says_the_same_and_finds_its_prompts_in_the_cach
     assert (answers, counted(used)) == plain
 
 
-async def test_chats_held_at_once_say_what_each_says_alone() -> None:
+async def test_chats_held_at_once_answer_as_each_does_alone() -> None:
     alone = [shown.talk(shown.chat(shown.model(seed=i)), TALKS[i][:2]) for i in range(2)]
     together = (shown.atalk(shown.chat(shown.model(seed=i)), TALKS[i][:2]) for i in range(2))
     assert await asyncio.gather(*together) == alone
@@ -79,7 +79,7 @@ def test_a_condensed_question_finds_the_document_that_the_chat_is_about() -> Non
     assert [node.text for node in second.source_nodes] == [shown.DOCUMENTS[2]]
 
 
-async def test_a_chat_that_condenses_streams_what_it_says() -> None:
+async def test_a_chat_that_condenses_streams_its_answer() -> None:
     whole = shown.talk(shown.chat(shown.model(), "condense_plus_context"), shown.CONDENSED)
     engine = shown.chat(shown.model(), "condense_plus_context")
     streamed = await shown.astream(engine, shown.CONDENSED)
@@ -87,8 +87,8 @@ async def test_a_chat_that_condenses_streams_what_it_says() -> None:
 
 
 def test_what_is_said_after_listening_is_not_heard() -> None:
-    said = [ChatMessage("Hello!")]
+    messages = [ChatMessage("Hello!")]
     with shown.listening() as used:
-        shown.model("M", max_tokens=1).chat(said)
-    shown.model("M", max_tokens=1).chat(said)
+        shown.model("M", max_tokens=1).chat(messages)
+    shown.model("M", max_tokens=1).chat(messages)
     assert len(used) == 1

@@ -96,8 +96,8 @@ async def test_answers_say_what_the_passages_say_and_not_what_is_usual(
 ) -> None:
     model = Marith(faithful=faithful, temperature=0, max_tokens=48)
     answers = await rag.answers(rag.engine(index, model))
-    for answer, told, usual in zip(answers, TOLD, USUAL, strict=True):
-        assert told in answer
+    for answer, passage, usual in zip(answers, TOLD, USUAL, strict=True):
+        assert passage in answer
         assert usual not in answer
 
 
@@ -109,8 +109,8 @@ def test_being_faithful_raises_the_odds_of_the_passage_over_what_is_usual() -> N
         messages = CHAT_TEXT_QA_PROMPT.format_messages(context_str=passage, query_str=question)
         prompt = [{"role": each.role.value, "content": each.content or ""} for each in messages]
         texts = (passage, passage.replace(told, usual))
-        said, known = (sum(engine.score(prompt, text, model.faithfully)) for text in texts)
-        return said - known
+        in_passage, usual = (sum(engine.score(prompt, text, model.faithfully)) for text in texts)
+        return in_passage - usual
 
     for case in zip(rag.QUESTIONS, rag.PASSAGES[:3], TOLD, USUAL, strict=True):
         assert odds(faithful, *case) > odds(plain, *case)
@@ -118,23 +118,23 @@ def test_being_faithful_raises_the_odds_of_the_passage_over_what_is_usual() -> N
 
 def people() -> list[tuple[str, str, int]]:
     """Texts that tell of a person, and what they tell."""
-    draw, told = random.Random(3), []
+    draw, listed = random.Random(3), []
     for name in dict.fromkeys(words.draw("full_name", draw) for _ in range(PEOPLE)):
         city, age = draw.choice(("Lisbon", "Oslo", "Porto", "Vienna")), draw.randint(18, 90)
-        told.append((f"{name} is a painter from {city}. {name} is {age} years old.", city, age))
-    return told
+        listed.append((f"{name} is a painter from {city}. {name} is {age} years old.", city, age))
+    return listed
 
 
 async def test_objects_are_of_their_class_and_read_off_the_right_passage(
     embedding: Noting, tmp_path: Path, report: Report
 ) -> None:
-    told = people()
-    index = rag.store(tmp_path, embedding, [text for text, _, _ in told])
+    listed = people()
+    index = rag.store(tmp_path, embedding, [text for text, _, _ in listed])
     engine = rag.engine(index, output_cls=rag.Person)
-    asked = [f"Who is {text.split(' is ')[0]}?" for text, _, _ in told]
+    asked = [f"Who is {text.split(' is ')[0]}?" for text, _, _ in listed]
     found = await asyncio.gather(*map(engine.aquery, asked))
     assert all(isinstance(each.response, rag.Person) for each in found)
-    pairs = list(zip(found, told, strict=True))
+    pairs = list(zip(found, listed, strict=True))
     shares = {
         "passages": [each.source_nodes[0].text == text for each, (text, _, _) in pairs],
         "cities": [each.response.city == city for each, (_, city, _) in pairs],

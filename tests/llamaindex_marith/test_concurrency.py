@@ -32,7 +32,7 @@ def dive(deep: str) -> str:
     return deep
 
 
-async def test_thirty_two_at_once_speak_as_one_by_one(make: Make) -> None:
+async def test_thirty_two_at_once_answer_as_one_by_one(make: Make) -> None:
     model = make()
     letters = "abcdefghijklmnopq"
     asked = [[ChatMessage(f"{letters[i % 17]} {letters[i // 4]} k")] for i in range(32)]
@@ -55,8 +55,8 @@ async def test_weights_load_off_the_event_loop(make: Make) -> None:
 
 
 @pytest.mark.parametrize("way", ["achat", "acomplete", "structured", "tools"])
-async def test_a_cancelled_task_frees_its_lanes(make: Make, speaks: Make, way: str) -> None:
-    model = make() if way in ("achat", "acomplete") else speaks(temperature=1, max_tokens=900)
+async def test_a_cancelled_task_frees_its_lanes(make: Make, scripted: Make, way: str) -> None:
+    model = make() if way in ("achat", "acomplete") else scripted(temperature=1, max_tokens=900)
     model.complete("k l")
     ways: dict[str, Callable[[], Any]] = {
         "achat": lambda: model.achat(QUESTION, **LONG),
@@ -95,8 +95,8 @@ async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     await frees_its_lanes(model, scheduler.steps)
 
 
-async def test_a_structured_stream_that_is_left_frees_its_lanes(speaks: Make) -> None:
-    model = speaks(temperature=1, max_tokens=900)
+async def test_a_structured_stream_that_is_left_frees_its_lanes(scripted: Make) -> None:
+    model = scripted(temperature=1, max_tokens=900)
     model.complete("k l")
     scheduler = model.engine()._scheduler
     stream: Any = model.stream_structured_predict(Log, PromptTemplate("k l"))
@@ -140,12 +140,14 @@ async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.Mo
 
 async def test_one_of_many_may_fail_alone(make: Make) -> None:
     model = make()
-    told = await asyncio.gather(
+    results = await asyncio.gather(
         model.acomplete("k l"),
         model.acomplete("k " * 1200),
         model.acomplete("m"),
         return_exceptions=True,
     )
-    assert isinstance(told[1], ValueError)
+    assert isinstance(results[1], ValueError)
     texts = [model.complete(prompt).text for prompt in ("k l", "m")]
-    assert [answer.text for answer in told[::2] if not isinstance(answer, BaseException)] == texts
+    assert [
+        answer.text for answer in results[::2] if not isinstance(answer, BaseException)
+    ] == texts

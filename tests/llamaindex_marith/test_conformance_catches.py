@@ -22,7 +22,7 @@ FAILED = (Exception, pytest.fail.Exception)  # to be skipped is not to fail
 
 
 def subject(fault: type, thinker: str) -> Any:
-    """What the suite is told of a broken LLM: what it is told of a sound one."""
+    """What the suite asks of a broken LLM: the same as of a sound one."""
 
     class Ours(Pocket):
         patience = 2.0
@@ -30,17 +30,17 @@ def subject(fault: type, thinker: str) -> Any:
         def make(self, **options: Any) -> Any:
             return fault(**options)
 
-    told = fault() if issubclass(fault, Pocket) else Ours()
-    told.thinker = thinker
-    return told
+    suite = fault() if issubclass(fault, Pocket) else Ours()
+    suite.thinker = thinker
+    return suite
 
 
 async def raised(check: Callable[..., Any], parameters: dict[str, Any]) -> BaseException | None:
     """What a check raises, whatever it is."""
     try:
-        told = check(**parameters)
-        if inspect.isawaitable(told):
-            await told
+        result = check(**parameters)
+        if inspect.isawaitable(result):
+            await result
     except BaseException as error:
         return error
     return None

@@ -26,9 +26,9 @@ def rows(topic: str) -> dict[str, tuple[int, list[str]]]:
 
 @pytest.mark.parametrize("topic", checks())
 def test_every_check_is_in_the_table_of_its_topic(topic: str) -> None:
-    told = {name: count for name, (count, _) in rows(topic).items()}
+    counts = {name: count for name, (count, _) in rows(topic).items()}
     known = {conformance.words(name): count for name, count in checks()[topic].items()}
-    assert told == known, "run `make peers`"
+    assert counts == known, "run `make peers`"
 
 
 @pytest.mark.parametrize("topic", checks())
@@ -52,7 +52,7 @@ def test_the_suite_has_every_check_once() -> None:
     assert inherited == set(names)
 
 
-def test_a_cell_tells_what_failed_and_why() -> None:
+def test_a_cell_shows_what_failed_and_why() -> None:
     case, cell, first_line = conformance.Case, conformance.cell, conformance.first_line
     passed, skipped = case("chat", "passed"), case("chat", "skipped", "not offered: tools")
     failed = case("achat", "failure", first_line("AssertionError: a | b\nassert 1 == 2"))

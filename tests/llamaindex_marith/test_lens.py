@@ -34,7 +34,7 @@ HISTORY = [
 
 
 def chat_engine(template: str) -> BasePromptTemplate:
-    """As a chat engine sends it: in the system's words, with what was said before."""
+    """As a chat engine sends it: in the system's words, with the turns before."""
     sent = get_prefix_messages_with_context(
         PromptTemplate(template), SYSTEM, [], HISTORY, MessageRole.SYSTEM
     )
@@ -75,8 +75,13 @@ questions = spoken | st.sampled_from(["What is {it}?", "Query: what? Answer: ---
 def sent(name: str, retrieved: str, question: str, answer: str = "so far") -> list[dict[str, Any]]:
     """What LlamaIndex sends for a question, as the engine gets it."""
     variable = "context_msg" if name in REFINES else "context_str"
-    told = {variable: retrieved, "query_str": question, "existing_answer": answer, "schema": "a, b"}
-    return to_dicts(TEMPLATES[name].format_messages(**told))
+    variables = {
+        variable: retrieved,
+        "query_str": question,
+        "existing_answer": answer,
+        "schema": "a, b",
+    }
+    return to_dicts(TEMPLATES[name].format_messages(**variables))
 
 
 def read(messages: list[dict[str, Any]], hide: str = RETRIEVED) -> list[dict[str, Any]]:

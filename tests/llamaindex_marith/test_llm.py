@@ -43,7 +43,7 @@ def by_engine(model: str, prompt: Any, **options: Any) -> marith.Completion:
 
 async def every_way(model: Marith) -> dict[str, Any]:
     """The last answer of each of the eight ways to ask, and the whole streams."""
-    told: dict[str, Any] = {
+    answers: dict[str, Any] = {
         "complete": [model.complete("k l")],
         "stream_complete": list(model.stream_complete("k l")),
         "acomplete": [await model.acomplete("k l")],
@@ -53,7 +53,7 @@ async def every_way(model: Marith) -> dict[str, Any]:
         "achat": [await model.achat(USER)],
         "astream_chat": [a async for a in await model.astream_chat(USER)],
     }
-    return told
+    return answers
 
 
 def text_of(answer: Any) -> str:
@@ -103,8 +103,8 @@ async def test_a_calls_options_win_and_unknown_ones_are_refused(
     question: Any = "k l" if way in WAYS else list(USER)
     whole = by_engine(tiny_dir, "k l").text
     model = make(stop=[whole[15:17]])
-    told = await ask(model, way, question, stop=[whole[6:8]])
-    assert text_of(told[-1]) == whole[: min(whole.index(whole[6:8]), whole.index(whole[15:17]))]
+    answers = await ask(model, way, question, stop=[whole[6:8]])
+    assert text_of(answers[-1]) == whole[: min(whole.index(whole[6:8]), whole.index(whole[15:17]))]
     other = await ask(make(), way, question, formula="b", max_tokens=5)
     assert other[-1].raw["usage"]["completion_tokens"] <= 5
     assert by_engine(tiny_dir, "k l", formula="b").text.startswith(text_of(other[-1]))
@@ -126,10 +126,10 @@ async def test_system_prompt_and_wrapper_reach_every_completion(
     assert text_of(formatted[-1]) == by_engine(tiny_dir, "k l").text
 
 
-def test_a_template_speaks_with_the_system_prompt_once(make: Make, tiny_dir: str) -> None:
+def test_a_template_brings_the_system_prompt_once(make: Make, tiny_dir: str) -> None:
     messages = [{"role": "system", "content": "s t"}, {"role": "user", "content": "k l"}]
-    told = make(system_prompt="s t").predict(PromptTemplate("k {x}"), x="l")
-    assert told == by_engine(tiny_dir, messages).text
+    text = make(system_prompt="s t").predict(PromptTemplate("k {x}"), x="l")
+    assert text == by_engine(tiny_dir, messages).text
 
 
 def test_a_query_is_answered_from_documents(make: Make) -> None:
@@ -151,8 +151,8 @@ async def test_a_chat_engine_remembers(make: Make, tiny_dir: str) -> None:
     first = str(engine.chat("k l"))
     second = str(await engine.achat("m n"))
     assert first == by_engine(tiny_dir, "k l").text
-    told = [("user", "k l"), ("assistant", first), ("user", "m n")]
-    messages = [{"role": role, "content": content} for role, content in told]
+    turns = [("user", "k l"), ("assistant", first), ("user", "m n")]
+    messages = [{"role": role, "content": content} for role, content in turns]
     assert second == by_engine(tiny_dir, messages).text
 
 
@@ -166,7 +166,7 @@ async def test_tokens_are_counted_exactly(make: Make, tiny_dir: str, way: str) -
     assert counter.completion_llm_token_count == usage.completion_tokens
 
 
-async def test_sixteen_at_once_speak_as_one_by_one(make: Make, tiny_dir: str) -> None:
+async def test_sixteen_at_once_answer_as_one_by_one(make: Make, tiny_dir: str) -> None:
     model = make()
     prompts = [" ".join("abcdefghijklmnopq"[i : i + 3]) for i in range(16)]
     together = await asyncio.gather(*(model.acomplete(prompt) for prompt in prompts))

@@ -33,12 +33,12 @@ AS_CLIENT = SimpleNamespace(id="c1", function=SimpleNamespace(**CALL["function"]
 @given(st.sampled_from(MessageRole), st.lists(st.text(), max_size=3))
 def test_every_role_and_text_is_read(role: MessageRole, texts: list[str]) -> None:
     blocks: list[ContentBlock] = [TextBlock(text=text) for text in texts]
-    (said,) = to_dicts([ChatMessage(role=role, blocks=blocks)])
-    assert said["content"] == "\n".join(texts)
-    assert said["role"] in ("system", "developer", "user", "assistant", "tool")
+    (written,) = to_dicts([ChatMessage(role=role, blocks=blocks)])
+    assert written["content"] == "\n".join(texts)
+    assert written["role"] in ("system", "developer", "user", "assistant", "tool")
 
 
-def test_what_a_model_thought_and_where_to_cache_are_not_said_again() -> None:
+def test_reasoning_and_cache_points_are_not_sent_again() -> None:
     point = CachePoint(cache_control=CacheControl(type="ephemeral"))
     cited = CitableBlock(title="t", source="s", content=[TextBlock(text="b")])
     blocks: list[ContentBlock] = [ThinkingBlock(content="hm"), TextBlock(text="a"), point, cited]
@@ -48,18 +48,22 @@ def test_what_a_model_thought_and_where_to_cache_are_not_said_again() -> None:
 
 
 @pytest.mark.parametrize("call", [CALL, AS_CLIENT, SELECTED])
-def test_a_call_is_told_once_whichever_way_it_is_noted(call: Any) -> None:
+def test_a_call_is_written_once_whichever_way_it_is_stored(call: Any) -> None:
     block = ToolCallBlock(tool_call_id="c1", tool_name="clock", tool_kwargs='{"place": "Málaga"}')
     noted = {"tool_calls": [call]}
     for blocks, notes in (([block], {}), ([], noted), ([block], noted)):
         message = ChatMessage(role="assistant", blocks=blocks, additional_kwargs=notes)
-        (said,) = to_dicts([message])
-        (told,) = said["tool_calls"]
-        assert (told["id"], told["function"]["name"]) == ("c1", "clock")
-        assert told["function"]["arguments"] in (CALL["function"]["arguments"], {"place": "Málaga"})
+        (written,) = to_dicts([message])
+        (stored,) = written["tool_calls"]
+        function = stored["function"]
+        assert (stored["id"], function["name"]) == ("c1", "clock")
+        assert function["arguments"] in (
+            CALL["function"]["arguments"],
+            {"place": "Málaga"},
+        )
 
 
-def test_a_tools_answer_says_which_call_it_answers() -> None:
+def test_a_tools_answer_names_the_call_that_it_answers() -> None:
     answer = ChatMessage(
         role="tool", content="12:00", additional_kwargs={"tool_call_id": "c1", "extra": 1}
     )

@@ -33,9 +33,9 @@ mine = { formula = "M", faithful = 0.5, faithful_to = "<found>.*?</found>" }
 
 def strength(model: Marith, messages: list[ChatMessage], /, **options: Any) -> float:
     """How faithful an answer was, as it says itself."""
-    told = model.chat(messages, max_tokens=2, **options)
-    assert told.raw is not None
-    return float(told.raw["composition"]["faithful"])
+    answer = model.chat(messages, max_tokens=2, **options)
+    assert answer.raw is not None
+    return float(answer.raw["composition"]["faithful"])
 
 
 def test_answers_are_faithful_where_something_was_retrieved(make: Make) -> None:

@@ -32,7 +32,9 @@ class Guest(BaseModel):
 
 
 TOOLS = [
-    FunctionTool.from_defaults(lambda **told: str(told), name=name, fn_schema=kind, description=".")
+    FunctionTool.from_defaults(
+        lambda **arguments: str(arguments), name=name, fn_schema=kind, description="."
+    )
     for name, kind in (("add", Numbers), ("greet", Guest))
 ]
 
@@ -40,10 +42,10 @@ TOOLS = [
 @pytest.mark.parametrize("seed", range(8))
 def test_every_text_of_any_model_is_a_step_that_the_agent_reads(seed: int) -> None:
     model = Marith(**CHEF, grammar=react_grammar(TOOLS, 40), seed=seed, max_tokens=300)
-    told = model.complete("What is two and three?", temperature=1.2)
-    assert told.raw is not None
-    assert told.raw["finish_reason"] == "stop" or "\nAnswer: " in told.text
-    step = ReActOutputParser().parse(told.text)
+    answer = model.complete("What is two and three?", temperature=1.2)
+    assert answer.raw is not None
+    assert answer.raw["finish_reason"] == "stop" or "\nAnswer: " in answer.text
+    step = ReActOutputParser().parse(answer.text)
     if isinstance(step, ActionReasoningStep):
         schema = {tool.metadata.name: tool.metadata.fn_schema for tool in TOOLS}[step.action]
         assert schema is not None
@@ -52,7 +54,7 @@ def test_every_text_of_any_model_is_a_step_that_the_agent_reads(seed: int) -> No
         assert isinstance(step, ResponseReasoningStep)
 
 
-def test_a_thought_is_one_line_of_no_more_letters_than_said() -> None:
+def test_a_thought_is_one_line_of_no_more_letters_than_allowed() -> None:
     model = Marith(**CHEF, grammar=react_grammar(TOOLS, 8))
     for seed in range(5):
         text = model.complete("Add two and three.", seed=seed, max_tokens=24).text

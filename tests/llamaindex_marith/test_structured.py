@@ -64,17 +64,17 @@ async def every_way(model: Marith, **options: Any) -> list[list[Any]]:
         [model.structured_predict(Sailor, PROMPT, **given)],
         list(model.stream_structured_predict(Sailor, PROMPT, **given)),
         [await model.astructured_predict(Sailor, PROMPT, **given)],
-        [told async for told in streamed],
+        [part async for part in streamed],
     ]
 
 
-async def test_an_answer_is_an_object_of_the_class_in_every_way(speaks: Make) -> None:
-    for answers in await every_way(speaks()):
+async def test_an_answer_is_an_object_of_the_class_in_every_way(scripted: Make) -> None:
+    for answers in await every_way(scripted()):
         assert answers[-1] == ADA
 
 
-async def test_a_stream_gives_what_is_there_so_far_and_nothing_twice(speaks: Make) -> None:
-    _, streamed, _, astreamed = await every_way(speaks())
+async def test_a_stream_gives_what_is_there_so_far_and_nothing_twice(scripted: Make) -> None:
+    _, streamed, _, astreamed = await every_way(scripted())
     for answers in (streamed, astreamed):
         assert len(answers) > 4
         assert all(a != b for a, b in zip(answers, answers[1:], strict=False))
@@ -84,13 +84,13 @@ async def test_a_stream_gives_what_is_there_so_far_and_nothing_twice(speaks: Mak
         assert any(isinstance(answer, Sailor) for answer in answers[:-1])
 
 
-async def test_the_system_prompt_reaches_every_way(speaks: Make) -> None:
-    for answers in await every_way(speaks(system_prompt="Be brief.")):
+async def test_the_system_prompt_reaches_every_way(scripted: Make) -> None:
+    for answers in await every_way(scripted(system_prompt="Be brief.")):
         assert answers[-1] == EVE
 
 
-async def test_an_answer_that_is_cut_off_is_refused_in_every_way(speaks: Make) -> None:
-    model = speaks(max_tokens=6)
+async def test_an_answer_that_is_cut_off_is_refused_in_every_way(scripted: Make) -> None:
+    model = scripted(max_tokens=6)
     problem = "the answer is no Sailor: it was cut off at max_tokens: '{"
     with pytest.raises(ValueError, match=problem):
         model.structured_predict(Sailor, PROMPT, verb="sails")
@@ -103,8 +103,8 @@ async def test_an_answer_that_is_cut_off_is_refused_in_every_way(speaks: Make) -
             pass
 
 
-async def test_options_of_a_call_win_and_those_of_programs_are_no_matter(speaks: Make) -> None:
-    model = speaks(max_tokens=6)
+async def test_options_of_a_call_win_and_those_of_programs_are_no_matter(scripted: Make) -> None:
+    model = scripted(max_tokens=6)
     for answers in await every_way(model, max_tokens=60, tool_choice="required"):
         assert answers[-1] == ADA
     with pytest.raises(ValueError, match="Marith takes no option 'temprature'"):
@@ -141,7 +141,7 @@ def response(text: str, whole: bool) -> ChatResponse:
         (Deed, {}, "Deed has no JSON schema: Cannot generate"),
     ],
 )
-def test_what_no_object_can_be_asked_by_is_refused(
+def test_a_class_without_a_schema_is_refused(
     output_cls: Any, options: dict[str, Any], problem: str
 ) -> None:
     model = Marith(model="/nowhere")
@@ -151,41 +151,41 @@ def test_what_no_object_can_be_asked_by_is_refused(
         list(model.stream_structured_predict(output_cls, PROMPT, options, verb="sails"))
 
 
-def test_an_object_that_a_stop_string_ends_is_refused_with_its_name(speaks: Make) -> None:
+def test_an_object_that_a_stop_string_ends_is_refused_with_its_name(scripted: Make) -> None:
     with pytest.raises(ValueError, match="no Sailor: it ended at the stop string 'da'"):
-        speaks(stop=["da"]).structured_predict(Sailor, PROMPT, verb="sails")
+        scripted(stop=["da"]).structured_predict(Sailor, PROMPT, verb="sails")
 
 
-async def test_a_model_that_was_told_nothing_of_it_answers_by_the_schema() -> None:
+async def test_a_model_that_never_saw_the_schema_answers_by_it() -> None:
     model = Marith(formula="2*a - M", terms={"a": "Be an angry chef."}, seed=2)
-    told = [answers[-1] for answers in await every_way(model, max_tokens=300, temperature=0.8)]
-    assert all(isinstance(each, Sailor) for each in told)
-    assert all(each == told[0] for each in told)
+    objects = [answers[-1] for answers in await every_way(model, max_tokens=300, temperature=0.8)]
+    assert all(isinstance(each, Sailor) for each in objects)
+    assert all(each == objects[0] for each in objects)
 
 
-async def test_each_answer_starts_and_ends_once(speaks: Make, seen: Seen) -> None:
-    await every_way(speaks())
+async def test_each_answer_starts_and_ends_once(scripted: Make, seen: Seen) -> None:
+    await every_way(scripted())
     for event in ("StructuredPredictStart", "StructuredPredictEnd", "ChatStart", "ChatEnd"):
         assert seen.names.count(f"LLM{event}Event") == 4, event
     assert seen.names.count("LLMStructuredPredictInProgressEvent") == 2  # runs of them
 
 
-async def test_a_structured_model_answers_with_the_objects_json(speaks: Make) -> None:
-    model = speaks().as_structured_llm(Sailor)
+async def test_a_structured_model_answers_with_the_objects_json(scripted: Make) -> None:
+    model = scripted().as_structured_llm(Sailor)
     question = [ChatMessage("Who sails?")]
-    streamed = [told async for told in await model.astream_chat(question)]
-    for told in (
+    streamed = [answer async for answer in await model.astream_chat(question)]
+    for answer in (
         model.chat(question),
         await model.achat(question),
         [*model.stream_chat(question)][-1],
         streamed[-1],
     ):
-        assert told.raw == ADA
-        assert Sailor.model_validate_json(told.message.content or "") == ADA
+        assert answer.raw == ADA
+        assert Sailor.model_validate_json(answer.message.content or "") == ADA
     assert model.complete("Who sails?").text == ADA.model_dump_json()
 
 
-async def test_llama_indexs_own_programs_run_too(speaks: Make) -> None:
+async def test_llama_indexs_own_programs_run_too(scripted: Make) -> None:
     for mode in (PydanticProgramMode.FUNCTION, PydanticProgramMode.LLM):
-        for answers in await every_way(speaks(pydantic_program_mode=mode)):
+        for answers in await every_way(scripted(pydantic_program_mode=mode)):
             assert answers[-1].model_dump() == ADA.model_dump(), mode

@@ -44,17 +44,19 @@ def run(*arguments: str, folder: Path) -> str:
 def test_a_package_runs_it_in_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text(THEIRS, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    told = run("-m", "pytest", "-q", "-rfE", "--color=no", "-k", SOME, folder=tmp_path)
-    assert "1 failed, 8 passed" in told, told
-    assert "FAILED test_theirs.py::TestMyLLM::test_the_name_of_the_class_is_its_own" in told
-    assert "assert 'MockLLM' not in {" in told  # pytest rewrites its asserts, as those of tests
+    output = run("-m", "pytest", "-q", "-rfE", "--color=no", "-k", SOME, folder=tmp_path)
+    assert "1 failed, 8 passed" in output, output
+    assert "FAILED test_theirs.py::TestMyLLM::test_the_name_of_the_class_is_its_own" in output
+    assert "assert 'MockLLM' not in {" in output  # pytest rewrites its asserts, as those of tests
 
 
 def test_the_adapter_imports_neither_the_suite_nor_pytest(tmp_path: Path) -> None:
-    told = run("-c", "import sys, llamaindex_marith; print(*sys.modules)", folder=tmp_path).split()
-    assert "llamaindex_marith.llm" in told
-    assert not [name for name in told if name.split(".")[0] in ("pytest", "_pytest")]
-    assert "llamaindex_marith.testing" not in told
+    modules = run(
+        "-c", "import sys, llamaindex_marith; print(*sys.modules)", folder=tmp_path
+    ).split()
+    assert "llamaindex_marith.llm" in modules
+    assert not [name for name in modules if name.split(".")[0] in ("pytest", "_pytest")]
+    assert "llamaindex_marith.testing" not in modules
 
 
 def test_the_suite_lies_in_the_package() -> None:

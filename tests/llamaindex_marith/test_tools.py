@@ -1,4 +1,4 @@
-"""Tools in LlamaIndex's words: told, called as the application chooses, and read back."""
+"""LlamaIndex's tools: defined, called as the application chooses, and read back."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Cargo(BaseModel):
 
 
 async def every_way(model: Marith, question: str, **options: Any) -> list[list[ChatResponse]]:
-    """All that is told in each of the four ways to ask."""
+    """All responses, in each of the four ways to ask."""
     asked: dict[str, Any] = {"tools": TOOLS, "user_msg": question, **options}
     return [
         [model.chat_with_tools(**asked)],
         list(model.stream_chat_with_tools(**asked)),
         [await model.achat_with_tools(**asked)],
-        [told async for told in await model.astream_chat_with_tools(**asked)],
+        [part async for part in await model.astream_chat_with_tools(**asked)],
     ]
 
 
@@ -64,16 +64,16 @@ async def every_way(model: Marith, question: str, **options: Any) -> list[list[C
     ("schema", "holds"),
     [(Chain, '"$ref": "#/$defs/Chain"'), (Cargo, '"additionalProperties": true')],
 )
-def test_a_tool_is_told_with_all_of_its_schema(schema: type[BaseModel], holds: str) -> None:
+def test_a_tool_is_defined_with_all_of_its_schema(schema: type[BaseModel], holds: str) -> None:
     tool = FunctionTool.from_defaults(
         lambda **_: "", name="tow", fn_schema=schema, description="Tow."
     )
-    (told,) = to_definitions([tool])
-    function = told["function"]
+    (definition,) = to_definitions([tool])
+    function = definition["function"]
     assert (function["name"], function["description"]) == ("tow", "Tow.")
     assert holds in json.dumps(function["parameters"])
-    assert holds in marith.Tools((told,)).schema_of(function)
-    assert to_definitions([told]) == [told]
+    assert holds in marith.Tools((definition,)).schema_of(function)
+    assert to_definitions([definition]) == [definition]
 
 
 @pytest.mark.parametrize(
@@ -116,32 +116,32 @@ async def test_what_cannot_be_called_is_refused_before_a_model_loads(
         Marith(model="/nowhere").complete("k", tools=TOOLS)
 
 
-async def test_calls_come_back_in_every_way_with_what_was_said_before(speaks: Make) -> None:
-    model = speaks()
+async def test_calls_come_back_in_every_way_with_the_text_before_them(scripted: Make) -> None:
+    model = scripted()
     for answers in await every_way(model, BOTH, allow_parallel_tool_calls=True):
-        told = answers[-1]
-        assert told.message.content == "Both, then."
-        assert told.raw["finish_reason"] == "tool_calls"
-        calls = model.get_tool_calls_from_response(told)
+        answer = answers[-1]
+        assert answer.message.content == "Both, then."
+        assert answer.raw["finish_reason"] == "tool_calls"
+        calls = model.get_tool_calls_from_response(answer)
         assert [(call.tool_name, call.tool_kwargs) for call in calls] == [
             ("clock", {"place": "Málaga"}),
             ("map", {"river": "Ebro", "scale": 2}),
         ]
         assert len({call.tool_id for call in calls}) == 2
-        noted = told.message.additional_kwargs["tool_calls"]
+        noted = answer.message.additional_kwargs["tool_calls"]
         assert [call["id"] for call in noted] == [call.tool_id for call in calls]
         assert "Málaga" in noted[0]["function"]["arguments"]
-        assert ChatResponse.model_validate_json(told.model_dump_json()).message == told.message
+        assert ChatResponse.model_validate_json(answer.model_dump_json()).message == answer.message
     (one,) = (await every_way(model, BOTH),)
     for answers in one:
         (call,) = model.get_tool_calls_from_response(answers[-1])
         assert call.tool_name == "clock"
 
 
-async def test_arguments_grow_while_an_answer_comes(speaks: Make) -> None:
-    model = speaks()
+async def test_arguments_grow_while_an_answer_comes(scripted: Make) -> None:
+    model = scripted()
     for answers in (await every_way(model, BOTH, allow_parallel_tool_calls=True))[1::2]:
-        so_far = [model.get_tool_calls_from_response(told, False) for told in answers]
+        so_far = [model.get_tool_calls_from_response(answer, False) for answer in answers]
         assert [len(calls) for calls in so_far] == sorted(len(calls) for calls in so_far)
         first = [calls[0].tool_kwargs for calls in so_far if calls]
         names = [known["place"] for known in first if known]
@@ -151,49 +151,51 @@ async def test_arguments_grow_while_an_answer_comes(speaks: Make) -> None:
         assert len(ids) == 1
 
 
-async def test_a_required_call_is_made_where_the_model_would_talk(speaks: Make) -> None:
-    model = speaks(max_tokens=400)
+async def test_a_required_call_is_made_where_the_model_would_answer(scripted: Make) -> None:
+    model = scripted(max_tokens=400)
     for choice in ({"tool_required": True}, {"tool_choice": "map"}):
-        for *_, told in await every_way(model, "Good evening.", **choice):
-            (call,) = model.get_tool_calls_from_response(told)
+        for *_, answer in await every_way(model, "Good evening.", **choice):
+            (call,) = model.get_tool_calls_from_response(answer)
             assert call.tool_name == choice.get("tool_choice", call.tool_name)
             tool = next(t for t in TOOLS if t.metadata.name == call.tool_name)
             assert tool.metadata.fn_schema is not None
             tool.metadata.fn_schema.model_validate(call.tool_kwargs, strict=True)
-    for *_, told in await every_way(model, BOTH, tool_choice="none"):
-        assert model.get_tool_calls_from_response(told, error_on_no_tool_call=False) == []
+    for *_, answer in await every_way(model, BOTH, tool_choice="none"):
+        assert model.get_tool_calls_from_response(answer, error_on_no_tool_call=False) == []
         with pytest.raises(ValueError, match="the answer calls no tool"):
-            model.get_tool_calls_from_response(told)
+            model.get_tool_calls_from_response(answer)
 
 
-async def test_a_call_that_was_cut_off_is_not_run(speaks: Make) -> None:
-    model = speaks(max_tokens=14)
+async def test_a_call_that_was_cut_off_is_not_run(scripted: Make) -> None:
+    model = scripted(max_tokens=14)
     for answers in await every_way(model, "What time is it?", tool_required=True):
-        told = answers[-1]
-        assert told.raw["finish_reason"] == "length"
-        (block,) = [b for b in told.message.blocks if isinstance(b, ToolCallBlock)]
+        answer = answers[-1]
+        assert answer.raw["finish_reason"] == "length"
+        (block,) = [b for b in answer.message.blocks if isinstance(b, ToolCallBlock)]
         assert isinstance(block.tool_kwargs, str)
         for strict in (True, False):
             with pytest.raises(ValueError, match="the call of 'clock' was cut off at max_tokens"):
-                model.get_tool_calls_from_response(told, error_on_no_tool_call=strict)
+                model.get_tool_calls_from_response(answer, error_on_no_tool_call=strict)
         for sooner in answers[:-1]:
             model.get_tool_calls_from_response(sooner, error_on_no_tool_call=False)
     with pytest.raises(ValueError, match="cut off"):
         model.predict_and_call(TOOLS, user_msg="What time is it?", tool_required=True)
 
 
-async def test_an_answer_that_is_cut_off_before_it_names_a_tool_is_no_answer(speaks: Make) -> None:
-    model = speaks(max_tokens=3)
-    for *sooner, told in await every_way(model, "What time is it?", tool_required=True):
-        assert (told.raw["finish_reason"], told.message.content) == ("length", "")
+async def test_an_answer_cut_off_before_it_names_a_tool_is_no_answer(
+    scripted: Make,
+) -> None:
+    model = scripted(max_tokens=3)
+    for *sooner, answer in await every_way(model, "What time is it?", tool_required=True):
+        assert (answer.raw["finish_reason"], answer.message.content) == ("length", "")
         with pytest.raises(ValueError, match="cut off at max_tokens before it said or called"):
-            model.get_tool_calls_from_response(told, error_on_no_tool_call=False)
+            model.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
         for part in sooner:
             assert model.get_tool_calls_from_response(part, error_on_no_tool_call=False) == []
 
 
-async def test_a_tool_is_run_and_its_answer_read(speaks: Make) -> None:
-    model = speaks()
+async def test_a_tool_is_run_and_its_answer_read(scripted: Make) -> None:
+    model = scripted()
     for done in (
         model.predict_and_call(TOOLS, user_msg="What time is it?"),
         await model.apredict_and_call(TOOLS, user_msg="What time is it?"),
@@ -201,26 +203,26 @@ async def test_a_tool_is_run_and_its_answer_read(speaks: Make) -> None:
         assert done.response == "12:00 in Málaga"
     asked = [ChatMessage("What time is it?")]
     before = copy.deepcopy(asked)
-    told = model.chat_with_tools(TOOLS, chat_history=asked)
+    answer = model.chat_with_tools(TOOLS, chat_history=asked)
     assert asked == before
-    (call,) = model.get_tool_calls_from_response(told)
+    (call,) = model.get_tool_calls_from_response(answer)
     result = ChatMessage(
         role=MessageRole.TOOL, content="12:00", additional_kwargs={"tool_call_id": call.tool_id}
     )
-    after = model.chat_with_tools(TOOLS, chat_history=[*asked, told.message, result])
+    after = model.chat_with_tools(TOOLS, chat_history=[*asked, answer.message, result])
     assert after.message.content == "It is noon there."
     assert model.get_tool_calls_from_response(after, error_on_no_tool_call=False) == []
 
 
-def test_a_tool_goes_by_the_name_that_llama_index_finds_it_by(speaks: Make) -> None:
+def test_a_tool_goes_by_the_name_that_llama_index_finds_it_by(scripted: Make) -> None:
     shop = FunctionTool.from_defaults(clock, name="shop.look up")
-    done = speaks(max_tokens=400).predict_and_call([shop], "Good evening.", tool_required=True)
+    done = scripted(max_tokens=400).predict_and_call([shop], "Good evening.", tool_required=True)
     assert [each.tool_name for each in done.sources] == ["shop.look up"]
     assert not done.sources[0].is_error
 
 
-def test_a_kept_answer_with_half_a_call_is_not_read_as_a_whole_one(speaks: Make) -> None:
+def test_a_kept_answer_with_half_a_call_is_not_read_as_a_whole_one(scripted: Make) -> None:
     half = ToolCallBlock(tool_call_id="c", tool_name="pay", tool_kwargs='{"amount": 10')
     kept = ChatResponse(message=ChatMessage(role="assistant", blocks=[half]))
     with pytest.raises(ValueError, match="the call of 'pay' was cut off"):
-        speaks().get_tool_calls_from_response(kept)
+        scripted().get_tool_calls_from_response(kept)
