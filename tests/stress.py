@@ -163,10 +163,10 @@ class Stress:
     def idle(self) -> None:
         """In the end the engine serves, and nothing is held."""
         end = time.monotonic() + 20
-        while not self.engine._scheduler.idle and time.monotonic() < end:
+        while not self.engine.status().idle and time.monotonic() < end:
             time.sleep(0.01)
         held = self.engine._panel.base.runner.lanes.busy
-        if self.engine.closed or not self.engine._scheduler.idle or held:
+        if self.engine.closed or not self.engine.status().idle or held:
             self.wrong.append(f"closed {self.engine.closed}, {held} lanes held")
         self.text(0, self.engine.submit(_request(0)).result(SECONDS).text)
 

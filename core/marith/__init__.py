@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from marith.request.grammar import Grammar
+    from marith.request.limits import EngineStatus
     from marith.request.plan import Plan
     from marith.request.request import Request
     from marith.request.sampling import Sampling
@@ -81,6 +82,7 @@ _LATER = {
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
     "Engine": "marith.engine.engine",
+    "EngineStatus": "marith.request.limits",
     "Options": "marith.options.options",
     "Plan": "marith.request.plan",
     "Request": "marith.request.request",
@@ -114,6 +116,7 @@ __all__ = [
     "DeadlineExceeded",
     "Engine",
     "EngineClosed",
+    "EngineStatus",
     "Formula",
     "FormulaError",
     "FormulaFile",

@@ -58,9 +58,9 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make) -> None:
     model.invoke("k l")
     for ask in (model.ainvoke, model.agenerate):
         task = asyncio.create_task(ask([_HUMAN] if ask == model.agenerate else _HUMAN, **LONG))
-        scheduler = await running(model)
+        engine = await running(model)
         task.cancel()
-        steps = scheduler.steps
+        steps = engine.status().steps
         with pytest.raises(asyncio.CancelledError):
             await task
         await frees_its_lanes(model, steps)
@@ -69,18 +69,18 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make) -> None:
 async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     model = make()
     model.invoke("k l")
-    scheduler = model.engine()._scheduler
+    engine = model.engine()
     stream = model.stream("k l", **LONG)
     next(stream)
     stream.close()
-    await frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, engine.status().steps)
     astream = model.astream("k l", **LONG)
     await anext(astream)
     await astream.aclose()
-    await frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, engine.status().steps)
     for _ in model.stream("k l", **LONG):
         break  # forgotten rather than closed
-    await frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, engine.status().steps)
 
 
 async def test_a_timeout_frees_its_lanes(make: Make) -> None:
@@ -88,11 +88,11 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
     make().invoke("k l")
     with pytest.raises(TimeoutError):
         await model.ainvoke("k l", **LONG)
-    await frees_its_lanes(model, model.engine()._scheduler.steps)
+    await frees_its_lanes(model, model.engine().status().steps)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await make().ainvoke("k l", **LONG)
-    await frees_its_lanes(model, model.engine()._scheduler.steps)
+    await frees_its_lanes(model, model.engine().status().steps)
 
 
 async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +138,11 @@ async def test_who_leaves_before_weights_are_there_leaves_nothing(
         await task
     del task
     await asyncio.to_thread(made.wait, 9)
-    steps = model.engine()._scheduler.steps
+    steps = model.engine().status().steps
     async with asyncio.timeout(9):
-        while not model.engine()._scheduler.idle:
+        while not model.engine().status().idle:
             await asyncio.sleep(0.001)
-    assert model.engine()._scheduler.steps < steps + 100
+    assert model.engine().status().steps < steps + 100
 
 
 async def test_one_of_many_may_fail_alone(make: Make) -> None:

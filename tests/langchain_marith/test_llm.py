@@ -127,11 +127,11 @@ async def test_cached_answers_know_grammars_too(make: Make) -> None:
 def test_a_batch_is_in_flight_together(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     model, steps = make(), []
     model.invoke("k l")
-    scheduler = model.engine()._scheduler
+    engine = model.engine()
     for prompts in (PROMPTS[:1], PROMPTS * 4):
-        before = scheduler.steps
+        before = engine.status().steps
         assert len(model.batch(prompts)) == len(prompts)
-        steps.append(scheduler.steps - before)
+        steps.append(engine.status().steps - before)
     assert steps[1] < 4 * steps[0]  # sixteen prompts, but not sixteen times the steps
 
 

@@ -67,9 +67,9 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make, scripted: Make, way:
         ),
     }
     task = asyncio.create_task(ways[way]())
-    scheduler = await running(model)
+    engine = await running(model)
     task.cancel()
-    steps = scheduler.steps
+    steps = engine.status().steps
     with pytest.raises(asyncio.CancelledError):
         await task
     await frees_its_lanes(model, steps)
@@ -78,34 +78,34 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make, scripted: Make, way:
 async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     model = make()
     model.complete("k l")
-    scheduler = model.engine()._scheduler
+    engine = model.engine()
     for begin, question in ((model.stream_chat, QUESTION), (model.stream_complete, "k l")):
         stream: Any = begin(question, **LONG)
         next(stream)
         stream.close()
-        await frees_its_lanes(model, scheduler.steps)
+        await frees_its_lanes(model, engine.status().steps)
     for abegin, question in ((model.astream_chat, QUESTION), (model.astream_complete, "k l")):
         astream: Any = await abegin(question, **LONG)
         await anext(astream)
-        steps = scheduler.steps
+        steps = engine.status().steps
         await astream.aclose()
         await frees_its_lanes(model, steps)
     for _ in model.stream_chat(QUESTION, **LONG):
         break  # forgotten rather than closed
-    await frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, engine.status().steps)
 
 
 async def test_a_structured_stream_that_is_left_frees_its_lanes(scripted: Make) -> None:
     model = scripted(temperature=1, max_tokens=900)
     model.complete("k l")
-    scheduler = model.engine()._scheduler
+    engine = model.engine()
     stream: Any = model.stream_structured_predict(Log, PromptTemplate("k l"))
     next(stream)
     stream.close()
-    await frees_its_lanes(model, scheduler.steps)
+    await frees_its_lanes(model, engine.status().steps)
     astream: Any = await model.astream_structured_predict(Log, PromptTemplate("k l"))
     await anext(astream)
-    steps = scheduler.steps
+    steps = engine.status().steps
     await astream.aclose()
     await frees_its_lanes(model, steps)
 
@@ -115,7 +115,7 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
     model = make(timeout=0.05)
     with pytest.raises(TimeoutError):
         await model.achat(QUESTION, **LONG)
-    await frees_its_lanes(model, model.engine()._scheduler.steps)
+    await frees_its_lanes(model, model.engine().status().steps)
 
 
 async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

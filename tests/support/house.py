@@ -89,6 +89,6 @@ def request(house: House, formula: str, i: int, sampling: Sampling | None = None
 def wait_until_idle(engine: Engine) -> None:
     """Let the loop finish, and let go of what was given up."""
     end = time.monotonic() + 20
-    while not engine._scheduler.idle and time.monotonic() < end:
+    while not engine.status().idle and time.monotonic() < end:
         time.sleep(0.002)
-    assert engine._scheduler.idle
+    assert engine.status().idle

@@ -41,23 +41,23 @@ async def frees_its_lanes(model: Any, steps: int) -> None:
     own is left, which a busy machine gives late, and long before a text of 800 letters ends.
     `steps` is how many were taken when the stream was left.
     """
-    scheduler = model.engine()._scheduler
+    engine = model.engine()
     async with asyncio.timeout(9):
-        while scheduler.lanes:
+        while engine.status().lanes:
             await asyncio.sleep(0.001)
-        learnt = scheduler.steps
-        while not scheduler.idle:
+        learnt = engine.status().steps
+        while not engine.status().idle:
             await asyncio.sleep(0.001)
     assert learnt < steps + 100
-    assert scheduler.steps <= learnt + 1
+    assert engine.status().steps <= learnt + 1
     assert model.engine()._panel.base.runner.lanes.busy == 0
 
 
 async def running(model: Any) -> Any:
-    """The scheduler of a model, once it speaks."""
-    scheduler = model.engine()._scheduler
-    before = scheduler.steps
+    """The engine of a model, once it generates."""
+    engine = model.engine()
+    before = engine.status().steps
     async with asyncio.timeout(9):
-        while scheduler.steps < before + 3:
+        while engine.status().steps < before + 3:
             await asyncio.sleep(0.001)
-    return scheduler
+    return engine

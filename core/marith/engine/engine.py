@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -26,7 +27,7 @@ from marith.errors import ModelError, faults_named
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Prompted
-from marith.request.limits import Limits
+from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import Message, to_prompt
 from marith.request.request import Request
@@ -137,6 +138,10 @@ class Engine(Asking):
     def closed(self) -> bool:
         """Whether the engine serves no more."""
         return self._scheduler.closed
+
+    def status(self) -> EngineStatus:
+        """How many requests run and wait at this moment, and what is loaded. Any thread may ask."""
+        return replace(self._scheduler.status(), checkpoints=self._panel.checkpoints())
 
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.

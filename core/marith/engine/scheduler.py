@@ -1,261 +1,211 @@
-"""The loop: jobs join and leave at token boundaries; one thread owns the models."""
+"""The loop: jobs join and leave between two steps; one thread owns the models."""
 
 from __future__ import annotations
 
-import math
+import logging
+import sys
 import threading
-import time
-from collections import deque
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from marith.engine.job import Job
 from marith.engine.step import Turn, step
 from marith.engine.threads import forking, shutdown, workers
-from marith.engine.threads.deadline import waitable
-from marith.errors import Busy, EngineClosed, RequestError, fault
-from marith.request.limits import Limits
+from marith.engine.threads.deadline_watch import DeadlineWatch
+from marith.engine.threads.job_queue import JobQueue
+from marith.errors import EngineClosed, fault, shown
+from marith.request.limits import EngineStatus, Limits
 from marith.speculation.adaptive import Controller
 
 FORKED = "the process was forked while the request ran; it goes on in the parent"
 CLOSED = "the engine is closed"
+CLOSED_MEANWHILE = "the engine was closed while the request ran"
+CLOSE_WITHIN = 30.0  # seconds that `close` waits for the step that runs
+OUTLASTED = (
+    "the engine's thread did not end within %g seconds: it still computes %s (%s). Its requests "
+    "end now with EngineClosed, and the thread ends after this step"
+)
+_log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Runs jobs from any thread or task on one thread of its own, first come, first served.
+    """Runs jobs from any thread or task on one thread of its own.
 
-    A job waits until its own lanes fit, and none overtakes it: none starves. Nothing that a job
-    raises ends the thread. A second thread ends jobs at their deadlines, whatever the first one
-    does meanwhile. In a forked child both begin anew over the same weights. `threads` is how many
-    OpenMP threads a pass takes, None for as many as torch has.
+    Who runs and who waits is in a `JobQueue`. Nothing that a job raises ends the thread. A second
+    thread, of `DeadlineWatch`, ends jobs at their deadlines. In a forked child both begin anew over
+    the same weights. `threads` is how many OpenMP threads a pass takes, None for as many as torch
+    has.
     """
 
     def __init__(self, limits: Limits, threads: int | None = None, device: str = "cpu") -> None:
-        self.limits = limits
         self.device = device
-        self._threads = threads
         self.steps = 0
+        self._threads = threads
         self._controller = Controller()
-        self._waiting: deque[Job] = deque()
-        self._active: list[Turn] = []
+        self._queue = JobQueue(limits)
+        self._deadlines = DeadlineWatch(self._queue)
         self._orphans: list[Job] = []  # of a forked child: the parent's jobs, whose lanes are held
-        self._closed = ""  # why it serves no more
-        self._thread: threading.Thread | None
-        self._watch: threading.Thread | None
-        self._begin()
-        self._thread = self._started(self._run)
+        self._outlasted = False  # whether `close` has waited for a step in vain
+        self._thread: threading.Thread | None = workers.start_thread(self._run)
         forking.follow(self)
         shutdown.close_at_exit(self)
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
-        lanes, most = job.reader.plan.lanes, self.limits.max_lanes
-        if lanes > most:
-            raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
-        with self._changed:
-            self.require_open()
-            self._waiting.append(job)
-            queued = len(self._waiting) - self._fitting()
-            if queued > self.limits.max_queue:
-                self._waiting.pop()
-                raise Busy(f"{queued - 1} requests wait already; max_queue allows no more")
-            self._thread = self._thread or self._started(self._run)
-            self._changed.notify()
-            if job.reader.deadline.at < self._alarm:
-                self._watch = self._watch or self._started(self._end_late)
-                self._late.notify()
+        with self._queue.lock:
+            self._queue.add(job)
+            self._thread = self._thread or workers.start_thread(self._run)
+            self._deadlines.expect(job.reader.deadline.at)
 
-    @property
-    def lanes(self) -> int:
-        """How many lanes are in flight; those given up are let go before the next step."""
-        return _lanes(turn.job for turn in self._active if not turn.job.abandoned)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing runs and nothing waits."""
-        with self._changed:
-            return not self._waiting and not self._active
+    def status(self) -> EngineStatus:
+        """What runs and what waits at this moment."""
+        queue = self._queue
+        with queue.lock:
+            return EngineStatus(len(queue.active), len(queue.waiting), queue.lanes, self.steps)
 
     @property
     def closed(self) -> bool:
         """Whether it serves no more."""
-        return bool(self._closed)
+        return bool(self._queue.closed)
 
     def require_open(self) -> None:
         """Raises EngineClosed where it serves no more, and says why."""
-        if self._closed:
-            raise EngineClosed(self._closed)
+        self._queue.require_open()
 
     def close(self) -> None:
-        """Stop; whoever still waits is told that the engine is closed."""
-        with self._changed:
-            self._closed = self._closed or CLOSED
-            self._changed.notify()
-            self._late.notify()
-        if self._thread and threading.current_thread() not in (self._thread, self._watch):
-            self._thread.join()
+        """Stop after the step that runs; jobs that are not done fail with EngineClosed.
+
+        Where that step takes longer than CLOSE_WITHIN, a warning says what it computes; the jobs
+        fail at once, and their lanes are let go when the step ends.
+        """
+        self._queue.close(CLOSED)
+        self._deadlines.wake()
+        thread = self._thread
+        if thread is None or threading.current_thread() in (thread, self._deadlines.thread):
+            return
+        thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
+        if not thread.is_alive():
+            return
+        with self._queue.lock:
+            if self._outlasted:
+                return
+            self._outlasted = True
+            jobs, running = self._queue.jobs, self._queue.active
+        what = _formulas(turn.job for turn in running)
+        _log.warning(OUTLASTED, CLOSE_WITHIN, what, _position(thread))
+        _fail(jobs, lambda: EngineClosed(CLOSED_MEANWHILE))
 
     def before_fork(self) -> None:
         """Wait until the engine's thread is between two steps, and keep it there."""
-        with self._changed:
-            self._forks += 1
-            if threading.current_thread() is not self._thread:
-                self._between.wait_for(lambda: not self._stepping)
+        self._queue.hold(by_engine=threading.current_thread() is self._thread)
 
     def after_fork(self) -> None:
         """Go on, in the parent."""
-        with self._changed:
-            self._forks -= 1
-            self._changed.notify()
+        self._queue.resume()
 
     def in_child(self) -> None:
         """Serve in a forked child: on a thread that starts with the first job, without the old."""
-        self._orphans += self._jobs()
-        self._active, self._waiting = [], deque()
-        self._begin()
+        parents, self._queue = self._queue, JobQueue(self._queue.limits, self._queue.closed)
+        parents.lock = threading.RLock()  # the old one may be held by a thread that is not here
+        self._orphans += parents.jobs
+        self._deadlines = DeadlineWatch(self._queue)
+        self._thread = None
         for job in self._orphans:
-            job.orphan(EngineClosed(FORKED))
+            with suppress(BaseException):  # whatever one job does, the others are not left waiting
+                job.orphan(EngineClosed(FORKED))
         if self.device != "cpu":
-            self._closed = self._closed or f"{self.device} serves no forked process; use spawn"
-
-    def _begin(self) -> None:
-        """With locks that nobody holds, and without threads."""
-        lock = threading.RLock()
-        self._changed = threading.Condition(lock)  # there is something for the engine's thread
-        self._late = threading.Condition(lock)  # a deadline is nearer than the next one known
-        self._between = threading.Condition(lock)  # a step has ended
-        self._alarm = math.inf
-        self._forks = 0
-        self._stepping = False
-        self._thread = self._watch = None
-
-    def _started(self, work: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=work, name="marith-engine", daemon=True)
-        thread.start()
-        return thread
+            self._queue.close(f"{self.device} serves no forked process; use spawn")
 
     def _run(self) -> None:
+        """The engine's thread: a step, then the next one, until the queue is closed."""
         workers.take_threads(self._threads)
         try:
-            self._release(self._orphans)
+            release(self._orphans)
             self._orphans = []
-            while self._admit():
+            while self._queue.admit():
                 try:
                     self._step()
                     self._sweep()
                 except BaseException as error:  # the loop's own fault: it goes on without the jobs
                     self._give_up(error)
+                if not self._queue.jobs:
+                    workers.dismiss_team()
         except BaseException as error:
-            self._closed = f"the engine's thread ended with {type(error).__name__}: {error}"
+            self._queue.close(f"the engine's thread ended with {type(error).__name__}: {error}")
         finally:
             self._end()
 
-    def _end(self) -> None:
-        """Tell everyone that it serves no more; nobody waits in vain."""
-        with self._changed:
-            self._closed = self._closed or CLOSED
-            self._stepping = False
-            self._between.notify_all()
-            self._late.notify()
-            jobs = self._jobs()
-        why = self._closed
-        if why == CLOSED:
-            why = "the engine was closed while the request ran"
-        for job in jobs:
-            with suppress(BaseException):
-                job.fail(EngineClosed(why))
-        self._release(jobs)
-
-    def _admit(self) -> bool:
-        """Take in what fits, in order; sleep while there is nothing to do. False when closed."""
-        if self.idle:
-            workers.dismiss_team()
-        with self._changed:
-            self._stepping = False
-            self._between.notify_all()
-            self._changed.wait_for(self._has_work)
-            for _ in range(self._fitting()):
-                self._active.append(Turn(self._waiting.popleft()))
-            self._stepping = not self._closed
-            return self._stepping
-
-    def _has_work(self) -> bool:
-        return not self._forks and bool(self._closed or self._waiting or self._active)
-
-    def _fitting(self) -> int:
-        """How many of those who wait have their lanes at once: the first ones, in order."""
-        lanes = self.lanes
-        for i, job in enumerate(self._waiting):
-            lanes += job.reader.plan.lanes
-            if lanes > self.limits.max_lanes:
-                return i
-        return len(self._waiting)
-
     def _step(self) -> None:
-        self._leave([turn.job for turn in self._active if turn.job.abandoned])
-        if not self._active:
+        self._leave([turn.job for turn in self._queue.active if turn.job.abandoned])
+        turns = self._queue.active
+        if not turns:
             return
         self.steps += 1
         try:
-            step(self._active, self._controller)
-        except BaseException:  # someone's fault: ask one by one whose, and harm no other
-            for turn in self._active:
+            step(turns, self._controller)
+        except BaseException:  # the fault of one job: repeat the step for each alone
+            for turn in turns:
                 if not (turn.job.done or turn.job.abandoned):
-                    self._step_alone(turn)
-
-    def _step_alone(self, turn: Turn) -> None:
-        try:
-            step([turn], self._controller)
-        except BaseException as error:
-            turn.job.fail(fault(error))
+                    _step_alone(turn, self._controller)
 
     def _sweep(self) -> None:
-        """Let go of what is done or given up, and of its lanes."""
-        with self._changed:
-            self._leave([job for job in self._jobs() if job.done or job.abandoned])
+        """Let go of jobs that are done or given up, and of their lanes."""
+        with self._queue.lock:
+            self._leave([job for job in self._queue.jobs if job.done or job.abandoned])
 
-    def _leave(self, gone: Sequence[Job]) -> None:
+    def _leave(self, jobs: Sequence[Job]) -> None:
         """These jobs go, and their lanes with them."""
-        if not gone:
-            return
-        ids = set(map(id, gone))
-        self._release(gone)
-        with self._changed:
-            self._active = [turn for turn in self._active if id(turn.job) not in ids]
-            self._waiting = deque(job for job in self._waiting if id(job) not in ids)
+        if jobs:
+            release(jobs)
+            self._queue.remove(jobs)
 
     def _give_up(self, error: BaseException) -> None:
-        """Fail all that run, for an error that is nobody's."""
-        jobs = [turn.job for turn in self._active]
-        for job in jobs:
-            with suppress(BaseException):
-                job.fail(fault(error))
+        """Fail all jobs that run, for an error that is not the fault of any."""
+        jobs = [turn.job for turn in self._queue.active]
+        _fail(jobs, lambda: fault(error))
         self._leave(jobs)
 
-    def _release(self, jobs: Iterable[Job]) -> None:
-        for job in jobs:
-            for term, scorer in job.reader.scorers.items():
-                with suppress(BaseException):  # the lane is let go before anything is moved
-                    scorer.release(job.reader.lanes[term])
-
-    def _end_late(self) -> None:
-        """End each job at its deadline; sleep until the next one."""
-        while not self._closed:
-            with self._changed:
-                jobs = [job for job in self._jobs() if not (job.done or job.abandoned)]
-                late = [job for job in jobs if job.reader.deadline.left <= 0]
-                if not late and not self._closed:
-                    self._alarm = min((job.reader.deadline.at for job in jobs), default=math.inf)
-                    jobs = []  # who sleeps keeps none alive
-                    self._late.wait(waitable(self._alarm - time.monotonic()))
-            for job in late:
-                with suppress(BaseException):  # whatever one job does, the others have deadlines
-                    job.fail(job.reader.deadline.exceeded())
-            late = []
-
-    def _jobs(self) -> list[Job]:
-        return [*(turn.job for turn in self._active), *self._waiting]
+    def _end(self) -> None:
+        """The engine's thread ends, and no job is left waiting."""
+        jobs = self._queue.end(CLOSED)
+        self._deadlines.wake()
+        why = self._queue.closed
+        _fail(jobs, lambda: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
+        release(jobs)
 
 
-def _lanes(jobs: Iterable[Job]) -> int:
-    return sum(job.reader.plan.lanes for job in jobs)
+def release(jobs: Iterable[Job]) -> None:
+    """Let go of the lanes of these jobs."""
+    for job in jobs:
+        for term, scorer in job.reader.scorers.items():
+            with suppress(BaseException):  # the lane is let go before anything is moved
+                scorer.release(job.reader.lanes[term])
+
+
+def _step_alone(turn: Turn, controller: Controller) -> None:
+    try:
+        step([turn], controller)
+    except BaseException as error:
+        turn.job.fail(fault(error))
+
+
+def _fail(jobs: Iterable[Job], error: Callable[[], BaseException]) -> None:
+    """Each job fails with an error of its own, whatever the others do."""
+    for job in jobs:
+        with suppress(BaseException):
+            job.fail(error())
+
+
+def _formulas(jobs: Iterable[Job]) -> str:
+    """What these jobs compute, for a warning."""
+    return ", ".join(dict.fromkeys(shown(job.reader.plan.whole) for job in jobs)) or "nothing"
+
+
+def _position(thread: threading.Thread) -> str:
+    """The line of code that a thread runs, for a warning."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return "its end"
+    line = traceback.extract_stack(frame)[-1]
+    return f"{line.filename}:{line.lineno} in {line.name}"

@@ -1,4 +1,4 @@
-"""How much an engine takes on at a time."""
+"""How much an engine takes on at a time, and how much it has in hand."""
 
 from __future__ import annotations
 
@@ -28,3 +28,25 @@ class Limits:
 
     def __post_init__(self) -> None:
         hold(self)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """What an engine has in hand at one moment.
+
+    `running` requests share its passes, and `waiting` ones have yet to get their lanes. `lanes`
+    counts the lanes of those that run, without requests that their callers gave up. `steps` counts
+    its steps since it was loaded. `checkpoints` names the models that are loaded, the base model
+    first.
+    """
+
+    running: int
+    waiting: int
+    lanes: int
+    steps: int
+    checkpoints: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request runs and none waits."""
+        return not self.running and not self.waiting

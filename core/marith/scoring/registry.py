@@ -89,6 +89,11 @@ class Panel:
         """The scorer of every checkpoint that is here, once."""
         return list(dict.fromkeys(self._models.values()))
 
+    def checkpoints(self) -> tuple[str, ...]:
+        """The names of the checkpoints that are here, the base model's first. For any thread."""
+        scorers = [reference() for reference in self._models.valuerefs()]
+        return tuple(dict.fromkeys(one.checkpoint.name for one in scorers if one is not None))
+
     def _seated(self, term: Term) -> Speaker:
         match term:
             case Prompted(model=str(name)) | Likelihood(Prompted(model=str(name))):

@@ -52,7 +52,7 @@ class Small:
         All requests are there before the first step, so that each run is the same.
         """
         sampling = request.sampling
-        with self.engine._scheduler._changed:
+        with self.engine._scheduler._queue.lock:
             tickets = [
                 self.engine.submit(replace(request, sampling=replace(sampling, seed=seed)))
                 for seed in (range(DRAWS) if seeded else [None] * DRAWS)

@@ -252,10 +252,10 @@ def test_what_is_wrong_is_refused_before_anything_runs(name: str) -> None:
 
 
 def test_a_bad_request_takes_no_step(scripted: Engine) -> None:
-    steps = scripted._scheduler.steps
+    steps = scripted.status().steps
     good = Request("q", tools=Tools((RING,)))
     with pytest.raises(marith.RequestError, match="template"):
         scripted.submit(replace(good, template_options=3))  # type: ignore[arg-type]
     with pytest.raises(marith.RequestError, match="role"):
         scripted.submit(replace(good, prompt=[{"content": "q"}]))
-    assert scripted._scheduler.steps == steps
+    assert scripted.status().steps == steps

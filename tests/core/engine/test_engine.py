@@ -174,8 +174,8 @@ async def test_a_cancelled_task_frees_its_lanes(house: House) -> None:
 def test_lanes_in_flight_stay_within_bounds_and_late_requests_are_served(house: House) -> None:
     seen: list[int] = []
     tickets = [house.engine.submit(request(house, "x - 0.6*y + M", 900 + i)) for i in range(40)]
-    while not house.engine._scheduler.idle:
-        seen.append(house.engine._scheduler.lanes)
+    while not house.engine.status().idle:
+        seen.append(house.engine.status().lanes)
         time.sleep(0.001)
     assert max(seen) <= 24
     assert all(ticket.result(60).finish_reason for ticket in tickets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from tokenizers import Regex, pre_tokenizers
 
 import marith
 from marith import Engine, Request, Sampling, Stop
+from marith.engine import scheduler
 from marith.engine.scheduler import Scheduler
+from marith.engine.threads.job_queue import JobQueue
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 FATAL = 7  # the token "f"
@@ -92,21 +95,30 @@ def test_what_ends_a_program_is_let_through(monkeypatch: pytest.MonkeyPatch) -> 
             engine.generate("a")
 
 
-@pytest.mark.parametrize("where", ["_sweep", "_step", "_release"])
+@pytest.mark.parametrize("where", ["_sweep", "_step", "release"])
 def test_a_fault_of_the_loop_itself_ends_what_runs_and_not_the_loop(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    home: Any = scheduler if where == "release" else Scheduler
+    real, raised = getattr(home, where), threading.Event()
+
+    def odd_once(*given: Any) -> Any:
+        if raised.is_set():
+            return real(*given)
+        raised.set()
+        raise Odd("of the loop")
+
     with loaded() as engine:
         with held(engine) as begun:
             ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(3000)))
             begun.wait(20)
-            monkeypatch.setattr(Scheduler, where, _odd)
-        if where == "_release":
+            monkeypatch.setattr(home, where, odd_once)
+        if where == "release":
             ticket.cancel()
         with pytest.raises(marith.MarithError, match=r"Odd: of the loop|cancelled"):
             ticket.result(30)
-        monkeypatch.undo()
-        assert until(lambda: engine._scheduler.idle)
+        assert raised.wait(20)
+        assert until(lambda: engine.status().idle)
         assert engine.generate("a", sampling=Sampling(seed=1), stop=Stop(3), timeout=30).usage
         assert not engine.closed
 
@@ -118,7 +130,7 @@ def test_an_engine_whose_thread_ends_says_why_and_is_loaded_anew(
     with held(engine) as begun:
         ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(300)))
         begun.wait(20)
-        monkeypatch.setattr(Scheduler, "_admit", _odd)
+        monkeypatch.setattr(JobQueue, "admit", _odd)
     with pytest.raises(marith.EngineClosed, match="Odd: of the loop"):
         ticket.result(30)
     assert until(lambda: engine.closed)

@@ -179,12 +179,12 @@ async def test_whoever_leaves_frees_the_lanes_within_a_step(kind: str) -> None:
 
         stream = iter(engine.submit(request))
         next(stream)
-        assert engine._scheduler.lanes == 3
+        assert engine.status().lanes == 3
         del stream
         freed(engine)
 
         task = asyncio.create_task(finished(engine, request))
-        while engine._scheduler.lanes < 3:
+        while engine.status().lanes < 3:
             await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -204,10 +204,10 @@ async def finished(engine: Engine, request: Request) -> marith.Completion:
 
 def freed(engine: Engine) -> None:
     """After the step that runs and one more, only the other request's lane is held."""
-    steps, end = engine._scheduler.steps, time.monotonic() + 20
-    while engine._scheduler.steps < steps + 2 and time.monotonic() < end:
+    steps, end = engine.status().steps, time.monotonic() + 20
+    while engine.status().steps < steps + 2 and time.monotonic() < end:
         time.sleep(0.0005)
-    assert engine._scheduler.lanes == 1
+    assert engine.status().lanes == 1
     assert engine._panel.base.runner.lanes.busy == 1
 
 

@@ -107,7 +107,7 @@ def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
     base = engine._panel.base.checkpoint.model
     base.register_forward_pre_hook(
         lambda _, args, given: read.__setitem__(
-            engine._scheduler.steps, read[engine._scheduler.steps] + given["input_ids"].numel()
+            engine.status().steps, read[engine.status().steps] + given["input_ids"].numel()
         ),
         with_kwargs=True,
     )
@@ -115,10 +115,10 @@ def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
         short = engine.submit(Request("a b", stop=Stop(3000)))
         first = next(iter(short))
         assert first.tokens
-        before = engine._scheduler.steps
+        before = engine.status().steps
         long = " ".join(WORDS[k % 7] for k in range(1000))
         engine.generate(long, stop=Stop(1))
-        took = engine._scheduler.steps - before
+        took = engine.status().steps - before
     assert took >= 1000 // PORTION
     assert max(read.values()) <= PORTION + NEAR + 1
 
@@ -139,7 +139,7 @@ def test_a_cancelled_request_leaves_the_queue_too() -> None:
         running = engine.submit(Request("a", stop=Stop(3000)))
         engine.submit(Request("b")).cancel()
         end = time.monotonic() + 20
-        while engine._scheduler._waiting and time.monotonic() < end:
+        while engine.status().waiting and time.monotonic() < end:
             time.sleep(0.001)
         waits = engine.submit(Request("c", stop=Stop(2)))
         running.cancel()
@@ -154,7 +154,7 @@ def test_a_request_that_takes_too_long_ends_with_an_error_and_frees_its_lanes(wa
         with pytest.raises(marith.DeadlineExceeded, match=r"within 0\.05 seconds"):
             engine.submit(late).result(60)
         assert issubclass(marith.DeadlineExceeded, TimeoutError)
-        assert engine._scheduler.lanes == 2  # the other request's
+        assert engine.status().lanes == 2  # the other request's
         assert other._end is None
         other.cancel()
         wait_until_idle(engine)

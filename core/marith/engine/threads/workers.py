@@ -51,6 +51,13 @@ def apart(compute: Callable[[], T]) -> T:
     return results[0]
 
 
+def start_thread(work: Callable[[], None]) -> threading.Thread:
+    """A thread of an engine's own, begun. A program may end while it waits."""
+    thread = threading.Thread(target=work, name="marith-engine", daemon=True)
+    thread.start()
+    return thread
+
+
 def threads_for(model: torch.nn.Module) -> int | None:
     """How many threads a pass takes: one for a small model, None for as many as torch has.
 

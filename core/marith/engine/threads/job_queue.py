@@ -1,0 +1,124 @@
+"""The jobs of one engine: those that run and those that wait, under one lock for all threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from marith.engine.job import Job
+from marith.engine.step import Turn
+from marith.errors import Busy, EngineClosed, RequestError
+from marith.request.limits import Limits
+
+
+class JobQueue:
+    """First come, first served: a job waits until its own lanes fit, and none overtakes it.
+
+    Callers add jobs, and the engine's thread admits and removes them between two steps. `closed`
+    says why no further job is taken on; it is empty while jobs are.
+    """
+
+    def __init__(self, limits: Limits, closed: str = "") -> None:
+        self.limits = limits
+        self.closed = closed
+        self.active: list[Turn] = []
+        self.waiting: deque[Job] = deque()
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)  # there is something for the engine's thread
+        self._between = threading.Condition(self.lock)  # a step has ended
+        self._stepping = False
+        self._forks = 0  # of the process, which are under way and hold the engine's thread
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All of them, those that run first."""
+        with self.lock:
+            return [*(turn.job for turn in self.active), *self.waiting]
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes are in flight; those given up are let go before the next step."""
+        jobs = [turn.job for turn in self.active]
+        return sum(job.reader.plan.lanes for job in jobs if not job.abandoned)
+
+    def require_open(self) -> None:
+        """Raises EngineClosed where no further job is taken on, and says why."""
+        if self.closed:
+            raise EngineClosed(self.closed)
+
+    def add(self, job: Job) -> None:
+        """Append a job. Raises at once if it could never run, or if too many wait."""
+        lanes, most = job.reader.plan.lanes, self.limits.max_lanes
+        if lanes > most:
+            raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
+        with self.lock:
+            self.require_open()
+            self.waiting.append(job)
+            queued = len(self.waiting) - self._fitting()
+            if queued > self.limits.max_queue:
+                self.waiting.pop()
+                raise Busy(f"{queued - 1} requests wait already; max_queue allows no more")
+            self._changed.notify()
+
+    def admit(self) -> bool:
+        """Let those run that fit, in order; sleep while there is nothing to do. False when closed.
+
+        The engine's thread is between two steps from here on, and in a step when this returns.
+        """
+        with self.lock:
+            self._end_step()
+            self._changed.wait_for(self._has_work)
+            for _ in range(self._fitting()):
+                self.active.append(Turn(self.waiting.popleft()))
+            self._stepping = not self.closed
+            return self._stepping
+
+    def remove(self, jobs: Sequence[Job]) -> None:
+        """Forget these jobs, whether they run or wait."""
+        gone = set(map(id, jobs))
+        with self.lock:
+            self.active = [turn for turn in self.active if id(turn.job) not in gone]
+            self.waiting = deque(job for job in self.waiting if id(job) not in gone)
+
+    def close(self, why: str) -> None:
+        """Take on no further job. The engine's thread learns of it between two steps."""
+        with self.lock:
+            self.closed = self.closed or why
+            self._changed.notify()
+
+    def end(self, why: str) -> list[Job]:
+        """The engine's thread ends: there are no more steps. Returns the jobs that are left."""
+        with self.lock:
+            self.closed = self.closed or why
+            self._end_step()
+            return self.jobs
+
+    def hold(self, by_engine: bool) -> None:
+        """Keep the engine's thread between two steps, unless it is the one that asks."""
+        with self.lock:
+            self._forks += 1
+            if not by_engine:
+                self._between.wait_for(lambda: not self._stepping)
+
+    def resume(self) -> None:
+        """Let the engine's thread go on."""
+        with self.lock:
+            self._forks -= 1
+            self._changed.notify()
+
+    def _end_step(self) -> None:
+        self._stepping = False
+        self._between.notify_all()
+
+    def _has_work(self) -> bool:
+        return not self._forks and bool(self.closed or self.waiting or self.active)
+
+    def _fitting(self) -> int:
+        """How many of those who wait have their lanes at once: the first ones, in order."""
+        lanes = self.lanes
+        for i, job in enumerate(self.waiting):
+            lanes += job.reader.plan.lanes
+            if lanes > self.limits.max_lanes:
+                return i
+        return len(self.waiting)

@@ -1,0 +1,54 @@
+"""What an engine says it has in hand: who runs, who waits, which lanes, which checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from support.holding import engine as loaded
+from support.holding import held
+from support.house import wait_until_idle
+
+import marith
+from marith import Engine, Request, Stop
+from marith.testing import tiny_model, tiny_tokenizer
+
+
+def test_an_engine_without_requests_is_idle() -> None:
+    with Engine.load("pocket") as engine:
+        status = engine.status()
+        assert (status.running, status.waiting, status.lanes) == (0, 0, 0)
+        assert (status.idle, status.checkpoints) == (True, ("pocket",))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            status.running = 1  # type: ignore[misc]
+
+
+def test_requests_run_wait_and_leave() -> None:
+    with loaded(max_lanes=3) as engine:
+        with held(engine) as begun:
+            running = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=Stop(2)))
+            begun.wait(20)
+            waiting = [engine.submit(Request("a", "2*x - M", {"x": "q"})) for _ in range(2)]
+            status = engine.status()
+            assert (status.running, status.waiting, status.lanes) == (1, 2, 2)
+            assert not status.idle
+            running.cancel()
+            assert engine.status().lanes == 0, "its lanes go after the step that runs"
+            for ticket in waiting:
+                ticket.cancel()
+        wait_until_idle(engine)
+        after = engine.status()
+        assert (after.running, after.waiting, after.lanes) == (0, 0, 0)
+        engine.generate("a", stop=Stop(2))
+        assert engine.status().steps > after.steps
+
+
+def test_a_checkpoint_that_a_term_names_is_listed_once_it_is_loaded(tmp_path: Path) -> None:
+    other = str(tmp_path / "other")
+    tiny_model(seed=2).save_pretrained(other)
+    tiny_tokenizer().save_pretrained(other)
+    with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
+        [base] = engine.status().checkpoints
+        engine.generate("a", "M + big", {"big": marith.Prompted(model=other)}, stop=Stop(1))
+        assert engine.status().checkpoints == (base, other)
