@@ -94,18 +94,19 @@ def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute() -> None:
 # The workers of an idle engine are gone, those of its caller are the same.
 IDLE = """
 import os, time, torch
-from marith import Engine, Request, Stop
+from marith import Engine, Stop
 from marith.testing import inflate, tiny_model, tiny_tokenizer
 tasks = lambda: set(os.listdir("/proc/self/task"))
 with Engine.load(inflate(tiny_model(), 1024, 2, 1024), tokenizer=tiny_tokenizer()) as engine:
     torch.ones(1 << 20).exp()
-    before = tasks()
-    ticket = engine.submit(Request("a b", stop=Stop(40)))
-    during = before
-    for _ in ticket:
+    before = during = tasks()
+    def look(*_):  # between two passes of the engine's thread, where its workers wait
+        global during
         during = during | tasks()
+    engine._panel.base.checkpoint.model.register_forward_pre_hook(look)
+    engine.generate("a b", stop=Stop(40))
     end = time.monotonic() + 30
-    while tasks() - before and time.monotonic() < end:  # they end one after the other
+    while tasks() - before and time.monotonic() < end:
         time.sleep(0.01)
     print(len(during - before), len(tasks() - before), before <= tasks())
 """
