@@ -109,7 +109,7 @@ def test_reading_a_prompt_counts_and_is_left_between_two_terms(
     begun = time.monotonic()
     late(lambda: getattr(engine, ask)("a", **scored, **given))
     assert time.monotonic() - begun < 0.3  # all seven take 0.42
-    assert engine._scheduler.idle
+    assert engine.status().idle
 
 
 @pytest.mark.parametrize("ask", ["agenerate", "astream"])
@@ -168,16 +168,27 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def interrupt(begun: threading.Event) -> None:
-    """Send SIGINT once the main thread waits: Python misses it just before."""
-    begun.wait(20)
+def interrupt(begun: threading.Event, within: float = 20) -> None:
+    """Send SIGINT once the main thread waits: Python misses it just before. None after `within`."""
+    begun.wait(within)
     main = threading.main_thread().ident or 0
-    waiting = 0
+    waiting, end = 0, time.monotonic() + within
     while waiting < 10:
+        if time.monotonic() > end:
+            return
         frame = sys._current_frames()[main]
         waiting = waiting + 1 if frame.f_code is threading.Condition.wait.__code__ else 0
         time.sleep(0.02)
     signal.pthread_kill(main, signal.SIGINT)
+
+
+def test_a_main_thread_that_does_not_wait_is_not_interrupted() -> None:
+    thread = threading.Thread(target=interrupt, args=[threading.Event(), 0.1])
+    thread.start()
+    end = time.monotonic() + 20
+    while thread.is_alive() and time.monotonic() < end:  # `join` would wait, as `score` does
+        time.sleep(0.001)
+    assert not thread.is_alive()
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -187,7 +198,7 @@ def test_scoring_is_given_up_with_its_caller(engine: Engine) -> None:
             threading.Thread(target=interrupt, args=[begun]).start()
             with pytest.raises(KeyboardInterrupt):
                 ask("a", continuation=[5] * 3000)
-            assert engine._scheduler.lanes == 0
-            steps = engine._scheduler.steps
+            assert engine.status().lanes == 0
+            steps = engine.status().steps
         wait_until_idle(engine)
-        assert engine._scheduler.steps <= steps + 1
+        assert engine.status().steps <= steps + 1

@@ -7,19 +7,21 @@ and that aborts the process.
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 from typing import Protocol
 from weakref import WeakSet
 
 COMPUTING = ("marith-engine", "marith-load")  # the names of threads that hold tensors
-PATIENCE = 5.0  # seconds for each: a load that nobody waits for any more may take minutes
+END_WITHIN = 5.0  # seconds for each: a load that nobody waits for any more may take minutes
+_log = logging.getLogger(__name__)
 
 
 class Closable(Protocol):
     """Something with a thread that computes until it is closed."""
 
     def close(self) -> None:
-        """End the thread, and return once it has ended."""
+        """End the thread. Returns once it has ended, or has been waited for long enough."""
         ...
 
 
@@ -38,7 +40,10 @@ def _end_all() -> None:
     with _changing:
         running = list(_running)
     for one in running:
-        one.close()
+        try:
+            one.close()
+        except BaseException:  # whatever one does, the others are closed too
+            _log.exception("%r could not be closed at the end of the program", one)
     for thread in threading.enumerate():  # one that was closed by itself may still be at its end
         if thread.name in COMPUTING and thread is not threading.current_thread():
-            thread.join(PATIENCE)
+            thread.join(END_WITHIN)

@@ -1,0 +1,113 @@
+"""An engine that is closed returns to its caller, and no request is left waiting."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from support.forking import fork, told_by
+from support.holding import engine as loaded
+from support.holding import held, until
+
+import marith
+from marith import Request, Stop, Ticket
+from marith.engine import scheduler
+
+LONG = Stop(3000)
+
+
+def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scheduler, "CLOSE_WITHIN", 0.2)
+    engine = loaded(max_lanes=2)
+    thread = engine._scheduler._thread
+    assert thread is not None
+    with caplog.at_level(logging.WARNING), held(engine) as begun:
+        running = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=LONG))
+        begun.wait(20)
+        waits = engine.submit(Request("b", stop=LONG))
+        for most in (2.0, 0.1):  # the second time nothing is waited for
+            before = time.monotonic()
+            engine.close()
+            assert time.monotonic() - before < most
+        for ticket in (running, waits):
+            with pytest.raises(marith.EngineClosed, match="while the request ran"):
+                ticket.result(10)
+        with pytest.raises(marith.EngineClosed, match="the engine is closed"):
+            engine.generate("a")
+        assert thread.is_alive()
+        assert not engine.status().idle
+    thread.join(20)  # the step has ended, and its lanes are free
+    assert not thread.is_alive()
+    assert engine._panel.base.runner.lanes.busy == 0
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "did not end within 0.2 seconds" in warning
+    assert 'computes 2*prompted("q") - prompted() (' in warning
+    assert "threading.py:" in warning  # where it stands: it waits for the event of this test
+
+
+def test_a_close_that_is_in_time_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    engine = loaded()
+    ticket = engine.submit(Request("a", stop=LONG))
+    next(iter(ticket))
+    with caplog.at_level(logging.WARNING):
+        engine.close()
+    assert not caplog.records
+
+
+# Things that are closed at the end of a program, and that raise.
+FAULTY = """
+from marith.engine.threads import shutdown
+class Faulty:
+    def __init__(self, error):
+        self.error = error
+    def close(self):
+        print("closed", flush=True)
+        raise self.error
+faulty = [Faulty(OSError("gone")), Faulty(KeyboardInterrupt()), Faulty(SystemExit(3))]
+for one in faulty:
+    shutdown.close_at_exit(one)
+"""
+
+
+def test_what_cannot_be_closed_keeps_no_other_from_its_end() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTY], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["closed"] * 3
+    assert done.stderr.count("could not be closed at the end of the program") == 3
+    assert "OSError: gone" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
+def test_a_ticket_that_cannot_be_ended_in_a_child_keeps_no_other_from_its_end() -> None:
+    with loaded() as engine:
+        tickets = [engine.submit(Request(prompt, stop=LONG)) for prompt in "abc"]
+
+        def child() -> list[str]:
+            errors = []
+            for ticket in tickets[1:]:
+                with pytest.raises(marith.EngineClosed) as error:
+                    ticket.result(10)
+                errors.append(str(error.value))
+            return errors
+
+        faulty, orphan = tickets[0], Ticket.orphan
+
+        def raising(ticket: Ticket, error: BaseException) -> None:
+            if ticket is faulty:
+                raise OSError("gone")
+            orphan(ticket, error)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ticket, "orphan", raising)
+            told = told_by(fork(child))
+        assert told == [scheduler.FORKED] * 2
+        for ticket in tickets:
+            ticket.cancel()
+        assert until(lambda: engine.status().idle)
