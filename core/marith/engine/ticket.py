@@ -105,27 +105,14 @@ class Ticket:
             self._leave()
 
     async def _until(self, ready: Callable[[], bool]) -> None:
-        """Sleep in this task's loop; the engine's thread calls in at each change."""
+        """Sleep in this task's event loop until something is true; each change wakes it."""
         while not ready():
-            await self._change(ready)
-
-    async def _change(self, ready: Callable[[], bool]) -> None:
-        loop = asyncio.get_running_loop()
-        changed = loop.create_future()
-
-        def settle() -> None:
-            if not changed.done():
-                changed.set_result(None)
-
-        def wake() -> None:
-            with suppress(RuntimeError):  # a loop that has closed waits for nothing
-                loop.call_soon_threadsafe(settle)
-
-        with self._changed:
-            if ready():
-                return
-            self._wakers.append(wake)
-        await changed
+            woken, wake = _alarm()
+            with self._changed:
+                if ready():
+                    return
+                self._wakers.append(wake)
+            await woken
 
     def _completion(self) -> Completion:
         if isinstance(self._end, BaseException):
@@ -143,3 +130,19 @@ class Ticket:
         wakers, self._wakers = self._wakers, []
         for wake in wakers:
             wake()
+
+
+def _alarm() -> tuple[asyncio.Future[None], Callable[[], None]]:
+    """A future of the running event loop, and what completes it from any thread."""
+    loop = asyncio.get_running_loop()
+    woken = loop.create_future()
+
+    def complete() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # a loop that has closed waits for nothing
+            loop.call_soon_threadsafe(complete)
+
+    return woken, wake
