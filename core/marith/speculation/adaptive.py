@@ -152,7 +152,7 @@ class Controller:
     def _proposed(self, text: Drafting) -> Draft:
         """What is likeliest to stand for long of all that can be proposed."""
         best, key = Draft(), _key(text.window)
-        for i, proposals in enumerate(text.proposals(min(MOST - 1, text.window.room))):
+        for i, proposals in enumerate(text.proposals(min(MOST - 1, text.window.text.room))):
             sources = [(i, one.context, confidence_bucket(one.confidence)) for one in proposals]
             chances = [self._stood.of((key, source)) for source in sources]
             draft = Draft([one.token for one in proposals], sources, chances)
@@ -169,7 +169,7 @@ class Controller:
     def _model_length(self, text: Drafting, round_: Round) -> int:
         """How many tokens its drafting models should draft, if all alike do so; 0 for none."""
         window = text.window
-        room = min(MOST - 1, window.room)
+        room = min(MOST - 1, window.text.room)
         if not window.models or room < 1:
             return 0
         draft_cost = self._draft_cost(text, round_.alike)

@@ -12,6 +12,7 @@ from itertools import groupby
 
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import NGram, Term
+from marith.speculation.drafted_text import DraftedText, Pending
 from marith.speculation.execution_plan import ExecutionPlan, Stage
 from marith.speculation.verification_order import VerificationOrder
 from marith.speculation.verify import Verdict
@@ -34,19 +35,6 @@ class Block:
 
 
 @dataclass(slots=True)
-class Pending:
-    """A token that is not final.
-
-    `draft` is the distribution that it was drawn from, None for a token that was proposed outright;
-    `source` says what drafted it, None for a token that the whole formula has drawn.
-    """
-
-    token: int
-    draft: Row | None
-    source: Hashable | None
-
-
-@dataclass(slots=True)
 class Verified:
     """How the tokens fared that one formula verified: how many, how many stood, Σ (1 − TV)."""
 
@@ -54,13 +42,21 @@ class Verified:
     stood: int = 0
     overlap: float = 0.0
 
+    def add(self, stood: bool, overlap: float) -> None:
+        """One more token."""
+        self.evaluated += 1
+        self.stood += stood
+        self.overlap += overlap
+
 
 class DraftWindow:
-    """A text while it is generated: `final` tokens that every stage has verified, others pending.
+    """A text while it is generated, and what its tokens that are not final are verified from.
 
-    Keeps state, for one thread. `most` bounds the tokens, `ends` are those that end a text,
-    `rooms` how many tokens the contexts of drafts hold; `steered` says after which texts the
-    formula is composed, and not the one that stands aside for it.
+    Keeps state, for one thread. `text` has the tokens, a `VerificationOrder` says which stage
+    verifies which positions, and what terms have returned there is kept until they are final. What
+    is composed now are `formulas` at `places`. `rooms` says how many tokens the contexts of drafts
+    hold; `steered` says after which texts the formula is composed, and not the one that stands
+    aside for it.
     """
 
     def __init__(
@@ -72,18 +68,19 @@ class DraftWindow:
         steered: Callable[[Sequence[int]], bool] | None = None,
     ) -> None:
         self.plan = plan
-        self.tokens: list[int] = []
+        self.text = DraftedText(most, ends)
+        self.tokens = self.text.tokens
+        self.places: list[int] = []
+        self.formulas: list[Formula] = []
         self.drafted = self.accepted = 0
         self.verified: dict[Formula, Verified] = {}
         self.seen: list[tuple[Hashable, float]] = []  # sources of drafts, and how likely they stood
-        self._most, self._ends, self._steered = most, ends, steered
-        self._pending: list[Pending] = []
+        self._steered = steered
         self._rows: dict[int, dict[Term, Row]] = {}  # by position, from `final` on
         self._order = VerificationOrder(plan, rooms)
         self._unproposed = -1  # the last length at which no proposer had a proposal
         self._stage: Stage | None = None  # what verifies next
         self._end = 0  # one past the last position that it verifies
-        self._checked: list[tuple[int, Formula]] = []
 
     @property
     def proposers(self) -> list[NGram]:
@@ -93,24 +90,12 @@ class DraftWindow:
     @property
     def final(self) -> int:
         """How many tokens every stage has verified."""
-        return len(self.tokens) - len(self._pending)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the last token, though pending, leaves no place for another."""
-        return bool(self._pending) and (
-            self.tokens[-1] in self._ends or len(self.tokens) >= self._most
-        )
-
-    @property
-    def room(self) -> int:
-        """How many tokens may be drafted, with a place left for one more."""
-        return self._most - 1 - len(self.tokens)
+        return self.text.final
 
     @property
     def idle(self) -> bool:
         """Whether every token is final, and nothing has been evaluated at the next."""
-        return not self._pending and not self._rows
+        return not self.text.pending and not self._rows
 
     @property
     def models(self) -> tuple[Term, ...]:
@@ -118,34 +103,27 @@ class DraftWindow:
         beyond = self._order.beyond(len(self.tokens))
         return self.plan.drafting(beyond.union(self.proposers))
 
-    @property
-    def places(self) -> list[int]:
-        """The composed positions."""
-        return [place for place, _ in self._checked]
-
-    @property
-    def formulas(self) -> list[Formula]:
-        """What is composed at each of `places`."""
-        return [formula for _, formula in self._checked]
-
     def standing(self) -> list[Pending | None]:
-        """What stands at each composed position; None where a token is yet to be drawn."""
-        return [self._pending_at(place) for place, _ in self._checked]
+        """What stands at each of `places`; None where a token is yet to be drawn."""
+        return [self.text.at(place) for place in self.places]
 
     def room_to_propose(self) -> int:
         """How many tokens may be proposed before a stage falls due."""
         length = len(self.tokens)
-        if not self.proposers or self.closed or length in self._rows or length == self._unproposed:
+        if length in self._rows or length == self._unproposed:
             return 0
-        return max(0, min(self._order.room(length), self.room))
+        if not self.proposers or self.text.closed:
+            return 0
+        return max(0, min(self._order.room(length), self.text.room))
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
         """Append tokens, drawn from nothing; without any, no proposer is asked here again."""
         if not tokens:
             self._unproposed = len(self.tokens)
         for token, source in zip(tokens, sources, strict=True):
-            if not self.closed:
-                self._append(token, None, source)
+            if not self.text.closed:
+                self.drafted += source is not None
+                self.text.append(token, None, source)
 
     def draft(self, length: int, by_models: bool = False) -> None:
         """The terms verify after so many tokens, which models draft, or proposers alone."""
@@ -155,14 +133,18 @@ class DraftWindow:
     def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
         """What is to be evaluated now: a text, and at how many of its last positions each term."""
         length = len(self.tokens)
-        self._stage, places = self._order.next(length, length if self.closed else length + 1)
-        self._checked = [(place, self._composed_at(place, self._stage.formula)) for place in places]
-        self._end = places.stop
+        end = length if self.text.closed else length + 1
+        self._stage, places = self._order.next(length, end)
+        self.places, self._end = list(places), places.stop
+        formula, aside, steered = self._stage.formula, self.plan.aside, self._steered
+        self.formulas = [formula] * len(places)
+        if aside is not None and steered is not None and formula == self.plan.whole:
+            self.formulas = [formula if steered(self.tokens[:at]) else aside for at in places]
         counts: dict[Term, int] = {}
-        for place, formula in self._checked:
-            known = self._rows.get(place, ())
+        for place, formula in zip(places, self.formulas, strict=True):
+            evaluated = self._rows.get(place, ())
             for term in self.plan.leaves(formula):
-                if term not in known:
+                if term not in evaluated:
                     counts.setdefault(term, self._end - place)
         return self.tokens[: self._end - 1], counts
 
@@ -176,86 +158,54 @@ class DraftWindow:
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, list[Row]]:
         """Of the last `count` positions; `answers` are not received yet."""
-        found: dict[Term, list[Row]] = {}
+        rows: dict[Term, list[Row]] = {}
         for term in terms:
             new = answers.get(term, ())[-count:]
             places = range(self._end - count, self._end - len(new))
-            found[term] = [*(self._rows[place][term] for place in places), *new]
-        return found
+            rows[term] = [*(self._rows[place][term] for place in places), *new]
+        return rows
 
     def blocks(self) -> list[Block]:
         """What is to be composed, so that the stage can verify."""
         blocks = []
-        for formula, run in groupby(self._checked, key=lambda item: item[1]):
-            places = [place for place, _ in run]
+        for formula, run in groupby(zip(self.places, self.formulas, strict=True), lambda at: at[1]):
+            received = [self._rows[place] for place, _ in run]
             terms = self.plan.leaves(formula)
-            rows = {term: [self._rows[place][term] for place in places] for term in terms}
-            blocks.append(Block(formula, rows))
+            blocks.append(Block(formula, {t: [rows[t] for rows in received] for t in terms}))
         return blocks
 
     def accept(self, verdict: Verdict) -> list[int]:
         """Keep what stands, drop what follows a token that does not; the tokens now final."""
-        known = self.final
-        checked = zip(self._checked, verdict.tokens, verdict.overlaps, verdict.targets, strict=True)
-        for (place, formula), token, overlap, target in checked:
-            stood = self._pending_at(place)
-            if stood is None:
-                self._append(token, target, self._source(formula))
-                break
-            self._note(formula, stood, stood.token == token, overlap)
-            stood.draft = target
-            if stood.token != token:
-                self._replace(place, token, target, self._source(formula))
-                break
+        text, first = self.text, self.text.final
+        checked = zip(self.places, self.formulas, verdict.tokens, verdict.overlaps, strict=True)
+        for (place, formula, token, overlap), target in zip(checked, verdict.targets, strict=True):
+            pending = text.at(place)
+            if pending is not None:
+                stood = pending.token == token
+                self.verified.setdefault(formula, Verified()).add(stood, overlap)
+                self.seen.append((pending.source, overlap))
+                pending.draft = target
+                if stood:
+                    continue
+                text.cut(place)  # and what follows it, which was evaluated for the old one
+                self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
+                self._unproposed = -1
+            source = None if formula in (self.plan.whole, self.plan.aside) else MODEL
+            self.drafted += source is not None
+            text.append(token, target, source)
+            break
         assert self._stage is not None, "a stage was wanted"
         self._order.advance(self._stage, place + 1, len(self.tokens))
-        return self._finish(known)
+        final = self._order.final
+        self.accepted += sum(one.source is not None for one in text.confirm(final))
+        for place in [place for place in self._rows if place < final]:
+            del self._rows[place]
+        return self.tokens[first:final]
 
     def rewind(self, place: int) -> None:
         """Take back the tokens from a final one on, and all that was evaluated after them."""
-        del self.tokens[place:], self._pending[:], self._checked[:]
+        self.text.rewind(place)
+        self.places, self.formulas = [], []
         self._rows.clear()
         self._order.rewind(place)
         self._unproposed = -1
-
-    def _composed_at(self, place: int, formula: Formula) -> Formula:
-        """What is composed at a position: the formula, or what stands aside for the whole one."""
-        aside = self.plan.aside
-        if aside is None or self._steered is None or formula != self.plan.whole:
-            return formula
-        return formula if self._steered(self.tokens[:place]) else aside
-
-    def _pending_at(self, place: int) -> Pending | None:
-        at = place - self.final
-        return self._pending[at] if at < len(self._pending) else None
-
-    def _append(self, token: int, draft: Row | None, source: Hashable | None) -> None:
-        self.drafted += source is not None
-        self.tokens.append(token)
-        self._pending.append(Pending(token, draft, source))
-
-    def _source(self, formula: Formula) -> Hashable | None:
-        return None if formula in (self.plan.whole, self.plan.aside) else MODEL
-
-    def _replace(self, place: int, token: int, target: Row, source: Hashable | None) -> None:
-        """Another token stands here; what followed the old one is void."""
-        del self._pending[place - self.final :], self.tokens[place:]
-        self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
-        self._unproposed = -1
-        self._append(token, target, source)
-
-    def _note(self, formula: Formula, pending: Pending, stood: bool, overlap: float) -> None:
-        verified = self.verified.setdefault(formula, Verified())
-        verified.evaluated += 1
-        verified.stood += stood
-        verified.overlap += overlap
-        self.seen.append((pending.source, overlap))
-
-    def _finish(self, known: int) -> list[int]:
-        """Let go of what is final."""
-        end = self._order.final
-        self.accepted += sum(p.source is not None for p in self._pending[: end - known])
-        del self._pending[: end - known]
-        for place in [place for place in self._rows if place < end]:
-            del self._rows[place]
-        return self.tokens[known:end]
