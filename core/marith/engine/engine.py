@@ -17,10 +17,10 @@ from marith.engine.entrypoints import Asking
 from marith.engine.generation import Generation
 from marith.engine.prepare import Prepared, prepare
 from marith.engine.queries import Glance, Scores, Scoring, tokens_of
-from marith.engine.scheduler import Scheduler
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import Answer
+from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import Turns
 from marith.engine.ticket import Ticket
 from marith.errors import ModelError, faults_named
@@ -60,8 +60,8 @@ class Engine(Asking):
             self._panel = workers.apart(lambda: Panel(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
         threads = workers.threads_for(base.model)
-        self._scheduler = Scheduler(limits, threads, self._panel.device.type)
-        self._closing = weakref.finalize(self, self._scheduler.close)
+        self._thread = EngineThread(limits, threads, self._panel.device.type)
+        self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
     def load(
@@ -137,11 +137,11 @@ class Engine(Asking):
     @property
     def closed(self) -> bool:
         """Whether the engine serves no more."""
-        return self._scheduler.closed
+        return bool(self._thread.queue.closed)
 
     def status(self) -> EngineStatus:
         """How many requests run and wait at this moment, and what is loaded. Any thread may ask."""
-        return replace(self._scheduler.status(), checkpoints=self._panel.checkpoints())
+        return replace(self._thread.scheduler.status(), checkpoints=self._panel.checkpoints())
 
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.
@@ -155,7 +155,7 @@ class Engine(Asking):
             reader = self._open(request, deadline)
             generation = Generation(request, reader, self._answers, ticket)
         deadline.check()
-        self._scheduler.add(generation)
+        self._thread.add(generation)
         return ticket
 
     def next_logprobs(
@@ -171,7 +171,7 @@ class Engine(Asking):
         deadline = Deadline.of(timeout)
         asked = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
         glance = Glance(*asked)
-        self._scheduler.add(glance)
+        self._thread.add(glance)
         return glance.answer.wait()
 
     def score(
@@ -220,7 +220,7 @@ class Engine(Asking):
             made = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
             asked = Request(prompt, formula, terms, speculation=Plan())
             texts.append((self._open(asked), made.tokens))
-        return calibrate(texts, self._scheduler.add, costs)
+        return calibrate(texts, self._thread.add, costs)
 
     def encode(self, text: str) -> list[int]:
         """A text as tokens of the base model's vocabulary; names of special tokens are letters."""
@@ -267,11 +267,11 @@ class Engine(Asking):
         asked = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
         scoring = Scoring(*asked, keeper=self)
         if asked[1]:
-            self._scheduler.add(scoring)
+            self._thread.add(scoring)
         return scoring.answer
 
     def _open(self, request: Request, deadline: Deadline = NEVER) -> Prepared:
-        self._scheduler.require_open()
+        self._thread.queue.require_open()
         return prepare(request, self._panel, loading, deadline)
 
     def _open_at(

@@ -1,178 +1,189 @@
-"""The loop: jobs join and leave between two steps; one thread owns the models."""
+"""Who runs and who waits, and the loop: jobs join and leave between two steps."""
 
 from __future__ import annotations
 
-import logging
-import sys
 import threading
-import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from marith.engine.job import Job
 from marith.engine.step import Turn, step
-from marith.engine.threads import forking, shutdown, workers
-from marith.engine.threads.deadline_watch import DeadlineWatch
-from marith.engine.threads.job_queue import JobQueue
-from marith.errors import EngineClosed, fault, shown
+from marith.engine.threads.workers import dismiss_team
+from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import EngineStatus, Limits
 from marith.speculation.adaptive import Controller
 
-FORKED = "the process was forked while the request ran; it goes on in the parent"
-CLOSED = "the engine is closed"
-CLOSED_MEANWHILE = "the engine was closed while the request ran"
-CLOSE_WITHIN = 30.0  # seconds that `close` waits for the step that runs
-OUTLASTED = (
-    "the engine's thread did not end within %g seconds: it still computes %s (%s). Its requests "
-    "end now with EngineClosed, and the thread ends after this step"
-)
-_log = logging.getLogger(__name__)
-
 
 class Scheduler:
-    """Runs jobs from any thread or task on one thread of its own.
+    """The loop of one engine, for the one thread that runs its models.
 
-    Who runs and who waits is in a `JobQueue`. Nothing that a job raises ends the thread. A second
-    thread, of `DeadlineWatch`, ends jobs at their deadlines. In a forked child both begin anew over
-    the same weights. `threads` is how many OpenMP threads a pass takes, None for as many as torch
-    has.
+    Nothing that a job raises ends the loop, and no job is harmed by another's error.
     """
 
-    def __init__(self, limits: Limits, threads: int | None = None, device: str = "cpu") -> None:
-        self.device = device
+    def __init__(self, limits: Limits) -> None:
+        self.queue = JobQueue(limits)
+        self.controller = Controller()
         self.steps = 0
-        self._threads = threads
-        self._controller = Controller()
-        self._queue = JobQueue(limits)
-        self._deadlines = DeadlineWatch(self._queue)
-        self._orphans: list[Job] = []  # of a forked child: the parent's jobs, whose lanes are held
-        self._outlasted = False  # whether `close` has waited for a step in vain
-        self._thread: threading.Thread | None = workers.start_thread(self._run)
-        forking.follow(self)
-        shutdown.close_at_exit(self)
 
-    def add(self, job: Job) -> None:
-        """Queue a job. Raises at once if it could never run, or if too many wait."""
-        with self._queue.lock:
-            self._queue.add(job)
-            self._thread = self._thread or workers.start_thread(self._run)
-            self._deadlines.expect(job.reader.deadline.at)
+    def run(self) -> None:
+        """Take step after step until the queue is closed."""
+        while self.queue.admit():
+            try:
+                self._step()
+                self._sweep()
+            except BaseException as error:  # the loop's own fault: it goes on without the jobs
+                self._give_up(error)
+            if not self.queue.jobs:
+                dismiss_team()
 
     def status(self) -> EngineStatus:
-        """What runs and what waits at this moment."""
-        queue = self._queue
+        """What runs and what waits at this moment. Any thread may ask."""
+        queue = self.queue
         with queue.lock:
             return EngineStatus(len(queue.active), len(queue.waiting), queue.lanes, self.steps)
 
-    @property
-    def closed(self) -> bool:
-        """Whether it serves no more."""
-        return bool(self._queue.closed)
-
-    def require_open(self) -> None:
-        """Raises EngineClosed where it serves no more, and says why."""
-        self._queue.require_open()
-
-    def close(self) -> None:
-        """Stop after the step that runs; jobs that are not done fail with EngineClosed.
-
-        Where that step takes longer than CLOSE_WITHIN, a warning says what it computes; the jobs
-        fail at once, and their lanes are let go when the step ends.
-        """
-        self._queue.close(CLOSED)
-        self._deadlines.wake()
-        thread = self._thread
-        if thread is None or threading.current_thread() in (thread, self._deadlines.thread):
-            return
-        thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
-        if not thread.is_alive():
-            return
-        with self._queue.lock:
-            if self._outlasted:
-                return
-            self._outlasted = True
-            jobs, running = self._queue.jobs, self._queue.active
-        what = _formulas(turn.job for turn in running)
-        _log.warning(OUTLASTED, CLOSE_WITHIN, what, _position(thread))
-        _fail(jobs, lambda: EngineClosed(CLOSED_MEANWHILE))
-
-    def before_fork(self) -> None:
-        """Wait until the engine's thread is between two steps, and keep it there."""
-        self._queue.hold(by_engine=threading.current_thread() is self._thread)
-
-    def after_fork(self) -> None:
-        """Go on, in the parent."""
-        self._queue.resume()
-
-    def in_child(self) -> None:
-        """Serve in a forked child: on a thread that starts with the first job, without the old."""
-        parents, self._queue = self._queue, JobQueue(self._queue.limits, self._queue.closed)
-        parents.lock = threading.RLock()  # the old one may be held by a thread that is not here
-        self._orphans += parents.jobs
-        self._deadlines = DeadlineWatch(self._queue)
-        self._thread = None
-        for job in self._orphans:
-            with suppress(BaseException):  # whatever one job does, the others are not left waiting
-                job.orphan(EngineClosed(FORKED))
-        if self.device != "cpu":
-            self._queue.close(f"{self.device} serves no forked process; use spawn")
-
-    def _run(self) -> None:
-        """The engine's thread: a step, then the next one, until the queue is closed."""
-        workers.take_threads(self._threads)
-        try:
-            release(self._orphans)
-            self._orphans = []
-            while self._queue.admit():
-                try:
-                    self._step()
-                    self._sweep()
-                except BaseException as error:  # the loop's own fault: it goes on without the jobs
-                    self._give_up(error)
-                if not self._queue.jobs:
-                    workers.dismiss_team()
-        except BaseException as error:
-            self._queue.close(f"the engine's thread ended with {type(error).__name__}: {error}")
-        finally:
-            self._end()
-
     def _step(self) -> None:
-        self._leave([turn.job for turn in self._queue.active if turn.job.abandoned])
-        turns = self._queue.active
+        self._leave([turn.job for turn in self.queue.active if turn.job.abandoned])
+        turns = self.queue.active
         if not turns:
             return
         self.steps += 1
         try:
-            step(turns, self._controller)
+            step(turns, self.controller)
         except BaseException:  # the fault of one job: repeat the step for each alone
             for turn in turns:
                 if not (turn.job.done or turn.job.abandoned):
-                    _step_alone(turn, self._controller)
+                    _step_alone(turn, self.controller)
 
     def _sweep(self) -> None:
         """Let go of jobs that are done or given up, and of their lanes."""
-        with self._queue.lock:
-            self._leave([job for job in self._queue.jobs if job.done or job.abandoned])
+        with self.queue.lock:
+            self._leave([job for job in self.queue.jobs if job.done or job.abandoned])
 
     def _leave(self, jobs: Sequence[Job]) -> None:
         """These jobs go, and their lanes with them."""
         if jobs:
             release(jobs)
-            self._queue.remove(jobs)
+            self.queue.remove(jobs)
 
     def _give_up(self, error: BaseException) -> None:
         """Fail all jobs that run, for an error that is not the fault of any."""
-        jobs = [turn.job for turn in self._queue.active]
-        _fail(jobs, lambda: fault(error))
+        jobs = [turn.job for turn in self.queue.active]
+        fail_all(jobs, lambda: fault(error))
         self._leave(jobs)
 
-    def _end(self) -> None:
-        """The engine's thread ends, and no job is left waiting."""
-        jobs = self._queue.end(CLOSED)
-        self._deadlines.wake()
-        why = self._queue.closed
-        _fail(jobs, lambda: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
-        release(jobs)
+
+class JobQueue:
+    """First come, first served: a job waits until its own lanes fit, and none overtakes it.
+
+    Callers add jobs, and the engine's thread admits and removes them between two steps. `closed`
+    says why no further job is taken on; it is empty while jobs are.
+    """
+
+    def __init__(self, limits: Limits, closed: str = "") -> None:
+        self.limits = limits
+        self.closed = closed
+        self.active: list[Turn] = []
+        self.waiting: deque[Job] = deque()
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)  # there is something for the engine's thread
+        self._between = threading.Condition(self.lock)  # a step has ended
+        self._stepping = False
+        self._forks = 0  # of the process, which are under way and hold the engine's thread
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All of them, those that run first."""
+        with self.lock:
+            return [*(turn.job for turn in self.active), *self.waiting]
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes are in flight; those given up are let go before the next step."""
+        jobs = [turn.job for turn in self.active]
+        return sum(job.reader.plan.lanes for job in jobs if not job.abandoned)
+
+    def require_open(self) -> None:
+        """Raises EngineClosed where no further job is taken on, and says why."""
+        if self.closed:
+            raise EngineClosed(self.closed)
+
+    def add(self, job: Job) -> None:
+        """Append a job. Raises at once if it could never run, or if too many wait."""
+        lanes, most = job.reader.plan.lanes, self.limits.max_lanes
+        if lanes > most:
+            raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
+        with self.lock:
+            self.require_open()
+            self.waiting.append(job)
+            queued = len(self.waiting) - self._fitting()
+            if queued > self.limits.max_queue:
+                self.waiting.pop()
+                raise Busy(f"{queued - 1} requests wait already; max_queue allows no more")
+            self._changed.notify()
+
+    def admit(self) -> bool:
+        """Let those run that fit, in order; sleep while there is nothing to do. False when closed.
+
+        The engine's thread is between two steps from here on, and in a step when this returns.
+        """
+        with self.lock:
+            self._end_step()
+            self._changed.wait_for(self._has_work)
+            for _ in range(self._fitting()):
+                self.active.append(Turn(self.waiting.popleft()))
+            self._stepping = not self.closed
+            return self._stepping
+
+    def remove(self, jobs: Sequence[Job]) -> None:
+        """Forget these jobs, whether they run or wait."""
+        gone = set(map(id, jobs))
+        with self.lock:
+            self.active = [turn for turn in self.active if id(turn.job) not in gone]
+            self.waiting = deque(job for job in self.waiting if id(job) not in gone)
+
+    def close(self, why: str) -> None:
+        """Take on no further job. The engine's thread learns of it between two steps."""
+        with self.lock:
+            self.closed = self.closed or why
+            self._changed.notify()
+
+    def end(self, why: str) -> list[Job]:
+        """The engine's thread ends: there are no more steps. Returns the jobs that are left."""
+        with self.lock:
+            self.closed = self.closed or why
+            self._end_step()
+            return self.jobs
+
+    def hold(self, by_engine: bool) -> None:
+        """Keep the engine's thread between two steps, unless it is the one that asks."""
+        with self.lock:
+            self._forks += 1
+            if not by_engine:
+                self._between.wait_for(lambda: not self._stepping)
+
+    def resume(self) -> None:
+        """Let the engine's thread go on."""
+        with self.lock:
+            self._forks -= 1
+            self._changed.notify()
+
+    def _end_step(self) -> None:
+        self._stepping = False
+        self._between.notify_all()
+
+    def _has_work(self) -> bool:
+        return not self._forks and bool(self.closed or self.waiting or self.active)
+
+    def _fitting(self) -> int:
+        """How many of those who wait have their lanes at once: the first ones, in order."""
+        lanes = self.lanes
+        for i, job in enumerate(self.waiting):
+            lanes += job.reader.plan.lanes
+            if lanes > self.limits.max_lanes:
+                return i
+        return len(self.waiting)
 
 
 def release(jobs: Iterable[Job]) -> None:
@@ -190,22 +201,8 @@ def _step_alone(turn: Turn, controller: Controller) -> None:
         turn.job.fail(fault(error))
 
 
-def _fail(jobs: Iterable[Job], error: Callable[[], BaseException]) -> None:
+def fail_all(jobs: Iterable[Job], error: Callable[[], BaseException]) -> None:
     """Each job fails with an error of its own, whatever the others do."""
     for job in jobs:
         with suppress(BaseException):
             job.fail(error())
-
-
-def _formulas(jobs: Iterable[Job]) -> str:
-    """What these jobs compute, for a warning."""
-    return ", ".join(dict.fromkeys(shown(job.reader.plan.whole) for job in jobs)) or "nothing"
-
-
-def _position(thread: threading.Thread) -> str:
-    """The line of code that a thread runs, for a warning."""
-    frame = sys._current_frames().get(thread.ident or 0)
-    if frame is None:
-        return "its end"
-    line = traceback.extract_stack(frame)[-1]
-    return f"{line.filename}:{line.lineno} in {line.name}"

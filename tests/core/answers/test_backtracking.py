@@ -43,7 +43,7 @@ def drafting(words: tuple[str, ...]) -> tuple[Engine, Reference]:
     """An engine over tokens of these words that drafts all it can; the reference beside it."""
     model = tiny_model(vocab=len(words) + 2, seed=11, sharpness=2.0)
     engine = Engine.load(model, tokenizer=tiny_tokenizer(words))
-    engine._scheduler._controller = Controller(Flat)
+    engine._thread.scheduler.controller = Controller(Flat)
     return engine, Reference({None: (model, engine._panel.vocabulary)})
 
 

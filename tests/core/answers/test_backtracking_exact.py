@@ -52,7 +52,7 @@ class Small:
         All requests are there before the first step, so that each run is the same.
         """
         sampling = request.sampling
-        with self.engine._scheduler._queue.lock:
+        with self.engine._thread.queue.lock:
             tickets = [
                 self.engine.submit(replace(request, sampling=replace(sampling, seed=seed)))
                 for seed in (range(DRAWS) if seeded else [None] * DRAWS)
@@ -91,7 +91,7 @@ def loaded() -> Iterator[Small]:
 def small(loaded: Small, monkeypatch: pytest.MonkeyPatch) -> Small:
     """It drafts all it can; requests without a seed have numbers that are the same in each run."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count(10**6)))
-    monkeypatch.setattr(loaded.engine._scheduler, "_controller", Controller(Flat))
+    monkeypatch.setattr(loaded.engine._thread.scheduler, "controller", Controller(Flat))
     return loaded
 
 

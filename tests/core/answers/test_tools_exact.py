@@ -137,7 +137,7 @@ def test_arguments_are_drawn_from_the_bare_model(
 ) -> None:
     """Under "auto" the persona drafts, inside the call too, where it has no say in the end."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    monkeypatch.setattr(marked.engine._scheduler, "_controller", Controller(Flat))
+    monkeypatch.setattr(marked.engine._thread.scheduler, "controller", Controller(Flat))
     forced = marked.engine._panel.vocabulary.encode(FORCED, literal=False)
     request = asked(
         0,

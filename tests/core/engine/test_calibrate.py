@@ -26,7 +26,7 @@ def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
         ).tokens
         if tokens:
             transcript = Transcript(reader, tokens)
-            house.engine._scheduler.add(transcript)
+            house.engine._thread.add(transcript)
             said.append(transcript.answer.result())
             texts.append(tokens)
     return Samples(reader.plan, said), texts

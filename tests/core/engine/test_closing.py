@@ -15,7 +15,7 @@ from support.holding import held, until
 
 import marith
 from marith import Request, Stop, Ticket
-from marith.engine import scheduler
+from marith.engine.threads import engine_thread
 
 LONG = Stop(3000)
 
@@ -23,9 +23,9 @@ LONG = Stop(3000)
 def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(scheduler, "CLOSE_WITHIN", 0.2)
+    monkeypatch.setattr(engine_thread, "CLOSE_WITHIN", 0.2)
     engine = loaded(max_lanes=2)
-    thread = engine._scheduler._thread
+    thread = engine._thread.thread
     assert thread is not None
     with caplog.at_level(logging.WARNING), held(engine) as begun:
         running = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=LONG))
@@ -107,7 +107,7 @@ def test_a_ticket_that_cannot_be_ended_in_a_child_keeps_no_other_from_its_end() 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Ticket, "orphan", raising)
             told = told_by(fork(child))
-        assert told == [scheduler.FORKED] * 2
+        assert told == [engine_thread.FORKED] * 2
         for ticket in tickets:
             ticket.cancel()
         assert until(lambda: engine.status().idle)

@@ -118,7 +118,7 @@ def test_callbacks_run_in_order_and_never_on_the_engines_thread(engine: Engine) 
         future.add_done_callback(lambda _: done.set())
     assert done.wait(20)
     assert [each[:2] for each in threads] == [(0, True), (1, True), (2, True)]
-    assert engine._scheduler._thread not in {each[2] for each in threads}
+    assert engine._thread.thread not in {each[2] for each in threads}
     late: list[Future[Any]] = []
     future.add_done_callback(late.append)  # done already: at once, and here
     assert late == [future]
@@ -193,7 +193,7 @@ def test_a_future_keeps_its_engine_alive() -> None:
         del engine
         gc.collect()
     assert len(future.result(20).logprobs) == 3
-    thread = kept()._scheduler._thread  # type: ignore[union-attr]  # it is alive
+    thread = kept()._thread.thread  # type: ignore[union-attr]  # it is alive
     del future
     assert until(lambda: kept() is None)
     thread.join(20)  # type: ignore[union-attr]  # it has begun

@@ -16,7 +16,6 @@ import marith
 from marith import Engine, Request, Sampling, Stop
 from marith.engine import scheduler
 from marith.engine.scheduler import Scheduler
-from marith.engine.threads.job_queue import JobQueue
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 FATAL = 7  # the token "f"
@@ -130,7 +129,7 @@ def test_an_engine_whose_thread_ends_says_why_and_is_loaded_anew(
     with held(engine) as begun:
         ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(300)))
         begun.wait(20)
-        monkeypatch.setattr(JobQueue, "admit", _odd)
+        monkeypatch.setattr(scheduler.JobQueue, "admit", _odd)
     with pytest.raises(marith.EngineClosed, match="Odd: of the loop"):
         ticket.result(30)
     assert until(lambda: engine.closed)

@@ -112,7 +112,7 @@ def test_a_fork_waits_for_the_step_that_runs_and_for_no_load(engine: Engine, wan
 def test_what_no_child_can_use_is_an_error_at_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine._scheduler, "device", "cuda")
+    monkeypatch.setattr(engine._thread, "device", "cuda")
 
     def child() -> tuple[bool, str]:
         try:

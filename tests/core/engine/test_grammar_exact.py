@@ -51,7 +51,7 @@ def test_what_adapts_draws_every_token_from_what_may_follow(
 ) -> None:
     """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    monkeypatch.setattr(small.engine._scheduler, "_controller", Controller(Flat))
+    monkeypatch.setattr(small.engine._thread.scheduler, "controller", Controller(Flat))
     unseeded = replace(ADAPTS.sampling, seed=None)
     requests = [replace(one, sampling=unseeded) for one in ADAPTS.requests(small, EIGHTH)]
     done = answers(small, requests)

@@ -121,7 +121,7 @@ def test_a_closed_engine_says_so_to_those_who_wait_and_those_who_come() -> None:
 
 def test_an_engine_that_is_forgotten_ends_its_thread() -> None:
     engine = Engine.load(tiny_model(), tokenizer=tiny_tokenizer())
-    thread = engine._scheduler._thread
+    thread = engine._thread.thread
     del engine
     thread.join(timeout=10)
     assert not thread.is_alive()

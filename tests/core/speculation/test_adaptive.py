@@ -51,7 +51,7 @@ class Steep(Fixed):
 
 
 def fly(engine: Engine, times: type[PassTimes]) -> None:
-    engine._scheduler._controller = Controller(times)
+    engine._thread.scheduler.controller = Controller(times)
 
 
 def test_a_text_that_repeats_itself_is_copied_and_takes_few_passes(engine: Engine) -> None:

@@ -1,0 +1,137 @@
+"""The thread that owns an engine's models: when it begins, what a fork does to it, how it ends."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Iterable
+from contextlib import suppress
+
+from marith.engine.job import Job
+from marith.engine.scheduler import JobQueue, Scheduler, fail_all, release
+from marith.engine.threads import forking, shutdown, workers
+from marith.engine.threads.deadline_watch import DeadlineWatch
+from marith.errors import EngineClosed, shown
+from marith.request.limits import Limits
+
+FORKED = "the process was forked while the request ran; it goes on in the parent"
+CLOSED = "the engine is closed"
+CLOSED_MEANWHILE = "the engine was closed while the request ran"
+CLOSE_WITHIN = 30.0  # seconds that `close` waits for the step that runs
+OUTLASTED = (
+    "the engine's thread did not end within %g seconds: it still computes %s (%s). Its requests "
+    "end now with EngineClosed, and the thread ends after this step"
+)
+_log = logging.getLogger(__name__)
+
+
+class EngineThread:
+    """Runs a scheduler's loop, for jobs from any thread or task, until it is closed.
+
+    A second thread, of `DeadlineWatch`, ends jobs at their deadlines. In a forked child both begin
+    anew over the same weights. `threads` is how many OpenMP threads a pass takes, None for as many
+    as torch has.
+    """
+
+    def __init__(self, limits: Limits, threads: int | None = None, device: str = "cpu") -> None:
+        self.scheduler = Scheduler(limits)
+        self.device = device
+        self._threads = threads
+        self._deadlines = DeadlineWatch(self.queue)
+        self._orphans: list[Job] = []  # of a forked child: the parent's jobs, whose lanes are held
+        self._outlasted = False  # whether `close` has waited for a step in vain
+        self.thread: threading.Thread | None = workers.start_thread(self._run)
+        forking.follow(self)
+        shutdown.close_at_exit(self)
+
+    @property
+    def queue(self) -> JobQueue:
+        """The jobs that run and wait."""
+        return self.scheduler.queue
+
+    def add(self, job: Job) -> None:
+        """Queue a job. Raises at once if it could never run, or if too many wait."""
+        with self.queue.lock:
+            self.queue.add(job)
+            self.thread = self.thread or workers.start_thread(self._run)
+            self._deadlines.expect(job.reader.deadline.at)
+
+    def close(self) -> None:
+        """Stop after the step that runs; jobs that are not done fail with EngineClosed.
+
+        Where that step takes longer than CLOSE_WITHIN, a warning says what it computes; the jobs
+        fail at once, and their lanes are let go when the step ends.
+        """
+        self.queue.close(CLOSED)
+        self._deadlines.wake()
+        thread = self.thread
+        if thread is None or threading.current_thread() in (thread, self._deadlines.thread):
+            return
+        thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
+        if not thread.is_alive():
+            return
+        with self.queue.lock:
+            if self._outlasted:
+                return
+            self._outlasted = True
+            jobs, running = self.queue.jobs, self.queue.active
+        what = _formulas(turn.job for turn in running)
+        _log.warning(OUTLASTED, CLOSE_WITHIN, what, _position(thread))
+        fail_all(jobs, lambda: EngineClosed(CLOSED_MEANWHILE))
+
+    def before_fork(self) -> None:
+        """Wait until the engine's thread is between two steps, and keep it there."""
+        self.queue.hold(by_engine=threading.current_thread() is self.thread)
+
+    def after_fork(self) -> None:
+        """Go on, in the parent."""
+        self.queue.resume()
+
+    def in_child(self) -> None:
+        """Serve in a forked child: on a thread that starts with the first job, without the old."""
+        parents = self.queue
+        self.scheduler.queue = JobQueue(parents.limits, parents.closed)
+        parents.lock = threading.RLock()  # the old one may be held by a thread that is not here
+        self._orphans += parents.jobs
+        self._deadlines = DeadlineWatch(self.queue)
+        self.thread = None
+        for job in self._orphans:
+            with suppress(BaseException):  # whatever one job does, the others are not left waiting
+                job.orphan(EngineClosed(FORKED))
+        if self.device != "cpu":
+            self.queue.close(f"{self.device} serves no forked process; use spawn")
+
+    def _run(self) -> None:
+        workers.take_threads(self._threads)
+        try:
+            release(self._orphans)
+            self._orphans = []
+            self.scheduler.run()
+        except BaseException as error:
+            self.queue.close(f"the engine's thread ended with {type(error).__name__}: {error}")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """The engine's thread ends, and no job is left waiting."""
+        jobs = self.queue.end(CLOSED)
+        self._deadlines.wake()
+        why = self.queue.closed
+        fail_all(jobs, lambda: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
+        release(jobs)
+
+
+def _formulas(jobs: Iterable[Job]) -> str:
+    """What these jobs compute, for a warning."""
+    return ", ".join(dict.fromkeys(shown(job.reader.plan.whole) for job in jobs)) or "nothing"
+
+
+def _position(thread: threading.Thread) -> str:
+    """The line of code that a thread runs, for a warning."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return "its end"
+    line = traceback.extract_stack(frame)[-1]
+    return f"{line.filename}:{line.lineno} in {line.name}"
