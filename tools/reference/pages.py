@@ -21,7 +21,7 @@ from tools.reference.signatures import Links, documented, linked_type, table
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 WRITTEN = "*This page is written from the code by `make reference`.*"
 CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
-    "engine.md": ("Engine", (marith.Engine, marith.Ticket, Limits)),
+    "engine.md": ("Engine", (marith.Engine, marith.Ticket, marith.EngineStatus, Limits)),
     "request.md": (
         "Request",
         (marith.Request, marith.Sampling, marith.Stop, marith.Ban, marith.Grammar, marith.Tools),

@@ -34,7 +34,7 @@ class Scheduler:
                 self._sweep()
             except BaseException as error:  # the loop's own fault: it goes on without the jobs
                 self._give_up(error)
-            if not self.queue.jobs:
+            if not (self.queue.active or self.queue.waiting):
                 dismiss_team()
 
     def status(self) -> EngineStatus:
