@@ -1,4 +1,4 @@
-"""What the plan of a formula is chosen from: what terms return along sampled texts, and when."""
+"""Measure what a plan is chosen from: what terms return along sampled texts, and how fast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marith.engine.job import Job
 from marith.engine.prepare import Prepared
-from marith.engine.queries import Question
+from marith.engine.queries import Query
 from marith.errors import RequestError
 from marith.formula.tree.terms import Term
 from marith.request.plan import Plan
@@ -30,95 +30,98 @@ def calibrate(
 ) -> Plan:
     """The plan that costs least for a formula, from texts that were sampled from it.
 
-    Each text with a reader of its prompt, opened with the formula's own drafts; `run` hands a job
-    to whoever runs it.
+    Each text comes with its prepared request, whose plan has the formula's own drafts. `run`
+    submits a job to the engine.
     """
-    asked = [(reader, tokens) for reader, tokens in texts if tokens]
-    if not asked:
+    texts = [(prepared, tokens) for prepared, tokens in texts if tokens]
+    if not texts:
         return Plan()
-    transcripts = [Transcript(reader, tokens) for reader, tokens in asked]
+    transcripts = [Transcript(prepared, tokens) for prepared, tokens in texts]
     for transcript in transcripts:
         run(transcript)
-    samples = Samples(asked[0][0].plan, [one.answer.wait() for one in transcripts])
+    samples = Samples(texts[0][0].plan, [each.future.wait() for each in transcripts])
     if costs == "calls":
         return choose(samples, [Price.by_calls(term) for term in samples.plan.all_terms])
-    at = max(range(len(asked)), key=lambda i: len(asked[i][1]))
+    longest = max(range(len(texts)), key=lambda i: len(texts[i][1]))
     prices = []
-    for group in _groups(asked[at][0]):
-        stopwatch = Stopwatch(*asked[at], group, samples.said[at])
+    for group in _groups(texts[longest][0]):
+        stopwatch = Stopwatch(*texts[longest], group, samples.logprobs[longest])
         run(stopwatch)
-        prices.append(Price.by_time(group, stopwatch.answer.wait()))
+        prices.append(Price.by_time(group, stopwatch.future.wait()))
     return choose(samples, prices)
 
 
 def check_samples(prompts: Any, costs: Any) -> None:
-    """Raises RequestError for what nothing can be measured by."""
+    """Raises RequestError for other values than `Engine.calibrate` takes."""
     if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not prompts:
         raise RequestError(f"prompts are a list of at least one prompt, not {prompts!r}")
     if costs not in ("time", "calls"):
         raise RequestError(f"costs are 'time' or 'calls', not {costs!r}")
 
 
-class Transcript(Question[Mapping[Term, Tensor]]):
-    """What every term and draft says of each token of a text, [tokens, vocab] each."""
+class Transcript(Query[Mapping[Term, Tensor]]):
+    """What every term and draft returns along a text, [tokens, vocab] each."""
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         text = self._continuation[:-1]
         return text, dict.fromkeys(self.reader.plan.all_terms, len(text) + 1)
 
     def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
-        self.answer.give({term: scored.logprobs for term, scored in answers.items()})
+        self.future.give({term: scored.logprobs for term, scored in answers.items()})
         return ()
 
 
-class Stopwatch(Question[dict[int, float]]):
-    """How many seconds some terms take to speak of a few positions of a text; medians by width.
+class Stopwatch(Query[dict[int, float]]):
+    """How many seconds some terms take for a few positions of a text: medians by their number.
 
-    `said` is what all have said of each token, by which classifiers know what to judge.
+    `logprobs` are what all terms returned along the text: a classifier's candidates follow from
+    those of its guide.
     """
 
     def __init__(
         self,
-        reader: Prepared,
+        prepared: Prepared,
         continuation: Sequence[int],
         terms: Iterable[Term],
-        said: Mapping[Term, Tensor],
+        logprobs: Mapping[Term, Tensor],
     ) -> None:
-        super().__init__(reader, continuation[:-1])
+        super().__init__(prepared, continuation[:-1])
         self._terms = tuple(terms)
-        self._said_before = said
+        self._logprobs = logprobs
         widths = [width for width in WIDTHS if width <= len(continuation)]
         self._left = [width for width in widths for _ in range(REPEATS)]
         self._times: dict[int, list[float]] = {width: [] for width in widths}
         self._since = 0.0
-        self._read = False
-        self._asked: list[int] = []
+        self._prompt_read = False
+        self._pending: list[int] = []
 
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
     ) -> dict[Term, Sequence[Row]]:
-        return {term: rows_of(self._said_before[term])[-count:] for term in terms}
+        return {term: rows_of(self._logprobs[term])[-count:] for term in terms}
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         now = time.perf_counter()
-        if self._asked:  # from one step to the next: what is spent around a pass counts too
-            self._times[self._asked.pop()].append(now - self._since)
+        if self._pending:  # from one step to the next: what is spent around a pass counts too
+            self._times[self._pending.pop()].append(now - self._since)
         self._since = now
-        return self._continuation, dict.fromkeys(self._terms, self._left[0] if self._read else 1)
+        return self._continuation, dict.fromkeys(
+            self._terms, self._left[0] if self._prompt_read else 1
+        )
 
     def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
-        if self._read:
-            self._asked.append(self._left.pop(0))
-        self._read = True  # the first time the prompt was read too
+        if self._prompt_read:
+            self._pending.append(self._left.pop(0))
+        self._prompt_read = True  # the first time the prompt was read too
         if not self._left:
-            self._times[self._asked.pop()].append(time.perf_counter() - self._since)
-            self.answer.give({width: median(own) for width, own in self._times.items()})
+            self._times[self._pending.pop()].append(time.perf_counter() - self._since)
+            self.future.give({width: median(times) for width, times in self._times.items()})
         return ()
 
 
-def _groups(reader: Prepared) -> list[list[Term]]:
+def _groups(prepared: Prepared) -> list[list[Term]]:
     """The terms and drafts that are computed in one call: those of one scorer."""
     together: dict[int, list[Term]] = {}
-    for term in reader.plan.all_terms:
-        together.setdefault(id(reader.scorers[term]), []).append(term)
+    for term in prepared.plan.all_terms:
+        together.setdefault(id(prepared.scorers[term]), []).append(term)
     return list(together.values())

@@ -1,4 +1,4 @@
-"""The public door: a base model, and formulas spoken over it."""
+"""The public door: a base model, and requests for formulas over it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import calibrate, check_samples
-from marith.engine.entrypoints import Asking
+from marith.engine.entrypoints import Entrypoints
 from marith.engine.generation import Generation
 from marith.engine.prepare import Prepared, prepare
-from marith.engine.queries import Glance, Scores, Scoring, tokens_of
+from marith.engine.queries import NextLogprobs, Scores, Scoring, tokens_of
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.engine.threads.delivery import Answer
+from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
-from marith.engine.threads.forking import Turns
+from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
 from marith.errors import ModelError, faults_named
 from marith.formula.meaning.binding import Terms
@@ -39,19 +39,19 @@ from marith.scoring.checkpoints.loader import Checkpoint, Placement
 from marith.scoring.checkpoints.locate import locate
 from marith.scoring.registry import Panel
 
-loading = Turns()  # checkpoints come off the shelf in turns
+loading = ForkSafeLock()  # one thread at a time loads checkpoints
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
-_placement = lru_cache(maxsize=16, typed=True)(Placement)  # every call of a model asks for its own
+_placement = lru_cache(maxsize=16, typed=True)(Placement)  # each call of an adapter makes one
 _limits = lru_cache(maxsize=16, typed=True)(Limits)
-SAMPLE = Stop(64)  # of the texts that a formula is calibrated by
+SAMPLE = Stop(64)  # the end of each text that a formula is calibrated by
 
 
-class Engine(Asking):
+class Engine(Entrypoints):
     """Formulas over one base model, for any number of callers in threads and tasks.
 
-    One thread owns the models. `generate` and `stream` block, `agenerate` and `astream` await;
-    all are lines over `submit`. A closed, cancelled or forgotten request frees its lanes.
+    One thread owns the models. `generate` and `stream` block, `agenerate` and `astream` await; each
+    calls `submit`. A request that is cancelled, or whose ticket nobody holds, frees its lanes.
     """
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
@@ -82,9 +82,9 @@ class Engine(Asking):
 
         `device` and `dtype` default to what the machine has; `context_length` is in tokens; for
         `max_lanes`, `max_queue`, `cache_bytes` and `loaded_bytes` see `Limits`. Weights are
-        safetensors and no code of a checkpoint is run; a loaded model speaks with the weights it
-        has now, and a request after they were changed raises ModelError, as does all that cannot
-        be loaded.
+        safetensors and no code of a checkpoint is run; a loaded model is used with the weights that
+        it has now. Raises ModelError for what cannot be loaded; so does a request after the
+        weights of a loaded model were changed.
         """
         placement = Placement(device, dtype, revision, context_length)
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
@@ -111,11 +111,11 @@ class Engine(Asking):
         context_length: int | None = None,
         revision: str | None = None,
     ) -> Engine:
-        """The process's one engine for these options, loaded when first asked for."""
+        """The one engine of the process for these options, loaded by the first call."""
         where = _placement(device, dtype, revision, context_length)
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
-        engine = _shared.get(key)  # without a lock: what is loaded waits for nobody's loading
+        engine = _shared.get(key)  # no lock: who needs a loaded engine waits for no other load
         if engine is None or engine.closed:
             with loading:
                 engine = _shared.get(key)
@@ -126,17 +126,17 @@ class Engine(Asking):
 
     @property
     def model_name(self) -> str:
-        """The base model as it was named."""
+        """The name of the base model, as `load` was given it."""
         return self._panel.base.checkpoint.name
 
     @property
     def context_length(self) -> int:
-        """How many tokens the base model reads at most."""
+        """How many tokens the base model can read."""
         return self._panel.base.context_length
 
     @property
     def closed(self) -> bool:
-        """Whether the engine serves no more."""
+        """Whether the engine takes no more requests."""
         return bool(self._thread.queue.closed)
 
     def status(self) -> EngineStatus:
@@ -152,8 +152,8 @@ class Engine(Asking):
         deadline = Deadline.of(request.timeout, begun)
         ticket = Ticket(keeper=self)
         with faults_named():
-            reader = self._open(request, deadline)
-            generation = Generation(request, reader, self._answers, ticket)
+            prepared = self._open(request, deadline)
+            generation = Generation(request, prepared, self._answers, ticket)
         deadline.check()
         self._thread.add(generation)
         return ticket
@@ -169,10 +169,11 @@ class Engine(Asking):
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
         deadline = Deadline.of(timeout)
-        asked = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
-        glance = Glance(*asked)
-        self._thread.add(glance)
-        return glance.answer.wait()
+        query = NextLogprobs(
+            *self._open_at(prompt, formula, terms, continuation, trusted, deadline)
+        )
+        self._thread.add(query)
+        return query.future.wait()
 
     def score(
         self,
@@ -195,11 +196,11 @@ class Engine(Asking):
         timeout: float | None = None,
         trusted: bool = True,
     ) -> Future[Scores]:
-        """Start to score a continuation, as `score` does: texts asked together share passes.
+        """Start to score a continuation, as `score` does; texts scored together share passes.
 
-        The future's result also says of each token whether it is the likeliest in its place. The
-        future may be cancelled at any time. What is to run when it is done runs on a thread of its
-        own, where it may ask this engine again.
+        The result also says of each token whether it is the likeliest at its position. The future
+        may be cancelled at any time. Its callbacks run on threads of their own, and may use this
+        engine.
         """
         return self._scoring(prompt, continuation, formula, terms, timeout, trusted)
 
@@ -210,20 +211,21 @@ class Engine(Asking):
         terms: Terms | None = None,
         costs: Literal["time", "calls"] = "time",
     ) -> Plan:
-        """The plan that costs least for texts like those after these, say ten, prompts (E.3).
+        """The plan that costs least for texts after prompts like these (the paper's appendix E.3).
 
-        Drafts are those that the formula names. `costs` are measured times, or the paper's calls.
+        Ten prompts are enough. Drafts are those that the formula names. `costs` are measured times,
+        or the paper's calls.
         """
         check_samples(prompts, costs)
         texts = []
         for i, prompt in enumerate(prompts):
-            made = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
-            asked = Request(prompt, formula, terms, speculation=Plan())
-            texts.append((self._open(asked), made.tokens))
+            completion = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
+            request = Request(prompt, formula, terms, speculation=Plan())
+            texts.append((self._open(request), completion.tokens))
         return calibrate(texts, self._thread.add, costs)
 
     def encode(self, text: str) -> list[int]:
-        """A text as tokens of the base model's vocabulary; names of special tokens are letters."""
+        """A text as tokens of the base model's vocabulary; special tokens in it are plain text."""
         with faults_named():
             return self._panel.vocabulary.encode(text)
 
@@ -238,9 +240,11 @@ class Engine(Asking):
         template_options: Mapping[str, Any] | None = None,
     ) -> int:
         """How many tokens a prompt has as the bare model reads it, template and tools included."""
-        told = Tools(tuple(tools)).definitions if tools else ()
+        definitions = Tools(tuple(tools)).definitions if tools else ()
         with faults_named():
-            return self._panel.base.count(Prompted(), to_prompt(prompt, told, template_options))
+            return self._panel.base.count(
+                Prompted(), to_prompt(prompt, definitions, template_options)
+            )
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""
@@ -262,13 +266,13 @@ class Engine(Asking):
         terms: Terms | None,
         timeout: float | None,
         trusted: bool,
-    ) -> Answer[Scores]:
+    ) -> EngineFuture[Scores]:
         deadline = Deadline.of(timeout)
-        asked = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
-        scoring = Scoring(*asked, keeper=self)
-        if asked[1]:
+        prepared, tokens = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
+        scoring = Scoring(prepared, tokens, keeper=self)
+        if tokens:
             self._thread.add(scoring)
-        return scoring.answer
+        return scoring.future
 
     def _open(self, request: Request, deadline: Deadline = NEVER) -> Prepared:
         self._thread.queue.require_open()
@@ -283,11 +287,11 @@ class Engine(Asking):
         trusted: bool,
         deadline: Deadline,
     ) -> tuple[Prepared, list[int]]:
-        """A reader, and the tokens of a continuation that it has room for."""
+        """A request that is prepared, and the tokens of a continuation that it has room for."""
         request = Request(prompt, formula, terms, speculation=None, trusted=trusted)
         with faults_named():
-            reader = self._open(request, deadline)
+            prepared = self._open(request, deadline)
             deadline.check()
-            tokens = tokens_of(continuation, self._panel.vocabulary, reader.room)
+            tokens = tokens_of(continuation, self._panel.vocabulary, prepared.room)
         deadline.check()
-        return reader, tokens
+        return prepared, tokens

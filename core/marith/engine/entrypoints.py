@@ -1,4 +1,4 @@
-"""The four ways to ask an engine: for a whole text or as it comes, waiting or awaiting."""
+"""`generate`, `stream`, `agenerate`, `astream`: whole texts or chunks, blocking or awaited."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _FIELDS = {
 }
 
 
-class Asking(ABC):
-    """Lines over `submit`, which says what a request may hold."""
+class Entrypoints(ABC):
+    """Each makes a request and calls `submit`."""
 
     @abstractmethod
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request."""
 
     async def _started(self, request: Request) -> Ticket:
-        """The same in a thread, for a prompt may be long; awaited until the deadline."""
+        """`submit` in a thread, since a prompt may be long; awaited until the deadline."""
         deadline = Deadline.of(request.timeout)
         return await deadline.bound(asyncio.to_thread(self.submit, request, deadline.begun))
 
@@ -64,7 +64,7 @@ class Asking(ABC):
         speculation: Speculation = "auto",
         **options: Unpack[RequestOptions],
     ) -> Iterator[Chunk]:
-        """The text as it comes."""
+        """The text in chunks, as they are generated."""
         return iter(
             self.submit(request_of(prompt, formula, terms, sampling, stop, speculation, options))
         )
@@ -79,7 +79,7 @@ class Asking(ABC):
         speculation: Speculation = "auto",
         **options: Unpack[RequestOptions],
     ) -> Completion:
-        """The whole text, without holding up the event loop."""
+        """The whole text; the event loop is not blocked."""
         request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
         return await (await self._started(request))
 
@@ -93,7 +93,7 @@ class Asking(ABC):
         speculation: Speculation = "auto",
         **options: Unpack[RequestOptions],
     ) -> AsyncIterator[Chunk]:
-        """The text as it comes, without holding up the event loop."""
+        """The text in chunks, as they are generated; the event loop is not blocked."""
         request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
         ticket = await self._started(request)
         async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator
@@ -110,13 +110,14 @@ def request_of(
     speculation: Speculation,
     options: RequestOptions,
 ) -> Request:
-    """A request as `generate` and its like are given it. Raises UnknownOption."""
+    """The request that the arguments of `generate` describe. Raises UnknownOption."""
     for name in options.keys() - RequestOptions.__annotations__.keys():
         home = next((kind for kind, names in _FIELDS.items() if name in names), None)
-        meant = get_close_matches(name, RequestOptions.__annotations__, 1)
-        known = ", ".join(RequestOptions.__annotations__)
-        told = f"; is {meant[0]!r} meant?" if meant else f", but {known}"
+        similar = get_close_matches(name, RequestOptions.__annotations__, 1)
+        advice = f", but {', '.join(RequestOptions.__annotations__)}"
         if home is not None:
-            told = f"; write {home}={home.capitalize()}({name}=…)"
-        raise UnknownOption(f"a request takes no {name!r}{told}")
+            advice = f"; write {home}={home.capitalize()}({name}=…)"
+        elif similar:
+            advice = f"; is {similar[0]!r} meant?"
+        raise UnknownOption(f"a request takes no {name!r}{advice}")
     return Request(prompt, formula, terms, sampling, stop, speculation, **options)

@@ -59,10 +59,10 @@ def prepare(
     loading: AbstractContextManager[object],
     deadline: Deadline = NEVER,
 ) -> Prepared:
-    """Bind, load, read, and see what room is left. All that can be wrong with a request is found.
+    """Bind the formula, load what it names, read the prompt, and see what room is left.
 
-    Checkpoints that no term has named before are loaded in turns, under `loading`. Raises
-    DeadlineExceeded where the deadline passes meanwhile.
+    Every error of a request is raised here. Checkpoints that no term has named before are loaded
+    one at a time, under `loading`. Raises DeadlineExceeded where the deadline passes meanwhile.
     """
     tools = request.tools.definitions if request.tools else ()
     prompt = to_prompt(request.prompt, tools, request.template_options)
@@ -90,37 +90,37 @@ def bound(request: Request) -> tuple[ExecutionPlan, Formula]:
     """The execution plan of a request, and the bare model. Raises FormulaError or RequestError."""
     terms = request.terms
     named = tuple(terms.items()) if isinstance(terms, Mapping) else None
-    asked = request.formula, named, request.speculation, request.steered
+    key = request.formula, named, request.speculation, request.steered
     try:
-        hash(asked)
-    except TypeError:  # terms that are none, which is said below
+        hash(key)
+    except TypeError:  # values that are no terms, which raise below
         named = None
     if named is None and terms is not None:
-        return _bound.__wrapped__(request.formula, terms, *asked[2:])
-    return _bound(*asked)
+        return _bound.__wrapped__(request.formula, terms, *key[2:])
+    return _bound(*key)
 
 
-@lru_cache(maxsize=64)  # one formula is asked again and again
+@lru_cache(maxsize=64)  # many requests have the same formula
 def _bound(
     formula: str | Formula, terms: Any, speculation: Speculation, steered: bool
 ) -> tuple[ExecutionPlan, Formula]:
-    """Only the names that the formula and the plan use are looked at, unless something is wrong."""
+    """Only the names that the formula and the plan use are resolved, unless there is an error."""
     given = dict(terms) if isinstance(terms, tuple) else terms
-    asked = parse(formula)
+    tree = parse(formula)
     try:
-        known = resolve(given, asked, *_planned(speculation))
-        return plan_of(asked, known, speculation, steered), known[BARE]
+        names = resolve(given, tree, *_planned(speculation))
+        return plan_of(tree, names, speculation, steered), names[BARE]
     except (FormulaError, RequestError):
-        plan_of(asked, resolve(given), speculation, steered)  # the same, with all names there are
+        plan_of(tree, resolve(given), speculation, steered)  # the error names all names there are
         raise
 
 
 def plan_of(
-    asked: Formula, names: Mapping[str, Formula], speculation: Speculation, steered: bool
+    formula: Formula, names: Mapping[str, Formula], speculation: Speculation, steered: bool
 ) -> ExecutionPlan:
     """A formula, checked and bound. Raises FormulaError or RequestError."""
-    check(asked, names)
-    return ExecutionPlan.of(asked, names, speculation, None if steered else names[BARE])
+    check(formula, names)
+    return ExecutionPlan.of(formula, names, speculation, None if steered else names[BARE])
 
 
 def _scorers(
@@ -128,10 +128,10 @@ def _scorers(
 ) -> tuple[dict[Term, Scorer], tuple[object, ...]]:
     """The scorer of each term, and what was loaded for the terms, which stays while it is held.
 
-    What is not here yet is loaded in turns, and on no thread of a caller's.
+    What is not loaded yet is loaded by one thread at a time, and never on a caller's own.
     """
 
-    def found() -> tuple[dict[Term, Scorer], tuple[object, ...]]:
+    def load() -> tuple[dict[Term, Scorer], tuple[object, ...]]:
         scorers = {term: panel.scorer_of(term) for term in terms}
         return scorers, tuple(scorer.loaded(term) for term, scorer in scorers.items())
 
@@ -139,8 +139,8 @@ def _scorers(
         held = [panel.here(term) for term in terms]
     except KeyError:
         with loading:
-            return workers.apart(found)
-    scorers, loaded = found()
+            return workers.apart(load)
+    scorers, loaded = load()
     return scorers, (*held, *loaded)
 
 
@@ -155,15 +155,15 @@ def _planned(speculation: Speculation) -> Iterator[Formula]:
 def _readings(
     plan: ExecutionPlan, scorers: Mapping[Term, Scorer], prompt: Prompt, deadline: Deadline
 ) -> dict[Term, Reading]:
-    """The prompt as each term reads it, but for drafts that cannot: nothing depends on these."""
+    """The prompt as each term reads it. A draft that cannot is left out: no text needs it."""
     readings: dict[Term, Reading] = {}
     for term in plan.all_terms:
         deadline.check()
         try:
             readings[term] = scorers[term].read(term, prompt)
         except RequestError as error:
-            may_lack = isinstance(error, ContextOverflow) or term == LOOKUP
-            if term in plan.terms or not may_lack:
+            may_be_left_out = isinstance(error, ContextOverflow) or term == LOOKUP
+            if term in plan.terms or not may_be_left_out:
                 raise
     deadline.check()
     return readings
@@ -173,9 +173,9 @@ def _visible(
     bare: Formula, readings: Mapping[Term, Reading], panel: Panel, prompt: Prompt
 ) -> Sequence[int]:
     """The prompt's tokens as the bare model reads it."""
-    seen_by = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
-    known = readings.get(seen_by)
-    return to_tokens(seen_by, prompt, panel.vocabulary) if known is None else [*map(int, known)]
+    term = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
+    reading = readings.get(term)
+    return to_tokens(term, prompt, panel.vocabulary) if reading is None else [*map(int, reading)]
 
 
 def _read_by(term: Term) -> Term:

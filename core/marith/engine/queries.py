@@ -1,4 +1,4 @@
-"""Questions about a given text: the distribution after it, and how likely its tokens are."""
+"""Queries about a given text: the distribution after it, and how likely its tokens are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marith.engine.job import Job
 from marith.engine.prepare import Prepared
-from marith.engine.threads.delivery import Answer
+from marith.engine.threads.delivery import EngineFuture
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.checks import whole
@@ -22,8 +22,8 @@ from marith.speculation.window import Block
 from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
-AT_ONCE = 64  # positions of a continuation that one step asks about at most
-NUMBERS = 1 << 24  # log-probabilities that all scorings of one step have in memory together
+AT_ONCE = 64  # positions of a continuation that one step scores at most
+NUMBERS = 1 << 24  # log-probabilities that all scorings of one step hold in memory together
 
 
 @dataclass(slots=True)
@@ -34,26 +34,26 @@ class Scores:
     likeliest: list[bool] = field(default_factory=list)
 
 
-class Question(Generic[Result]):
-    """A given continuation, and the answer that a caller waits for. Nothing is drawn.
+class Query(Generic[Result]):
+    """A given continuation, and the future that a caller waits for. No token is drawn.
 
-    The `keeper` is kept for as long as the answer is.
+    The `keeper` is kept alive for as long as the future is.
     """
 
     def __init__(
-        self, reader: Prepared, continuation: Sequence[int], keeper: object = None
+        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
     ) -> None:
-        self.reader = reader
-        self.answer: Answer[Result] = Answer(keeper)
+        self.reader = prepared
+        self.future: EngineFuture[Result] = EngineFuture(keeper)
         self._continuation = continuation
 
     @property
     def abandoned(self) -> bool:
-        return self.answer.cancelled()
+        return self.future.cancelled()
 
     @property
     def done(self) -> bool:
-        return self.answer.done()
+        return self.future.done()
 
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
@@ -64,17 +64,17 @@ class Question(Generic[Result]):
         """Nothing is drawn."""
 
     def accept(self, verdict: Verdict) -> None:
-        """Nothing is drawn, and so nothing accepted."""
+        """Nothing is drawn, so there is nothing to accept."""
 
     def fail(self, error: BaseException) -> None:
-        self.answer.fail(error)
+        self.future.fail(error)
 
     def orphan(self, error: BaseException) -> None:
-        self.answer.orphan(error)
+        self.future.orphan(error)
 
 
-class _Composed(Question[Result]):
-    """A question that the whole formula answers."""
+class _FormulaQuery(Query[Result]):
+    """A query of the whole formula."""
 
     def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
         rows = {term: scored.rows for term, scored in answers.items()}
@@ -85,31 +85,31 @@ class _Composed(Question[Result]):
         return dict.fromkeys(self.reader.plan.terms, count)
 
 
-class Glance(_Composed[Tensor]):
-    """The distribution after a given continuation: one question, one answer [vocab]."""
+class NextLogprobs(_FormulaQuery[Tensor]):
+    """The distribution [vocab] after a given continuation."""
 
     def check(self, rows: Sequence[Row]) -> None:
         logprobs, last = rows[-1]
-        self.answer.give(logprobs[last].clone())
+        self.future.give(logprobs[last].clone())
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         return self._continuation, self._all_at(1)
 
 
-class Scoring(_Composed[Scores]):
-    """How likely each token of a continuation is, asked for a piece at a time.
+class Scoring(_FormulaQuery[Scores]):
+    """The log-probability of each token of a continuation, some positions a step.
 
-    A long text neither holds up the others nor has all its distributions in memory at once.
+    So a long text neither delays other jobs nor holds all its distributions in memory at once.
     """
 
     def __init__(
-        self, reader: Prepared, continuation: Sequence[int], keeper: object = None
+        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
     ) -> None:
-        super().__init__(reader, continuation, keeper)
+        super().__init__(prepared, continuation, keeper)
         self.at_once = AT_ONCE
         self._scores = Scores()
         if not continuation:
-            self.answer.give(self._scores)
+            self.future.give(self._scores)
 
     def check(self, rows: Sequence[Row]) -> None:
         logprobs = gather(rows)
@@ -119,7 +119,7 @@ class Scoring(_Composed[Scores]):
         self._scores.logprobs += logprobs.gather(1, at)[:, 0].tolist()
         self._scores.likeliest += (logprobs.argmax(dim=1) == at[:, 0]).tolist()
         if len(self._scores.logprobs) == len(self._continuation):
-            self.answer.give(self._scores)
+            self.future.give(self._scores)
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         known, length = len(self._scores.logprobs), len(self._continuation)
@@ -128,9 +128,9 @@ class Scoring(_Composed[Scores]):
 
 
 def share(jobs: Iterable[Job]) -> None:
-    """Divide what one step has in memory among all scorings; each asks about one position at least.
+    """Divide the memory of one step among all scorings; each scores at least one position.
 
-    Of each position every term's log-probability of every token of the vocabulary is kept.
+    A position takes a log-probability of each token of the vocabulary from every term.
     """
     scorings = [job for job in jobs if isinstance(job, Scoring)]
     each = sum(len(job.reader.plan.terms) * job.reader.width for job in scorings)
@@ -139,7 +139,7 @@ def share(jobs: Iterable[Job]) -> None:
 
 
 def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: int) -> list[int]:
-    """A continuation's tokens. Raises RequestError for what is no token, and for too many."""
+    """The tokens of a continuation. Raises RequestError for other values, and for too many."""
     if isinstance(continuation, str):
         continuation = vocabulary.encode(continuation, most=room)
     try:

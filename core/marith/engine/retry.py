@@ -1,4 +1,4 @@
-"""Asking an engine that is busy again, a little later."""
+"""Submit a request again, a little later, where the engine is busy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FIRST_PAUSE = 0.1  # seconds; each pause is twice the last
 def submit(engine: Engine, request: Request, retries: int, begun: float | None = None) -> Ticket:
     """Start a request; where the engine is busy, try again up to `retries` times. Blocks.
 
-    What is waited counts as part of the request's timeout, as does all since it was `begun`. Raises
-    Busy after the last try, or where the timeout would end before the next; otherwise as
-    `Engine.submit` does.
+    The pauses count towards the request's timeout, as does the time since it was `begun`. Raises
+    Busy after the last try, or where the timeout would end before the next; other errors are those
+    of `Engine.submit`.
     """
     deadline = Deadline.of(request.timeout, begun)
     for retry in range(retries):

@@ -1,4 +1,4 @@
-"""What a caller holds while a request runs: chunks as they come, and the completion at the end."""
+"""What a caller holds while a request runs: its chunks, and the completion at the end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from marith.request.completion import Chunk, Completion
 class Ticket:
     """A request in flight: iterable, async-iterable and awaitable, by one reader.
 
-    To stop reading is to cancel: a ticket that is closed, cancelled or forgotten frees its lanes
-    within one step. Its state is shared by the reader and the engine's thread, under one lock.
+    To stop reading is to cancel: a ticket whose reader stops, or that nobody holds any more, frees
+    its lanes within one step. The reader and the engine's thread share its state, under one lock.
     """
 
     def __init__(self, keeper: object = None) -> None:
         self.cancelled = False
-        self._keeper = keeper  # an engine lives as long as someone reads from it
+        self._keeper = keeper  # an engine lives as long as its tickets
         self._changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._end: Completion | BaseException | None = None
@@ -31,7 +31,7 @@ class Ticket:
 
     @property
     def ended(self) -> bool:
-        """Whether the text is finished, failed, or given up."""
+        """Whether the text is finished, failed or cancelled."""
         return self._end is not None
 
     def put(self, chunk: Chunk) -> None:
@@ -49,13 +49,13 @@ class Ticket:
             self._wake()
 
     def orphan(self, error: BaseException) -> None:
-        """Fail in a forked child, where a thread that is gone may hold the lock."""
+        """Fail in a forked child, where a thread of the parent may hold the lock."""
         self._changed = threading.Condition()
         self._wakers = []  # of the parent's event loops
         self.end(error)
 
     def cancel(self) -> None:
-        """Give the request up. A reader that still waits gets an error."""
+        """Cancel the request. A reader that still waits gets a RequestError."""
         self.cancelled = True
         self.end(RequestError("the request was cancelled"))
 
@@ -121,7 +121,7 @@ class Ticket:
         return self._end
 
     def _leave(self) -> None:
-        """The reader has gone: with the end in hand there is nothing to cancel."""
+        """The reader stops: cancel, unless there is an end."""
         if self._end is None:
             self.cancel()
 

@@ -32,7 +32,7 @@ class Acceptance:
         self._seen: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def note(self, key: Hashable, overlap: float) -> None:
-        """Σ min(truth, guess) in [0, 1] at one evaluated position, whether or not it was drawn.
+        """Σ min(target, draft) in [0, 1] at one evaluated position, whether or not it was drawn.
 
         Sums in float32 that pass the bounds by rounding are clipped; else raises ValueError.
         """

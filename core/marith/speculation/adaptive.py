@@ -40,7 +40,7 @@ class Proposed(Protocol):
 
 
 class Reading(Protocol):
-    """What evaluates terms, as far as its time is measured."""
+    """A scorer, as far as its time is measured."""
 
     @property
     def tokens_read(self) -> int:
@@ -54,7 +54,7 @@ class Drafting(Protocol):
     window: DraftWindow
 
     def proposals(self, most: int) -> Iterator[Sequence[Proposed]]:
-        """What each proposer takes for the next tokens."""
+        """What each proposer proposes next."""
         ...
 
     def scorer_of(self, term: Term) -> Reading:
@@ -108,7 +108,7 @@ class Controller:
     def plan(
         self, texts: Sequence[Drafting], scorers: Iterable[Reading], rows: int, made: int
     ) -> None:
-        """Say how much each text drafts before the next verification, and propose what is free.
+        """Choose how much each text drafts before the next verification, and propose what is free.
 
         The next pass, of `scorers`, computes `rows` tokens without drafts and makes `made`.
         """
@@ -136,9 +136,9 @@ class Controller:
     @contextmanager
     def timed(self, scorers: Sequence[Reading], judged: int) -> Iterator[None]:
         """Time a round of these scorers, which judge so many positions and read what they read."""
-        known, start = _tokens_read(scorers), time.perf_counter()
+        before, start = _tokens_read(scorers), time.perf_counter()
         yield
-        tokens = _tokens_read(scorers) - known + judged
+        tokens = _tokens_read(scorers) - before + judged
         if tokens:
             times = self._of(frozenset(map(id, scorers)))
             times.note(tokens, time.perf_counter() - start)

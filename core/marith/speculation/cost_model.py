@@ -43,11 +43,11 @@ class Price:
 
 @dataclass
 class Samples:
-    """What all terms and drafts of `plan` said along sampled texts."""
+    """What all terms and drafts of `plan` return along sampled texts, [tokens, vocab] each."""
 
     plan: ExecutionPlan
-    said: Sequence[Mapping[Term, Tensor]]
-    _known: dict[tuple[Formula | None, Formula], float] = field(default_factory=dict)
+    logprobs: Sequence[Mapping[Term, Tensor]]
+    _acceptances: dict[tuple[Formula | None, Formula], float] = field(default_factory=dict)
 
     def acceptance(self, before: Formula | None, after: Formula) -> float:
         """How likely a token drawn by `before` stands when checked by `after`: 1 − ½Σ|P₁ − P₂|.
@@ -56,19 +56,19 @@ class Samples:
         for the likeliest.
         """
         key = before, after
-        if key not in self._known:
-            shared = [self._shared(before, after, one) for one in self.said]
-            self._known[key] = min(1.0, float(torch.cat(shared).mean()))  # more is rounding
-        return self._known[key]
+        if key not in self._acceptances:
+            shared = [self._shared(before, after, text) for text in self.logprobs]
+            self._acceptances[key] = min(1.0, float(torch.cat(shared).mean()))  # more is rounding
+        return self._acceptances[key]
 
     def _shared(
-        self, before: Formula | None, after: Formula, said: Mapping[Term, Tensor]
+        self, before: Formula | None, after: Formula, logprobs: Mapping[Term, Tensor]
     ) -> Tensor:
-        truth = evaluate(after, said).double().exp()
+        target = evaluate(after, logprobs).double().exp()
         if before is not None:
-            return overlap(truth, evaluate(before, said).double().exp())
-        guesser = next(t for t in self.plan.drafts if isinstance(t, NGram))
-        return truth.gather(1, said[guesser].argmax(dim=-1, keepdim=True))[:, 0]
+            return overlap(target, evaluate(before, logprobs).double().exp())
+        proposer = next(term for term in self.plan.drafts if isinstance(term, NGram))
+        return target.gather(1, logprobs[proposer].argmax(dim=-1, keepdim=True))[:, 0]
 
 
 def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
@@ -79,8 +79,9 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
     acceptances.
     """
     plan = samples.plan
-    own = [price for price in prices if not price.terms & set(plan.drafts)]
-    candidates = [{}, paper_factors(samples, prices), by_terms := paper_factors(samples, own)]
+    of_terms = [price for price in prices if not price.terms & set(plan.drafts)]
+    by_terms = paper_factors(samples, of_terms)
+    candidates = [{}, paper_factors(samples, prices), by_terms]
     if plan.drafts:
         later = plan.drafts[1:]  # each checks what the one before it proposed
         for lag in LAGS:
@@ -96,7 +97,7 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
 
 
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
-    """For each price its own s by (C + s·C₁) / (1 + a + … + a^{s−1}), C₁ what speaks first."""
+    """For each price its own s by (C + s·C₁) / (1 + a + … + a^{s−1}), C₁ the first's."""
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))
     first: set[Term] = set()
@@ -125,8 +126,8 @@ def _drawn_by(plan: ExecutionPlan, before: Formula) -> Formula | None:
 
 def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
     def cost(counts: Mapping[Term, int]) -> float:
-        asked = [(price, [counts[t] for t in price.terms if t in counts]) for price in prices]
-        return sum(price.once + price.each * max(own) for price, own in asked if own)
+        evaluated = [(price, [counts[t] for t in price.terms if t in counts]) for price in prices]
+        return sum(price.once + price.each * max(widths) for price, widths in evaluated if widths)
 
     return cost
 
@@ -156,8 +157,9 @@ def cost_per_token(
     """Compute per token, in the unit of the costs, of a term computed for `s` positions at a time.
 
     (C + s·C₁) / (1 + a + … + a^{s−1}): the term costs C, and the first, which drafts s − 1 tokens
-    and must speak at every position, C₁ (Dekoninck et al. 2024, appendix E.3). A first term that
-    is `superseded` need not speak where the truth does: (s − 1)·C₁, as the authors' script has it.
+    and is evaluated at every position, C₁ (Dekoninck et al. 2024, appendix E.3). A first term that
+    is `superseded` is not needed where the target is evaluated: (s − 1)·C₁, as in the authors'
+    script.
 
     The appendix says that the second derivative in s is negative "and therefore" the problem
     convex; that is a slip of sign: it is positive. With 1/(1 − a^s) = Σ e^{−ksL}, L = −log a, and
@@ -171,8 +173,8 @@ def cost_per_token(
     for value in (cost, first_cost):
         if not 0 <= value < math.inf:
             raise ValueError(f"a cost is finite and from 0, not {value!r}")
-    spoken = s - 1 if superseded else s
-    return (cost + spoken * first_cost) / expected_tokens(acceptance, s - 1)
+    evaluated = s - 1 if superseded else s
+    return (cost + evaluated * first_cost) / expected_tokens(acceptance, s - 1)
 
 
 def best_factor(

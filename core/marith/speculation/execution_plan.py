@@ -89,15 +89,15 @@ class ExecutionPlan:
     def of(
         cls,
         formula: Formula,
-        known: Mapping[str, Formula],
+        names: Mapping[str, Formula],
         speculation: Plan | Literal["auto"] | None = None,
         aside: Formula | None = None,
     ) -> ExecutionPlan:
-        """Bind a checked formula, its names as `known`; no plan has a place for one `aside`.
+        """Bind a checked formula by what its names mean; no plan evaluates one `aside` in stages.
 
         Raises RequestError or FormulaError for a plan that does not fit the formula.
         """
-        bound = bind(formula, known)
+        bound = bind(formula, names)
         beside = [] if aside is None else leaves(aside)
         terms = tuple(dict.fromkeys([*leaves(bound), *beside]))
         if speculation is None:
@@ -106,7 +106,7 @@ class ExecutionPlan:
             bound = supersede(LOOKUP, bound)
             after = dict.fromkeys(terms, 2)  # verify what models draft; how much, the window learns
             return cls(bound, terms, tuple(drafts(bound)), after, adapts=True, aside=aside)
-        return _planned(bound, terms, known, speculation)
+        return _planned(bound, terms, names, speculation)
 
     @property
     def classifiers(self) -> tuple[Classifier, ...]:
@@ -194,11 +194,11 @@ def _lanes(terms: Iterable[Term]) -> int:
 
 
 def _planned(
-    bound: Formula, terms: tuple[Term, ...], known: Mapping[str, Formula], plan: Plan
+    bound: Formula, terms: tuple[Term, ...], names: Mapping[str, Formula], plan: Plan
 ) -> ExecutionPlan:
-    drafting = [_named(text, known) for text in plan.drafted_by]
+    drafting = [_named(text, names) for text in plan.drafted_by]
     bound = reduce(lambda rest, draft: supersede(draft, rest), reversed(drafting), bound)
-    check(bound, known)
+    check(bound, names)
     aids = tuple(drafts(bound))
     lag = 1 if plan.length is None else plan.length + 1
     factors = dict.fromkeys(terms, lag)
@@ -206,7 +206,7 @@ def _planned(
         factors |= dict.fromkeys(leaves(draft), max(1, lag // 2) if i else 1)
     named: dict[Term, int] = {}
     for text, s in plan.every:
-        for term in leaves(_named(text, known)):
+        for term in leaves(_named(text, names)):
             if term not in (*terms, *aids):
                 raise RequestError(f"the plan names {text!r}, which is no term of the formula")
             if named.setdefault(term, s) != s:
@@ -214,7 +214,7 @@ def _planned(
     factors = with_observed(factors | named, terms)
     proposing = any(isinstance(aid, NGram) for aid in aids)
     if not proposing and min(factors.get(term, 1) for term in (*terms, *aids)) > 1:
-        raise RequestError("no term speaks at every token: one needs the speculative factor 1")
+        raise RequestError("no term is evaluated at every token: give one the factor 1")
     return ExecutionPlan(bound, terms, aids, factors)
 
 
@@ -224,20 +224,20 @@ def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Te
     A likelihood lags as far as its model does. Whatever else factors observe is evaluated as often
     as any term, since the first stage may need it.
     """
-    own = {term: factors.get(term, 1) for term in terms if not isinstance(term, Observation)}
-    least = min(own.values(), default=1)
-    found = dict(factors)
+    named = {term: factors.get(term, 1) for term in terms if not isinstance(term, Observation)}
+    least = min(named.values(), default=1)
+    completed = dict(factors)
     for term in terms:
         if isinstance(term, Likelihood):
-            found[term] = own.get(term.of, least)
+            completed[term] = named.get(term.of, least)
         elif isinstance(term, Observation):
-            found[term] = least
-    return found
+            completed[term] = least
+    return completed
 
 
-def _named(text: str, known: Mapping[str, Formula]) -> Formula:
+def _named(text: str, names: Mapping[str, Formula]) -> Formula:
     """A name of the request, or formula text."""
     try:
-        return bind(parse(text), known)
+        return bind(parse(text), names)
     except FormulaError as error:
         raise RequestError(f"the plan names {text!r}: {error.problem}") from None

@@ -38,21 +38,21 @@ class PassTimes:
     def cost(self, tokens: int) -> float | None:
         """Seconds that a pass of `tokens` tokens is expected to take; None before the first note.
 
-        Never falls as `tokens` grows. Linear between known buckets; below the smallest its cost,
+        Never falls as `tokens` grows. Linear between measured buckets; below the smallest its cost,
         above the largest proportional to the tokens.
         """
         if self._stale:
             self._fit()
-        known, seconds = self._tokens, self._seconds
-        if not known:
+        measured, seconds = self._tokens, self._seconds
+        if not measured:
             return None
-        right = bisect_left(known, tokens)
-        if right == len(known):
-            return seconds[-1] * (tokens / known[-1])
-        if right == 0 or known[right] == tokens:
+        right = bisect_left(measured, tokens)
+        if right == len(measured):
+            return seconds[-1] * (tokens / measured[-1])
+        if right == 0 or measured[right] == tokens:
             return seconds[right]
         left = right - 1
-        share = (tokens - known[left]) / (known[right] - known[left])
+        share = (tokens - measured[left]) / (measured[right] - measured[left])
         # Rounding must not carry a point past the next one: costs never fall.
         rise = seconds[left] + share * (seconds[right] - seconds[left])
         return min(rise, seconds[right])
@@ -60,8 +60,8 @@ class PassTimes:
     @property
     def least(self) -> int | None:
         """The fewest tokens that a noted pass computed; None before the first note."""
-        known = [tokens for kept in self._buckets.values() for tokens, _ in kept]
-        return min(known, default=None)
+        measured = [tokens for passes in self._buckets.values() for tokens, _ in passes]
+        return min(measured, default=None)
 
     def _fit(self) -> None:
         """The curve's points anew: one a bucket, at the median of its tokens."""

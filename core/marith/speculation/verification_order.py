@@ -48,8 +48,8 @@ class VerificationOrder:
     def next(self, length: int, end: int) -> tuple[Stage, range]:
         """The stage that verifies a text of this length, and the positions before `end`.
 
-        Of all that are due, the last one first. Where none is, no token follows, or no proposer
-        has one: what would be due if some did, so that the last token has no say in it.
+        Of all that are due, the last one first. Where none is due, since no token follows or no
+        proposer has one: what would be due if some did, so that the last token has no influence.
         """
         for at in count(length):
             stages = self.stages(at)

@@ -27,7 +27,7 @@ def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
         if tokens:
             transcript = Transcript(reader, tokens)
             house.engine._thread.add(transcript)
-            said.append(transcript.answer.result())
+            said.append(transcript.future.result())
             texts.append(tokens)
     return Samples(reader.plan, said), texts
 

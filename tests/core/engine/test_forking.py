@@ -153,9 +153,9 @@ class Follower:
 
 def test_who_is_made_during_a_fork_is_not_let_go_on_by_it() -> None:
     one, other = Follower(), Follower()
-    forking.follow(one)
+    forking.register(one)
     forking._before_fork()
-    forking.follow(other)
+    forking.register(other)
     stops = one.stops
     forking._after_fork()
     assert (stops, one.stops, other.stops) == (1, 0, 0)

@@ -194,7 +194,7 @@ def test_a_plan_of_nothing_is_refused() -> None:
     [
         (Plan.factors({"nobody": 2}), "names 'nobody': unknown term 'nobody'"),
         (Plan.factors({"y": 2}), "names 'y', which is no term of the formula"),
-        (Plan.factors({"M": 2, "x": 3}), "no term speaks at every token"),
+        (Plan.factors({"M": 2, "x": 3}), "no term is evaluated at every token"),
         (Plan.drafts("M +"), "names 'M \\+': not a formula"),
         (Plan.drafts("nobody"), "names 'nobody': unknown term"),
     ],

@@ -1,4 +1,4 @@
-"""When an answer comes too late, counted from the moment at which its caller asked."""
+"""Until when a request is to be finished, counted from the call."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ Result = TypeVar("Result")
 class Deadline:
     """A timeout in seconds, None for none, and by `time.monotonic` when it began.
 
-    One travels with each request: through what its caller's thread does for it, through the queue,
-    and through decoding.
+    Each request has one: in its caller's thread, in the queue, and while it runs.
     """
 
     timeout: float | None
@@ -35,7 +34,7 @@ class Deadline:
 
     @classmethod
     def of(cls, timeout: float | None, begun: float | None = None) -> Self:
-        """The deadline of what is asked now, or was `begun` before. Raises RequestError."""
+        """The deadline of a call that begins now, or was `begun` before. Raises RequestError."""
         return cls(seconds("timeout", timeout), time.monotonic() if begun is None else begun)
 
     @property
@@ -53,7 +52,7 @@ class Deadline:
         return DeadlineExceeded(f"not finished within {self.timeout} seconds")
 
     async def bound(self, work: Awaitable[Result]) -> Result:
-        """Await some work until the deadline. What runs in a thread goes on, for nobody."""
+        """Await some work until the deadline. What runs in a thread goes on, and is ignored."""
         try:
             async with asyncio.timeout(None if self.timeout is None else self.left) as limit:
                 return await work
@@ -67,7 +66,7 @@ NEVER = Deadline(None, 0.0)
 
 
 def waitable(timeout: Any) -> float | None:
-    """A time to wait as a lock takes it, None for ever. Raises RequestError for no number."""
+    """A timeout as locks take it, None for none. Raises RequestError for what is no number."""
     if timeout is None:
         return None
     number = plain(timeout)

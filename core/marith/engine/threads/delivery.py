@@ -1,4 +1,4 @@
-"""Answers as futures whose callbacks run off the engine's thread, where they may wait and fail."""
+"""Futures whose callbacks run off the engine's thread, where they may wait and fail."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-class Answer(Future[Result]):
-    """A future of the engine's. Its caller may cancel it at any time, and forget it.
+class EngineFuture(Future[Result]):
+    """The result of a query. Its caller may cancel it at any time, or drop it.
 
     The engine's thread completes it and runs none of its callbacks: these run in their order on a
-    thread of `Delivery`. It keeps the engine alive that was asked, as a ticket does.
+    thread of `Delivery`. It keeps its engine alive, as a ticket does.
     """
 
     def __init__(self, keeper: object = None) -> None:
@@ -32,7 +32,7 @@ class Answer(Future[Result]):
         super().add_done_callback(self._callbacks.start)
 
     def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
-        """Run `fn` with this future on a thread of its own, or at once where it is done."""
+        """Call `fn` with this future on another thread, or at once where it is done."""
         if not self._callbacks.add(fn):
             super().add_done_callback(fn)
 
@@ -47,7 +47,7 @@ class Answer(Future[Result]):
             self.set_exception(error)
 
     def wait(self) -> Result:
-        """The result, for a caller who alone knows of it: to stop waiting is to cancel."""
+        """The result, where nobody else has the future: to stop waiting is to cancel."""
         try:
             return self.result()
         except BaseException:
@@ -55,14 +55,14 @@ class Answer(Future[Result]):
             raise
 
     def orphan(self, error: BaseException) -> None:
-        """Fail it in a forked child, where a thread that is gone may hold its locks."""
+        """Fail it in a forked child, where a thread of the parent may hold its locks."""
         self._condition = threading.Condition()
         self._callbacks.lock = threading.Lock()
         self.fail(error)
 
 
 class _Callbacks:
-    """What is to run when one future is done, in the order in which it was added."""
+    """The callbacks of one future, in the order in which they were added."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -77,7 +77,7 @@ class _Callbacks:
             return not self._begun
 
     def start(self, future: Future[Any]) -> None:
-        """The future is done, or cancelled, which `wait` and `as_completed` are to learn too."""
+        """The future is done or cancelled; `wait` and `as_completed` see a cancelled one too."""
         with self.lock:
             self._begun = True
         if future.cancelled():
@@ -89,20 +89,20 @@ class _Callbacks:
         for fn in self._all:
             try:
                 fn(future)
-            except BaseException:  # SystemExit ends no more than the callback that raises it
+            except BaseException:  # SystemExit too ends the callback alone
                 _log.exception("a callback of %r failed", future)
         self._all.clear()
 
 
 class Delivery:
-    """Runs calls on threads of its own, as many as there are calls that wait for something.
+    """Runs calls on threads of its own, one more than there are calls that have not returned.
 
-    One thread more always waits for the next call, so that none waits for another to end.
+    So a thread always waits for the next call, and no call waits for another to return.
     """
 
     def __init__(self) -> None:
         self.in_child()
-        forking.follow(self)
+        forking.register(self)
 
     def start(self, call: Callable[[], None]) -> None:
         """Run a call soon, on another thread."""
@@ -128,7 +128,7 @@ class Delivery:
             self._waiting += 1
         try:
             threading.Thread(target=self._work, name="marith-delivery", daemon=True).start()
-        except RuntimeError:  # no more threads: one that is at work comes back
+        except RuntimeError:  # the system has no more threads: a busy one comes back
             with self._lock:
                 self._waiting -= 1
 

@@ -43,7 +43,7 @@ class EngineThread:
         self._orphans: list[Job] = []  # of a forked child: the parent's jobs, whose lanes are held
         self._outlasted = False  # whether `close` has waited for a step in vain
         self.thread: threading.Thread | None = workers.start_thread(self._run)
-        forking.follow(self)
+        forking.register(self)
         shutdown.close_at_exit(self)
 
     @property

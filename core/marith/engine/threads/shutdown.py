@@ -1,7 +1,7 @@
 """The threads that compute end before the interpreter does.
 
-A thread that asks for the interpreter's lock after its end is unwound through torch's C++ code,
-and that aborts the process.
+Python unwinds a thread that takes the interpreter's lock after its end. With torch's C++ code on
+the stack, that aborts the process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 COMPUTING = ("marith-engine", "marith-load")  # the names of threads that hold tensors
-END_WITHIN = 5.0  # seconds for each: a load that nobody waits for any more may take minutes
+END_WITHIN = 5.0  # seconds for each thread: a load that its caller gave up may take minutes
 _log = logging.getLogger(__name__)
 
 
@@ -30,7 +30,7 @@ _changing = threading.Lock()
 
 
 def close_at_exit(one: Closable) -> None:
-    """See to it that `one` is closed when the interpreter ends."""
+    """Close `one` when the interpreter ends."""
     with _changing:
         _running.add(one)
 
@@ -44,6 +44,6 @@ def _end_all() -> None:
             one.close()
         except BaseException:  # whatever one does, the others are closed too
             _log.exception("%r could not be closed at the end of the program", one)
-    for thread in threading.enumerate():  # one that was closed by itself may still be at its end
+    for thread in threading.enumerate():  # a closed engine's may still run
         if thread.name in COMPUTING and thread is not threading.current_thread():
             thread.join(END_WITHIN)

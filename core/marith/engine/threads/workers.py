@@ -1,8 +1,8 @@
-"""Which threads compute, and with how many workers: none that belongs to a caller.
+"""Which threads compute, and with how many OpenMP threads: never a caller's own thread.
 
-OpenMP keeps a team of workers for each thread that has ever computed. The workers spin for a while
-after each product, so a second team slows the first down (2.5 times on two cores), and after a
-fork a thread that had a team waits for it for ever. So whatever computes runs on the engine's
+OpenMP keeps a team of worker threads for each thread that has ever computed. The workers spin for a
+while after each product, so a second team slows the first one down (2.5 times on two cores); and
+after a fork, a thread that had a team waits for it for ever. So a model computes on the engine's
 thread, or on a thread that ends, and its team with it.
 """
 
@@ -25,9 +25,9 @@ SMALL = 2**18  # weights of a mean matrix, below which a second thread saves lit
 
 
 def apart(compute: Callable[[], T]) -> T:
-    """What `compute` returns, or raises, on a thread that ends before this call does.
+    """Run `compute` on a thread that ends before this call returns; returns or raises what it does.
 
-    Its warnings point at the line of the caller who waits for it.
+    Its warnings point at the line of the caller.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -71,7 +71,7 @@ def threads_for(model: torch.nn.Module) -> int | None:
 
 
 def take_threads(count: int | None) -> None:
-    """Let the calling thread compute with so many; no other thread's number changes."""
+    """Let the calling thread compute with so many; other threads keep their numbers."""
     torch.get_num_threads()  # torch sets the number once a thread, at its first use
     set_number = _set_number()
     if count is not None and set_number is not None:
@@ -81,8 +81,8 @@ def take_threads(count: int | None) -> None:
 def dismiss_team() -> None:
     """End the workers of the calling thread; its next product makes them anew.
 
-    A team that is idle counts as one that computes: beside it, the runtime lets the workers of
-    every other thread sleep between two products.
+    The runtime counts an idle team like one that computes, and so lets the workers of every other
+    thread sleep between two products.
     """
     pause = _pause()
     if pause is not None:
@@ -91,7 +91,7 @@ def dismiss_team() -> None:
 
 @cache
 def _set_number() -> Callable[[int], int] | None:
-    """The runtime's own `omp_set_num_threads`, which holds for the calling thread alone.
+    """The runtime's `omp_set_num_threads`, which holds for the calling thread alone.
 
     None where the process has loaded no runtime that has it (OpenMP 5.0, section 3.2.1).
     """
@@ -100,7 +100,7 @@ def _set_number() -> Callable[[int], int] | None:
 
 @cache
 def _pause() -> Callable[[int], int] | None:
-    """The runtime's own `omp_pause_resource_all` (OpenMP 5.0, section 3.2.44)."""
+    """The runtime's `omp_pause_resource_all` (OpenMP 5.0, section 3.2.44)."""
     return _of_the_runtime("omp_pause_resource_all")
 
 
