@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from marith.engine.job import Job
+from marith.engine.jobs.job import Job
+from marith.engine.jobs.queries import Query
 from marith.engine.prepare import Prepared
-from marith.engine.queries import Query
 from marith.errors import RequestError
 from marith.formula.tree.terms import Term
 from marith.request.plan import Plan

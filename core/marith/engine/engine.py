@@ -14,9 +14,9 @@ from torch import Tensor
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import calibrate, check_samples
 from marith.engine.entrypoints import Entrypoints
-from marith.engine.generation import Generation
+from marith.engine.jobs.generation import Generation
+from marith.engine.jobs.queries import NextLogprobs, Scores, Scoring, tokens_of
 from marith.engine.prepare import Prepared, prepare
-from marith.engine.queries import NextLogprobs, Scores, Scoring, tokens_of
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import EngineFuture

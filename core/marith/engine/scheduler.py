@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from marith.engine.job import Job
+from marith.engine.jobs.job import Job
 from marith.engine.step import Turn, step
 from marith.engine.threads.workers import dismiss_team
 from marith.errors import Busy, EngineClosed, RequestError, fault

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from marith.decoding.composition.evaluate import evaluate, likeliest
-from marith.engine.drafts import Drafts
-from marith.engine.generation import Generation
-from marith.engine.job import Job
-from marith.engine.queries import Scoring, share
+from marith.engine.jobs.drafts import Drafts
+from marith.engine.jobs.generation import Generation
+from marith.engine.jobs.job import Job
+from marith.engine.jobs.queries import Scoring, share
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term

@@ -19,7 +19,7 @@ from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
 from marith.answers.backtracking import Backtracking
 from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
-from marith.engine import generation
+from marith.engine.jobs import generation
 from marith.speculation.adaptive import Controller
 from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer

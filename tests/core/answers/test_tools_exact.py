@@ -18,7 +18,7 @@ from torch import Tensor
 
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
-from marith.engine import generation
+from marith.engine.jobs import generation
 from marith.speculation.adaptive import Controller
 from marith.speculation.latency import PassTimes
 from marith.testing import tiny_model

@@ -18,8 +18,8 @@ from marith import Plan, Request, Sampling, Stop
 from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.cuts import keep
 from marith.decoding.sampling import warp
-from marith.engine import generation
-from marith.engine.generation import Generation
+from marith.engine.jobs import generation
+from marith.engine.jobs.generation import Generation
 from marith.errors import FormulaError
 from marith.speculation import verify as verification
 from marith.speculation.adaptive import Controller

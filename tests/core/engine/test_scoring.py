@@ -9,7 +9,7 @@ import pytest
 from support.holding import held
 
 from marith import Engine
-from marith.engine import queries
+from marith.engine.jobs import queries
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Span
 from marith.testing import tiny_model, tiny_tokenizer

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 
-from marith.engine.job import Job
+from marith.engine.jobs.job import Job
 from marith.engine.scheduler import JobQueue, Scheduler, fail_all, release
 from marith.engine.threads import forking, shutdown, workers
 from marith.engine.threads.deadline_watch import DeadlineWatch

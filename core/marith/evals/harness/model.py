@@ -15,7 +15,7 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
 from marith.engine.engine import Engine
-from marith.engine.queries import Scores
+from marith.engine.jobs.queries import Scores
 from marith.errors import ContextOverflow, RequestError
 from marith.evals.experiment.bars import progress
 from marith.evals.harness import flight

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from marith.engine.job import Job
+from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.delivery import EngineFuture
 from marith.errors import RequestError, shown

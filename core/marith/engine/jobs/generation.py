@@ -19,8 +19,8 @@ from marith.decoding.constraints.constraint import Constraint
 from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.constraints.repetition import RepetitionPenalty
 from marith.decoding.random_numbers import Draws, fresh_seed
-from marith.engine.costs import Costs
-from marith.engine.drafts import Drafts
+from marith.engine.jobs.costs import Costs
+from marith.engine.jobs.drafts import Drafts
 from marith.engine.prepare import Prepared
 from marith.engine.ticket import Ticket
 from marith.errors import FormulaError, RequestError

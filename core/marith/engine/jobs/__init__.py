@@ -1,0 +1,1 @@
+"""What does the engine run? A text while it is generated, or a query about a given text."""
