@@ -31,7 +31,7 @@ reference: .venv/installed
 
 # Three minutes: every architecture that was tried, compared with transformers.
 models: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/python tests/architectures.py
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.architectures
 
 # Two minutes: texts of all features, compared with those of the commit before.
 golden: .venv/installed
@@ -49,7 +49,7 @@ evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) tests/evidence
 	OMP_NUM_THREADS=1 MARITH_PROFILE=evidence $(BIN)/pytest $(WORKERS) --timeout 3000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
-	OMP_NUM_THREADS=1 $(BIN)/python tests/hostile.py
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
 
 # Some minutes, on a machine with nothing else to do: the table and the plot of
 # docs/reference/performance.md.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import corpus
+from support.hostile import corpus
 
 import marith
 from marith import Engine, FormulaError, MarithError, Prompted, Request, Sampling, Stop

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import corpus
+from support.hostile import corpus
 
 from marith import FormulaError, MarithError, Options, Prompted, RequestError, load_file
 

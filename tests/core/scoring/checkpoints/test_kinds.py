@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from architectures import BERT, COMMON, LLAMA
+from support.architectures import BERT, COMMON, LLAMA
 from support.families import speaker
 from transformers import (
     BartConfig,

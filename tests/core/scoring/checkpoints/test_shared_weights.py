@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from architectures import build, endless, uncached, words
+from support.architectures import build, endless, uncached, words
 from torch import Tensor
 
 import marith

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from architectures import CACHED, CLOSE, build, judge
+from support.architectures import CACHED, CLOSE, build, judge
 
 SAMPLE = (
     "llama", "gpt2", "mixtral", "deepseek_v3", "phi3", "mpt", "llama rope dynamic", "big_bird",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from architectures import endless, uncached, words
+from support.architectures import endless, uncached, words
 from support.asking import CONTEXT, VOCAB, text
 from tokenizers import Tokenizer
 from transformers import (

@@ -1,7 +1,8 @@
 """Small models of every architecture that was tried, and what marith makes of each.
 
-`python tests/architectures.py [name …]` loads each of them twice, as a model and from a directory,
-and compares requests that run at the same time with transformers' uncached logits.
+`PYTHONPATH=tests .venv/bin/python -m support.architectures [name …]`
+loads each of them twice, as a model and from a directory, and compares requests that run at the
+same time with transformers' uncached logits.
 """
 
 from __future__ import annotations

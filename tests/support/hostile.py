@@ -1,6 +1,7 @@
 """What strangers write: formulas and tables of terms that no server should follow.
 
-`python tests/hostile.py` has all of it refused, and prints for how long another thread was held.
+`PYTHONPATH=tests .venv/bin/python -m support.hostile`
+has all of it refused, and prints for how long another thread was held.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def test_children_of_a_process_that_generates_say_the_same(engine: Engine, want:
 
 
 def test_pools_and_preloaded_workers_of_every_method() -> None:
-    program = Path(__file__).parents[2] / "support" / "forking.py"
+    program = Path(__file__).parents[3] / "support" / "forking.py"
     teams = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}  # as an application has them
     environment = {**os.environ, **teams, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, str(program)], check=True, timeout=120, env=environment)

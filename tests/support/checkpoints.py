@@ -1,6 +1,7 @@
 """Checkpoints whose JSON is junk: loading one works, or is a ModelError, and takes no time.
 
-`python tests/checkpoints.py [count] [seed]` tries that many; the suite tries a sample.
+`PYTHONPATH=tests .venv/bin/python -m support.checkpoints [count] [seed]`
+tries that many; the suite tries a sample.
 """
 
 from __future__ import annotations

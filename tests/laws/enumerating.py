@@ -1,6 +1,6 @@
 """Every path of the draft window for all set-ups, all factors up to 3 among them: a table.
 
-    .venv/bin/python tests/enumerating.py
+    PYTHONPATH=tests .venv/bin/python -m laws.enumerating
 
 The suite follows those that are quick; here each of them says how many paths and states it has,
 and the largest difference between a text's probability and the composed law's.
