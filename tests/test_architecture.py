@@ -64,6 +64,7 @@ ONLY_IN: dict[str, set[str]] = {
     "transformers": {"scoring", "evals", "testing", "training"},
     "optuna": {"evals"},
     "pandas": {"evals", "training"},
+    "scipy": {"evals"},
     "lm_eval": {"evals"},
     "peft": set(),
     "langchain_core": {"langchain_marith"},

@@ -17,7 +17,7 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 
 from llamaindex_marith import Marith
-from marith.evals.measures import attribute
+from marith.evals.metrics.text_classifier import attribute
 from tools.contradictions import Contradiction, editions
 
 FORMAL = "You are an assistant using formal and objective language to answer the user."

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from marith.evals.measures import attribute
+from marith.evals.metrics.text_classifier import attribute
 from marith.options.options import Options
 
 TERMS: Mapping[str, str] = {

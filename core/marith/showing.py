@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from marith.errors import RequestError
 
@@ -31,17 +29,6 @@ def say(console: Console, lines: Iterable[str]) -> None:
     """Print lines as they are: brackets are no markup, and no line is broken."""
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def tabled(cells: Sequence[Sequence[str]], left: Collection[int] = ()) -> Table:
-    """Cells below their head, to the right but for the columns named by `left`."""
-    head, *rows = cells
-    table = Table()
-    for i, name in enumerate(head):
-        table.add_column(name, justify="left" if i in left else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
 
 
 def check_file(path: Path | None) -> None:

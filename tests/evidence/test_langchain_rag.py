@@ -12,7 +12,7 @@ import pytest
 from support.applications import application
 
 import marith
-from marith.evals.measures import attribute
+from marith.evals.metrics.text_classifier import attribute
 from tools.contradictions import Contradiction, contradictions
 
 CASES = list(contradictions())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marith.evals import pocket_texts
-from marith.evals.speed import material
+from marith.evals.speed.speculation import speed_questions as material
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from tools.pocket.corpus import documents
 from tools.pocket.grammar import chats, conversations, passages, reviews

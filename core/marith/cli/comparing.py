@@ -61,10 +61,10 @@ def attributes(
     """How attributes follow their factors: the paper's six curves."""
     given = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
     with clear_errors():
-        from marith.evals.attributes import running, showing  # torch, which `show` does without
+        from marith.evals.paper.attributes import fine_control  # torch, which `show` does without
 
         given["judges"] = dict(_judge(text) for text in judges or ())
-        showing.show(running.run(running.Settings(**settings(given))), out)
+        fine_control.run(fine_control.CurveSettings(**settings(given))).report().show(out)
 
 
 @evals.command()
@@ -85,9 +85,9 @@ def judge(
 ) -> None:
     """Have a chat model compare the texts of formulas, two at a time, as the paper's GPT-4 did."""
     with clear_errors():
-        from marith.evals.judging import models, running, showing  # torch
+        from marith.evals.preference import comparison, judge_models  # torch
 
-        asked = running.Settings(
+        asked = comparison.ComparisonSettings(
             texts=tuple(texts),
             baseline=tuple(baseline),
             against=tuple(against),
@@ -98,7 +98,7 @@ def judge(
             together=together,
             out=out,
         )
-        showing.show(running.run(asked, models.load(judge_model)), out)
+        comparison.run(asked, judge_models.load(judge_model)).report().show(out)
 
 
 @evals.command(context_settings=_THEIRS)
@@ -107,9 +107,9 @@ def harness(context: typer.Context) -> None:
     with clear_errors():
         if find_spec("lm_eval") is None:
             raise RequestError("the harness is not installed: pip install 'marith[harness]'")
-        from marith.evals.harness import running  # torch
+        from marith.evals.harness import command_line  # torch
 
-        running.run(context.args)
+        command_line.run(context.args)
 
 
 def _judge(text: str) -> tuple[str, str]:

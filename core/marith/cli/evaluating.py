@@ -69,10 +69,9 @@ def toxicity(
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
     given = locals()  # all options by name
     with clear_errors():
-        from marith.evals import toxicity as evaluation  # torch, which `show` does without
-        from marith.evals.experiment.showing import show
+        from marith.evals.paper import toxicity as evaluation  # torch, which `show` does without
 
-        show(evaluation.run(evaluation.Settings(**settings(given))), out)
+        evaluation.run(evaluation.Settings(**settings(given))).report().show(out)
 
 
 @evals.command()
@@ -98,10 +97,9 @@ def sentiment(
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
     given = locals()  # all options by name
     with clear_errors():
-        from marith.evals import sentiment as evaluation  # torch, which `show` does without
-        from marith.evals.experiment.showing import show
+        from marith.evals.paper import sentiment as evaluation  # torch, which `show` does without
 
-        show(evaluation.run(evaluation.Settings(**settings(given))), out)
+        evaluation.run(evaluation.Settings(**settings(given))).report().show(out)
 
 
 @evals.command()
@@ -120,9 +118,8 @@ def perplexity(
     given = locals()  # all options by name
     with clear_errors():
         from marith.evals import perplexity as evaluation  # torch, which `show` does without
-        from marith.evals.experiment.showing import show
 
-        show(evaluation.run(evaluation.Settings(**settings(given))), out)
+        evaluation.run(evaluation.Settings(**settings(given))).report().show(out)
 
 
 @evals.command()
@@ -143,9 +140,9 @@ def examples(
     """What formulas say to the same prompts, side by side."""
     given = locals()  # all options by name
     with clear_errors():
-        from marith.evals import examples as evaluation  # torch, which `show` does without
+        from marith.evals.paper import examples as evaluation  # torch, which `show` does without
 
-        evaluation.show(evaluation.run(evaluation.Settings(**settings(given))), out)
+        evaluation.run(evaluation.Settings(**settings(given))).show(out)
 
 
 def settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def calibrate(
             raise RequestError(f"{str(output)!r} is no file in a directory that exists")
         _check(formula, terms)
         from marith import Engine  # torch, which `show` does without
-        from marith.evals.speed.planning import measured, table
+        from marith.evals.speed.speculation.calibration import measured, table
 
         with Engine.load(model) as engine:
             plan = measured(engine, formula, asked, terms, "calls" if costs == "calls" else "time")

@@ -31,13 +31,20 @@ def bench(
 ) -> None:
     """Time formulas against transformers' own decoding, on the same weights and in turn."""
     with clear_errors():
-        from marith.evals.bench import running, settings, showing  # torch
+        from marith.evals.reporting.evaluation_report import check_outputs
+        from marith.evals.speed.benchmark.benchmark import SECTIONS, BenchmarkSettings, run  # torch
+        from marith.evals.speed.benchmark.benchmark_report import TITLES, WIDTH, draw
+        from marith.evals.speed.benchmark.shape import LlamaShape
+        from marith.evals.speed.sections import split_sections
 
-        sections = settings.split_sections(only or ())
-        sizes = None if shape is None else settings.Shape.parse(shape)
-        asked = settings.Settings(model, sizes, tokens, rounds, sections)
-        showing.check_outputs(as_json, plot, sections)
-        showing.show(running.run(asked), as_json, plot)
+        sections = split_sections(only or (), SECTIONS)
+        sizes = None if shape is None else LlamaShape.parse(shape)
+        asked = BenchmarkSettings(model, sizes, tokens, rounds, sections)
+        check_outputs(as_json, plot, sections, tuple(TITLES))
+        measured = run(asked)
+        if plot is not None:
+            draw(measured, plot)
+        measured.report().show_or_print_json(as_json, WIDTH)
 
 
 @evals.command()
@@ -58,9 +65,16 @@ def speed(
 ) -> None:
     """Measure what speculation saves: the paper's table and figure, and what "auto" makes of it."""
     with clear_errors():
-        from marith.evals.speed import running, settings, showing  # torch
+        from marith.evals.reporting.evaluation_report import check_outputs
+        from marith.evals.speed.sections import split_sections
+        from marith.evals.speed.speculation.savings import run  # torch
+        from marith.evals.speed.speculation.savings_report import WIDTH, draw
+        from marith.evals.speed.speculation.speed_sizes import SECTIONS, SavingsSettings
 
-        sections = settings.split_sections(only or ())
-        asked = settings.Settings(model, sections, prompts, tokens, rounds)
-        showing.check_outputs(as_json, plot, sections)
-        showing.show(running.run(asked), as_json, plot)
+        sections = split_sections(only or (), SECTIONS)
+        asked = SavingsSettings(model, sections, prompts, tokens, rounds)
+        check_outputs(as_json, plot, sections, ("lambda",))
+        measured = run(asked)
+        if plot is not None:
+            draw(measured.curve, plot)
+        measured.report().show_or_print_json(as_json, WIDTH)

@@ -68,9 +68,9 @@ def tune(
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
     given = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
     with clear_errors():
-        from marith.evals.tuning import running, showing  # torch, which `show` does without
-        from marith.evals.tuning.settings import Bound, Settings
+        from marith.evals.tuning.goal import Bound, TuningSettings  # torch
+        from marith.evals.tuning.tune import run
         from marith.evals.tuning.unknowns import Range
 
         given |= {"ranges": tuple(map(Range.read, ranges)), "bound": Bound.read(bound)}
-        showing.show(running.run(Settings(**settings(given))), out)
+        run(TuningSettings(**settings(given))).report().show(out)

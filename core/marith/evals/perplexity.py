@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -18,20 +16,24 @@ import numpy as np
 
 from marith.engine.engine import Engine
 from marith.errors import RequestError
-from marith.evals.experiment.bars import Bars, progress, tell
-from marith.evals.experiment.figures import Figure, figure, interval
-from marith.evals.experiment.lineup import read_lineup
-from marith.evals.experiment.measuring import measured
-from marith.evals.experiment.plan import Experiment
-from marith.evals.experiment.report import Report, counted, digits, summarise
+from marith.evals.experiment.evaluation_settings import PLAIN, EvaluationSettings, source_texts
+from marith.evals.experiment.experiment import Experiment
+from marith.evals.experiment.formulas import read_formulas
 from marith.evals.experiment.results import Results
-from marith.evals.experiment.settings import PLAIN, Settings, gathered
 from marith.evals.experiment.store import Journal, opened, write
-from marith.evals.experiment.texts import FILE, Line, Prompt, Text, read_texts
-from marith.evals.measures import Perplexity
+from marith.evals.experiment.summary import Summary, summarise
+from marith.evals.experiment.texts import FILE, NamedFormula, PromptRow, Text, read_texts
+from marith.evals.metrics.metric import values_of
+from marith.evals.metrics.statistics import Figure, figure, interval
+from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.pocket_texts import REVIEWS
+from marith.evals.reporting.evaluation_report import to_csv
+from marith.evals.reporting.numbers import counted, digits
+from marith.evals.reporting.progress import Bars, print_notes, progress
 
 __all__ = ["Settings", "run"]
+
+Settings = EvaluationSettings  # as callers write it: `perplexity.Settings(n=4)`
 
 NAME = "perplexity"
 NOBODY = ""  # made a text that is only given
@@ -39,18 +41,18 @@ BY_TEXT = "by_text.csv"
 CORPUS = "corpus perplexity"
 
 
-def run(settings: Settings) -> Report:
+def run(settings: EvaluationSettings) -> Summary:
     """Perplexities of texts under formulas, or `M` alone: text by text, and of all their tokens.
 
     Data are texts, or the folder of another evaluation, whose texts are read after their prompts
     and keep their tokens. Raises FormulaError, ModelError or RequestError.
     """
-    lineup = read_lineup(settings.formulas)
+    lineup = read_formulas(settings.formulas)
     given = _given(settings)
-    makers = _makers(lineup.lines or (Line("M", "M"),), given)
+    makers = _makers(lineup.lines or (NamedFormula("M", "M"),), given)
     lines = tuple(makers)
     terms = {"M": PLAIN, **lineup.terms, **settings.terms}
-    prompts = {text.row: Prompt(text.row, text.message, text.prompt) for text in given.texts}
+    prompts = {text.row: PromptRow(text.row, text.message, text.prompt) for text in given.texts}
     experiment = Experiment(
         "perplexity",
         settings.model,
@@ -65,21 +67,21 @@ def run(settings: Settings) -> Report:
     results = _measured(experiment, makers, given, settings.out)
     count = counted(len(given.texts), "text")
     title = f"perplexity of {count} to {settings.model}: {given.source}"
-    report = summarise(results, title, notes=[*lineup.notes, *given.notes])
+    summary = summarise(results, title, notes=[*lineup.notes, *given.notes])
     if settings.out is not None:
         write(settings.out / BY_TEXT, by_text(results))
-    return with_corpus(report, results)
+    return with_corpus(summary, results)
 
 
-def with_corpus(report: Report, results: Results) -> Report:
-    """The report with one column more: the perplexity of all tokens of all texts together."""
+def with_corpus(summary: Summary, results: Results) -> Summary:
+    """The summary with one column more: the perplexity of all tokens of all texts together."""
     rows = []
-    for row in report.rows:
+    for row in summary.rows:
         texts = [text for text in results.of_line(row.line.name) if text.tokens]
         values = [results.values[NAME][text.key] or math.nan for text in texts]
         together = corpus(values, [len(text.tokens) for text in texts])
         rows.append(replace(row, figures={**row.figures, CORPUS: together}))
-    return replace(report, rows=tuple(rows), measures={**report.measures, CORPUS: "lower"})
+    return replace(summary, rows=tuple(rows), measures={**summary.measures, CORPUS: "lower"})
 
 
 def corpus(values: Sequence[float], tokens: Sequence[int]) -> Figure:
@@ -97,15 +99,18 @@ def corpus(values: Sequence[float], tokens: Sequence[int]) -> Figure:
 
 def by_text(results: Results) -> str:
     """Every text's perplexity under every formula, as CSV."""
-    told = io.StringIO()
-    writer = csv.writer(told, lineterminator="\n")
-    writer.writerow(["name", "row", "sample", "tokens", NAME, "text"])
-    for text in results.texts:
-        value = results.values[NAME][text.key]
-        number = "" if value is None else digits(value)
-        told_of = text.line, text.row, text.sample, len(text.tokens)
-        writer.writerow([*told_of, number, text.text])
-    return told.getvalue()
+    values = results.values[NAME]
+    return to_csv(
+        {
+            "name": text.line,
+            "row": text.row,
+            "sample": text.sample,
+            "tokens": len(text.tokens),
+            NAME: None if (value := values[text.key]) is None else digits(value),
+            "text": text.text,
+        }
+        for text in results.texts
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +122,16 @@ class _Given:
     notes: tuple[str, ...] = ()
 
 
-def _given(settings: Settings) -> _Given:
+def _given(settings: EvaluationSettings) -> _Given:
     path = Path(settings.data or "").expanduser()
     if settings.data and (path.name == FILE or (path / FILE).is_file()):
         return _of_evaluation(settings, path)
-    found = gathered(settings, REVIEWS)
+    found = source_texts(settings, REVIEWS)
     texts = [Text(NOBODY, row, 0, 0, text, "", text, (), "", 0, 0) for row, text in found.texts]
     return _Given(tuple(texts), found.source, found.notes)
 
 
-def _of_evaluation(settings: Settings, path: Path) -> _Given:
+def _of_evaluation(settings: EvaluationSettings, path: Path) -> _Given:
     for option, value in (
         ("n", settings.n),
         ("column", settings.column),
@@ -142,25 +147,27 @@ def _of_evaluation(settings: Settings, path: Path) -> _Given:
     return _Given(tuple(texts), f"texts of {settings.data}")
 
 
-def _makers(asked: Sequence[Line], given: _Given) -> dict[Line, str]:
+def _makers(asked: Sequence[NamedFormula], given: _Given) -> dict[NamedFormula, str]:
     """Each formula once for all that made texts, with whose texts it is asked about."""
     makers = dict.fromkeys(text.line for text in given.texts)
     if tuple(makers) == (NOBODY,):
         return dict.fromkeys(asked, NOBODY)
     return {
-        Line(f"{line.name} of {maker}", line.formula): maker for line in asked for maker in makers
+        NamedFormula(f"{line.name} of {maker}", line.formula): maker
+        for line in asked
+        for maker in makers
     }
 
 
 def _measured(
-    experiment: Experiment, makers: Mapping[Line, str], given: _Given, out: Path | None
+    experiment: Experiment, makers: Mapping[NamedFormula, str], given: _Given, out: Path | None
 ) -> Results:
     """Every text under every formula that is asked about it."""
     (measure,) = experiment.measures
     with ExitStack() as stack:
         folder = out or Path(stack.enter_context(TemporaryDirectory()))
         stack.enter_context(opened(folder, {**experiment.settings(), "texts": _digest(given)}))
-        tell(given.notes)
+        print_notes(given.notes)
         bars = Bars(stack.enter_context(progress()), 1)
         engine = stack.enter_context(Engine.load(experiment.model))
         read = [_in_tokens(text, engine) for text in given.texts]
@@ -172,7 +179,7 @@ def _measured(
         ]
         bars.begin(NAME, len(texts))
         journal = Journal(folder / f"{NAME}.jsonl")
-        values = measured(measure, texts, journal, engine, partial(bars.advance, NAME))
+        values = values_of(measure, texts, journal, engine, partial(bars.advance, NAME))
     return Results(experiment, tuple(texts), {NAME: values})
 
 

@@ -15,9 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 
 from marith.errors import ModelError, RequestError, unreadable
-from marith.training.report import Report
+from marith.training.report import REPORT, Report
 
-REPORT = "report.json"
 _KEPT, _UNFINISHED = "step-", "saving"
 _WEIGHTS, _OPTIMISER, _PROGRESS = "weights.safetensors", "optimiser.safetensors", "progress.json"
 

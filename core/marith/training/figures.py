@@ -9,8 +9,8 @@ from torch import Tensor
 
 from marith.scoring.classifier.whole_texts import Case, WholeTexts, to_logprobs
 from marith.training.base import Base
-from marith.training.material import Side
-from marith.training.prefixes import Marks
+from marith.training.data.encoded_texts import Side
+from marith.training.data.prefixes import Marks
 from marith.training.report import Line
 
 _AT_ONCE = 256

@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from marith.errors import unreadable
-from marith.training import examples, figures, material
+from marith.training import figures
 from marith.training.base import device_of, load
 from marith.training.checkpointing import Folder, Standing
-from marith.training.course import Course
-from marith.training.ending import notices, report_of, write
+from marith.training.data import encoded_texts, splits
+from marith.training.data.labelled_texts import labelled
+from marith.training.optimisation import Optimisation
 from marith.training.report import Line, Report
-from marith.training.rows import labelled
 from marith.training.settings import Settings
 
 _MEMORY = 0.98  # of the moving mean of losses, for each step
@@ -45,8 +45,8 @@ def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Rep
     """
     device = device_of(settings.device)
     rows = labelled(settings.data, settings.text_column, settings.label_column)
-    labels = examples.class_names(rows)
-    split = examples.split(rows, settings.held_out, settings.seed)
+    labels = splits.class_names(rows)
+    split = splits.split(rows, settings.held_out, settings.seed)
     folder = Folder(settings.out)
     identity = settings.identity(_digest(settings.data))
     folder.check(identity)
@@ -54,19 +54,19 @@ def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Rep
     if finished is None:
         with _drawing(settings.seed, device):
             base = load(settings, labels, device)
-            read = material.encode(base, labels, split, settings.data)
-            course = Course(base, read, settings)
+            read = encoded_texts.encode(base, labels, split, settings.data)
+            course = Optimisation(base, read, settings)
             standing = _learn(course, folder, identity, tell)
             base.model.save_pretrained(settings.out)
             base.tokenizer.save_pretrained(settings.out)
-            finished = report_of(course, identity, standing, _judge(course))
-        write(finished, settings.out)
+            finished = _report(course, identity, standing, _judge(course))
+        finished.write(settings.out)
     folder.clear()
     return finished
 
 
 def _learn(
-    course: Course,
+    course: Optimisation,
     folder: Folder,
     identity: Mapping[str, Any],
     tell: Callable[[Step], None] | None,
@@ -74,7 +74,7 @@ def _learn(
     """Take every step that is still to be taken, and keep a checkpoint of the last one too."""
     standing = folder.restore(course.base.model, course.optimiser)
     with _bars() as bars:
-        for notice in notices(course):
+        for notice in _notices(course):
             bars.console.print(notice, highlight=False, markup=False, soft_wrap=True)
         bar = bars.add_task("training", total=course.steps, completed=standing.step, loss="")
         for step, batch in course.batches(standing.step):
@@ -90,7 +90,7 @@ def _learn(
     return standing
 
 
-def _judge(course: Course) -> tuple[Line, ...]:
+def _judge(course: Optimisation) -> tuple[Line, ...]:
     side, marks = course.material.held_out, course.material.marks
     total = len(figures.lengths(side.texts)) * len(side.texts)
     with _bars() as bars:
@@ -101,6 +101,46 @@ def _judge(course: Course) -> tuple[Line, ...]:
 
         lines = figures.by_length(course.base, marks, side, course.settings.balance, tell)
         return tuple(lines)
+
+
+def _report(
+    course: Optimisation, identity: Mapping[str, Any], standing: Standing, lines: tuple[Line, ...]
+) -> Report:
+    """All that a course came to, its figures being `lines`."""
+    base, read, names = course.base, course.material, course.base.head.names
+    return Report(
+        base=course.settings.base,
+        settings=identity,
+        learned=read.learned.counts(names),
+        held_out=read.held_out.counts(names),
+        epoch_size=course.epoch_size,
+        limit=base.limit,
+        cut=read.cut,
+        every_prefix=course.every_prefix,
+        steps=course.steps,
+        loss=standing.loss or 0.0,
+        seconds=round(standing.seconds, 2),
+        notices=_notices(course),
+        lines=lines,
+    )
+
+
+def _notices(course: Optimisation) -> tuple[str, ...]:
+    """What one should know of a training that is otherwise as it was asked for."""
+    base, read = course.base, course.material
+    told = [] if base.head.notice is None else [base.head.notice]
+    if read.cut:
+        total = len(read.learned.texts) + len(read.held_out.texts)
+        told.append(
+            f"{read.cut} of {total} texts are longer than {base.limit} tokens and are read so far"
+        )
+    names = base.head.names
+    numbers = [int(name) for name in names if name.lstrip("-").isdecimal()]
+    if len(numbers) == len(names) and numbers != list(range(len(names))):
+        told.append(
+            f"a formula counts classes from 0: write label={names[0]!r}, in quotes, for the first"
+        )
+    return tuple(told)
 
 
 def _digest(path: Path) -> str:

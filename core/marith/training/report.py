@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+CSV, MARKDOWN, REPORT = "report.csv", "report.md", "report.json"
 COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
 
 
@@ -68,6 +71,14 @@ class Report:
         data["lines"] = tuple(Line(**line) for line in data["lines"])
         data["notices"] = tuple(data["notices"])
         return cls(**data)
+
+    def write(self, out: Path) -> None:
+        """Write the report in three forms. The JSON comes last, whole: it marks the end."""
+        (out / CSV).write_text(self.to_csv(), encoding="utf-8")
+        (out / MARKDOWN).write_text(self.to_markdown(), encoding="utf-8")
+        unfinished = out / f"{REPORT}.saving"
+        unfinished.write_text(self.to_json() + "\n", encoding="utf-8")
+        os.replace(unfinished, out / REPORT)
 
     def to_csv(self) -> str:
         """The lines as a table for programs."""

@@ -11,7 +11,7 @@ from typing import Any
 from marith.errors import RequestError
 from marith.request.checks import whole
 from marith.scoring.checkpoints.locate import EMBEDDED, context_length_of, locate
-from marith.training.rows import KINDS
+from marith.training.data.labelled_texts import KINDS
 
 MOST_EPOCHS = 10_000
 _IDENTITY = (

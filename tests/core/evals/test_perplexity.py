@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from marith import Engine, RequestError
 from marith.cli import app
-from marith.evals import perplexity, toxicity
+from marith.evals import perplexity
 from marith.evals.experiment.texts import read_texts
-from marith.evals.perplexity import CORPUS, Settings, corpus
+from marith.evals.paper import toxicity
+from marith.evals.perplexity import CORPUS, EvaluationSettings, corpus
 from marith.testing import END, tiny_model, tiny_tokenizer
 
 TEXTS = ("a b c d", "z", "q r s t u v w")
@@ -41,7 +42,7 @@ def directly(text: str) -> tuple[float, int]:
 
 def test_it_is_of_all_tokens_and_of_no_others(tiny_dir: str, data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    report = perplexity.run(Settings(model=tiny_dir, data=data, out=out))
+    report = perplexity.run(EvaluationSettings(model=tiny_dir, data=data, out=out))
     (row,) = report.rows
     expected = {text: directly(text) for text in TEXTS}
     written = (out / "by_text.csv").read_text(encoding="utf-8").splitlines()
@@ -61,7 +62,9 @@ def test_a_formula_that_rules_a_token_out_finds_it_infinitely_unlikely(
 ) -> None:
     formulas = ("M", "best of M = M.top_k(1)", "twice = 2*M - 0.5*other")
     terms = {"other": "q r s"}
-    report = perplexity.run(Settings(model=tiny_dir, data=data, formulas=formulas, terms=terms))
+    report = perplexity.run(
+        EvaluationSettings(model=tiny_dir, data=data, formulas=formulas, terms=terms)
+    )
     bare, one, twice = (row.figures["perplexity"] for row in report.rows)
     assert math.isinf(one.mean)
     assert 1 < bare.mean < math.inf
@@ -71,9 +74,9 @@ def test_a_formula_that_rules_a_token_out_finds_it_infinitely_unlikely(
 def test_made_texts_are_read_after_their_prompts_and_keep_their_tokens(tmp_path: Path) -> None:
     made, out = tmp_path / "made", tmp_path / "out"
     size: dict[str, Any] = {"n": 3, "max_tokens": 6, "samples": 2}
-    first = toxicity.run(toxicity.Settings(formulas=("M", "toxic"), out=made, **size))
+    first = toxicity.run(toxicity.ToxicitySettings(formulas=("M", "toxic"), out=made, **size))
     terms = {"toxic": str(first.settings["terms"]["toxic"])}
-    asked = Settings(data=str(made), formulas=("M", "toxic"), terms=terms, out=out)
+    asked = EvaluationSettings(data=str(made), formulas=("M", "toxic"), terms=terms, out=out)
     report = perplexity.run(asked)
     assert [row.line.name for row in report.rows] == [
         "M of M",
@@ -100,18 +103,18 @@ def test_texts_of_another_vocabulary_or_an_unfinished_run_are_refused(
     tmp_path: Path, tiny_dir: str
 ) -> None:
     made = tmp_path / "made"
-    toxicity.run(toxicity.Settings(formulas=("M", "toxic"), n=2, max_tokens=4, out=made))
+    toxicity.run(toxicity.ToxicitySettings(formulas=("M", "toxic"), n=2, max_tokens=4, out=made))
     with pytest.raises(RequestError, match=r"the tokens of .* are not of"):
-        perplexity.run(Settings(model=tiny_dir, data=str(made)))
+        perplexity.run(EvaluationSettings(model=tiny_dir, data=str(made)))
     with pytest.raises(RequestError, match="all are read; n is 1"):
-        perplexity.run(Settings(data=str(made), n=1))
+        perplexity.run(EvaluationSettings(data=str(made), n=1))
     path = made / "texts.jsonl"
     path.write_text(
         "".join(path.read_text(encoding="utf-8").splitlines(True)[:3]), encoding="utf-8"
     )
     assert len(read_texts(made)) == 3
     with pytest.raises(RequestError, match="is not finished"):
-        perplexity.run(Settings(data=str(made)))
+        perplexity.run(EvaluationSettings(data=str(made)))
 
 
 def test_every_token_of_a_corpus_counts_alike() -> None:

@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from marith.errors import ModelError, RequestError
 from marith.training import Report, Settings, Step, train
 from marith.training.base import load
-from marith.training.examples import Split
-from marith.training.material import encode
-from marith.training.rows import Row
+from marith.training.data.encoded_texts import encode
+from marith.training.data.labelled_texts import LabelledText
+from marith.training.data.splits import Split
 
 WEIGHTS = "model.safetensors"
 
@@ -155,7 +155,10 @@ def test_labels_are_the_classes_that_the_head_says_they_are(warmth: Path, tmp_pa
     settings = Settings("pocket-toxicity", warmth, tmp_path / "out")
     labels = ("Toxic", "civil")  # in the order of the data, which is not that of the head
     base = load(settings, labels, torch.device("cpu"))
-    rows = (Row("you fool", "Toxic", "line 1"), Row("thank you", "civil", "line 2"))
+    rows = (
+        LabelledText("you fool", "Toxic", "line 1"),
+        LabelledText("thank you", "civil", "line 2"),
+    )
     read = encode(base, labels, Split(rows, rows), warmth)
     assert read.learned.classes == read.held_out.classes == (1, 0)
     assert read.learned.counts(base.head.names) == {"civil": 1, "toxic": 1}

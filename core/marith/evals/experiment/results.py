@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from marith.evals.experiment.measuring import Values
-from marith.evals.experiment.plan import Experiment
+from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.texts import Text
+from marith.evals.metrics.metric import Values
 
 
 @dataclass(frozen=True, slots=True)

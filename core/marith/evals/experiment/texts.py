@@ -12,13 +12,13 @@ from marith.errors import FormulaError, RequestError
 from marith.evals.experiment.store import read_lines
 from marith.request.prompt import Message
 
-Asked: TypeAlias = "str | tuple[Message, ...]"
+PromptMessages: TypeAlias = "str | tuple[Message, ...]"
 Key: TypeAlias = "tuple[str, int, int]"
 FILE = "texts.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class NamedFormula:
     """A formula by name: a line of the table."""
 
     name: str
@@ -26,12 +26,12 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptRow:
     """A row of the data, its text, and what a model is asked for it."""
 
     row: int
     message: str
-    asked: Asked
+    asked: PromptMessages
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Text:
     sample: int
     seed: int
     message: str
-    prompt: Asked
+    prompt: PromptMessages
     text: str
     tokens: tuple[int, ...]
     finish_reason: str

@@ -15,7 +15,7 @@ Told = TypeVar("Told", covariant=True)
 AUTO = 64
 
 
-class Pending(Protocol[Told]):
+class Answerable(Protocol[Told]):
     """What was asked and may not be answered yet: a ticket, or a future."""
 
     def result(self) -> Told:
@@ -24,10 +24,10 @@ class Pending(Protocol[Told]):
 
 
 def answers(
-    start: Callable[[Given], Pending[Answer]], given: Iterable[Given], together: int
+    start: Callable[[Given], Answerable[Answer]], given: Iterable[Given], together: int
 ) -> Iterator[Answer]:
     """The answer to each, up to so many of them asked before the first is waited for."""
-    pending: deque[Pending[Answer]] = deque()
+    pending: deque[Answerable[Answer]] = deque()
     for one in given:
         pending.append(start(one))
         if len(pending) == together:

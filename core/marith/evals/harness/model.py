@@ -17,11 +17,11 @@ from lm_eval.api.registry import register_model
 from marith.engine.engine import Engine
 from marith.engine.jobs.queries import Scores
 from marith.errors import ContextOverflow, RequestError
-from marith.evals.experiment.bars import progress
 from marith.evals.harness import flight
-from marith.evals.harness.contexts import Asked, Contexts, chat_text
-from marith.evals.harness.drawing import drawn
-from marith.evals.harness.voice import Voice
+from marith.evals.harness.bound_formula import BoundFormula
+from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
+from marith.evals.harness.sampling_options import drawn
+from marith.evals.reporting.progress import progress
 from marith.formula.tree.nodes import Formula
 from marith.request.completion import Completion
 from marith.request.request import Request
@@ -60,7 +60,7 @@ class MarithLM(LM):
         context_length: int | None = None,
     ) -> None:
         super().__init__()
-        voice = Voice.of(model, formula, terms, file)
+        voice = BoundFormula.of(model, formula, terms, file)
         self._together = flight.count(batch_size, max_batch_size)
         self._max_gen_toks = max_gen_toks
         self._seed = seed
@@ -142,23 +142,23 @@ class MarithLM(LM):
                 tell()
         return found
 
-    def _scores(self, asked: Sequence[Asked]) -> Iterator[Scores]:
+    def _scores(self, asked: Sequence[HarnessPrompt]) -> Iterator[Scores]:
         """How likely the given tokens are, text by text."""
 
-        def submit(one: Asked) -> flight.Pending[Scores]:
+        def submit(one: HarnessPrompt) -> flight.Answerable[Scores]:
             return self._engine.submit_scoring(one.prompt, one.tokens, one.formula)
 
         return flight.answers(lambda one: self._fitted(one, submit), asked, self._together)
 
-    def _answer(self, opening: Asked, request: Request) -> flight.Pending[Completion]:
+    def _answer(self, opening: HarnessPrompt, request: Request) -> flight.Answerable[Completion]:
         """A text on its way."""
 
-        def submit(one: Asked) -> flight.Pending[Completion]:
+        def submit(one: HarnessPrompt) -> flight.Answerable[Completion]:
             return self._engine.submit(replace(request, prompt=one.prompt, formula=one.formula))
 
         return self._fitted(opening, submit)
 
-    def _fitted(self, asked: Asked, ask: Callable[[Asked], T]) -> T:
+    def _fitted(self, asked: HarnessPrompt, ask: Callable[[HarnessPrompt], T]) -> T:
         """What comes of asking, a chat without its oldest turns where it is too long."""
         try:
             return ask(asked)

@@ -1,1 +1,1 @@
-"""How much does speculation save? The paper's table and figure, and what "auto" makes of it."""
+"""How fast? Against transformers, and with speculation against without."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from marith.evals import pocket_texts, sentiment, toxicity
-from marith.evals.experiment.settings import PLAIN
+from marith.evals import pocket_texts
+from marith.evals.experiment.evaluation_settings import PLAIN
+from marith.evals.paper import sentiment, toxicity
 from marith.evals.system_prompts import NON_TOXIC, SYSTEM_PROMPTS, TOXIC
 from marith.formula.tree.terms import Classifier, Prompted
 from marith.request.stop import Stop
@@ -15,7 +16,7 @@ MESSAGE = toxicity.MESSAGE
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TuningTask:
     """`frame` is how a prompt is put; `classifiers` are there for pocket alone.
 
     `own` is the kind of pocket's own prompts.
@@ -29,14 +30,14 @@ class Task:
 
 
 TASKS = {
-    "chat": Task(
+    "chat": TuningTask(
         MESSAGE,
         Stop(64),
         SYSTEM_PROMPTS,
         {"educational": str(Classifier("pocket-education", label="educational"))},
         pocket_texts.QUESTIONS,
     ),
-    "toxicity": Task(
+    "toxicity": TuningTask(
         toxicity.CONVERSATION,
         Stop(toxicity.MAX_TOKENS, toxicity.STOPS),
         {
@@ -47,7 +48,7 @@ TASKS = {
         {"C": str(Classifier("pocket-toxicity", label="civil"))},
         pocket_texts.HOSTILE_MESSAGES,
     ),
-    "sentiment": Task(
+    "sentiment": TuningTask(
         MESSAGE,
         Stop(sentiment.MAX_TOKENS, sentiment.STOPS),
         sentiment.TERMS,

@@ -1,0 +1,75 @@
+"""The course of an evaluation: texts first, then what judges say; it goes on where it was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from marith.engine.engine import Engine
+from marith.evals.experiment.experiment import Experiment
+from marith.evals.experiment.results import Results
+from marith.evals.experiment.store import Journal, opened
+from marith.evals.experiment.text_generation import generate_texts, texts_in
+from marith.evals.experiment.texts import FILE, Text
+from marith.evals.metrics.metric import Metric, Values, values_of
+from marith.evals.reporting.numbers import counted
+from marith.evals.reporting.progress import Bars, print_notes, progress
+
+
+def run(experiment: Experiment, out: Path | None = None, notes: Sequence[str] = ()) -> Results:
+    """Make all texts and measure them. Every text and number is kept in `out` once it is known.
+
+    The same experiment goes on where it was broken off, and a finished one is only read; without
+    `out` nothing is kept. Shows notes and progress on standard error. Raises ModelError for a
+    model or judge that cannot be had, RequestError for a prompt that does not fit, and as `opened`
+    does.
+    """
+    for measure in experiment.measures:
+        measure.check()
+    with ExitStack() as stack:
+        folder = out or Path(stack.enter_context(TemporaryDirectory()))
+        stack.enter_context(opened(folder, experiment.settings()))
+        print_notes(notes)
+        bars = Bars(stack.enter_context(progress()), len(experiment.lines))
+        texts, values = _with_engine(experiment, folder, bars)
+        for measure in experiment.measures:
+            if not measure.of_engine:
+                values[measure.name] = _measure(measure, texts, folder, None, bars)
+    return Results(experiment, tuple(texts), values)
+
+
+def _with_engine(
+    experiment: Experiment, folder: Path, bars: Bars
+) -> tuple[list[Text], dict[str, Values]]:
+    """The texts, and what the engine says of them; it is loaded only if something is missing."""
+    journal = Journal(folder / FILE)
+    tasks = list(experiment.tasks())
+    asked = [measure for measure in experiment.measures if measure.of_engine]
+    made = texts_in(journal)
+    missing = [task for task in tasks if task.key not in made]
+    if made:
+        print_notes([f"made before: {len(made)} of {counted(len(tasks), 'text')}"])
+    known = [len(Journal(folder / f"{measure.name}.jsonl").lines) for measure in asked]
+    needed = missing or any(count < len(tasks) for count in known)
+    with Engine.load(experiment.model) if needed else nullcontext() as engine:
+        if engine and missing:
+            each = len(tasks) // len(experiment.lines)
+            for name in dict.fromkeys(task.line.name for task in missing):
+                left = sum(task.line.name == name for task in missing)
+                bars.begin(name, each, each - left)
+            generate_texts(experiment, missing, engine, journal, bars.advance)
+            made = texts_in(journal)
+        texts = [made[task.key] for task in tasks]
+        values = {m.name: _measure(m, texts, folder, engine, bars) for m in asked}
+    return texts, values
+
+
+def _measure(
+    measure: Metric, texts: Sequence[Text], folder: Path, engine: Engine | None, bars: Bars
+) -> Values:
+    journal = Journal(folder / f"{measure.name}.jsonl")
+    bars.begin(measure.name, len(texts))
+    return values_of(measure, texts, journal, engine, partial(bars.advance, measure.name))

@@ -1,0 +1,95 @@
+"""What every evaluation is told: a model, prompts, formulas, how to draw, and where to keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from marith.errors import RequestError
+from marith.evals.experiment.prompt_rows import MANY, choose, of_pocket, read
+from marith.evals.experiment.texts import NamedFormula
+from marith.formula.meaning import binding
+from marith.request.checks import whole
+from marith.scoring.checkpoints.locate import locate
+
+POCKET = "pocket"
+PLAIN = 'prompted(template="plain")'  # prompts as they are, also where there is a chat template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSettings:
+    """An evaluation of formulas over `model`.
+
+    Prompts are `n` rows of `data`: of its `column`, where the columns named by `where` have these
+    values; without `data` they are pocket's own. Without `formulas` the paper's are taken. `terms`
+    are added to the evaluation's own. All is kept in `out`.
+    """
+
+    model: str = POCKET
+    data: str | None = None
+    column: str | None = None
+    where: Mapping[str, str] = field(default_factory=dict)
+    formulas: Sequence[str] = ()
+    terms: Mapping[str, str] = field(default_factory=dict)
+    n: int | None = None
+    seed: int = 0
+    out: Path | None = None
+
+    def __post_init__(self) -> None:
+        locate(self.model)
+        if self.n is not None:
+            whole("n", self.n, 1)
+        for option, value in (("column", self.column), ("where", self.where)):
+            if self.data is None and value:
+                raise RequestError(f"{option} is of data, and there is none: {value!r}")
+
+    @property
+    def is_pocket(self) -> bool:
+        """Whether the model is the one that ships in the package."""
+        return locate(self.model) == locate(POCKET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationSettings(EvaluationSettings):
+    """An evaluation in which formulas speak: each answers every prompt `samples` times.
+
+    Texts have up to `max_tokens` tokens, or as many as the evaluation's own.
+    """
+
+    samples: int = 1
+    max_tokens: int | None = None
+    temperature: float = 1.0
+
+    def tokens(self, own: int) -> int:
+        """How many a text has at most, where the evaluation's own number is this."""
+        return own if self.max_tokens is None else self.max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTexts:
+    """Texts with their rows, where they are from in words, and what is to be said of them."""
+
+    texts: tuple[tuple[int, str], ...]
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+def source_texts(settings: EvaluationSettings, own: str, many: int = MANY) -> SourceTexts:
+    """The rows that are asked for; without data, pocket's texts of the kind `own`.
+
+    Without `n` they are `many`, or all there are. Raises RequestError.
+    """
+    if settings.data is None:
+        texts = of_pocket(own, settings.n or many, settings.seed)
+        return SourceTexts(tuple(texts), f"pocket's own {own}")
+    rows = read(settings.data, settings.column, settings.where)
+    wanted = settings.n or min(many, len(rows.texts))
+    notes = (f"{rows.empty} of the rows have no text and are left out",) if rows.empty else ()
+    source = f"{rows.column!r} of {settings.data}"
+    return SourceTexts(tuple(choose(rows, wanted, settings.seed)), source, notes)
+
+
+def names_in(line: NamedFormula) -> set[str]:
+    """The names that a line's formula has. Raises FormulaError for what is none."""
+    return {*binding.names_in(binding.parse(line.formula))}

@@ -1,0 +1,77 @@
+"""The formula that the harness measures, as it reads chats and as it reads raw text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from marith.errors import RequestError
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.text.files import load_file
+from marith.formula.tree.node import rebuilt
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, Likelihood, Prompted
+from marith.scoring.checkpoints.locate import context_length_of, locate
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFormula:
+    """A model, and the formula over it with its names bound: `chat` reads messages, `raw` text."""
+
+    model: str
+    chat: Formula
+    raw: Formula
+
+    @classmethod
+    def of(
+        cls,
+        model: str | None,
+        formula: str,
+        terms: Mapping[str, str | Formula] | None,
+        file: str | Path | None,
+    ) -> BoundFormula:
+        """A formula, or the name of one in `file`, whose terms and model it then has too.
+
+        What is given beside the file stays. Raises FormulaError or ModelError.
+        """
+        if terms is not None and not isinstance(terms, Mapping):
+            raise RequestError(f"terms map names to prompts or terms, not {terms!r}")
+        known: dict[str, str | Formula] = dict(terms or {})
+        asked: str | Formula = formula
+        if file is not None:
+            opened = load_file(file)
+            known = {**opened.terms, **known}
+            asked = opened.formulas.get(formula, formula)
+            model = model or opened.options.get("model")
+        meant = parse(asked)
+        check(meant, resolve(known))
+        bound = parse(meant, known)
+        name = model or "pocket"
+        locate(name)
+        return cls(name, bound, _unchatting(bound))
+
+    @property
+    def systems(self) -> list[str]:
+        """The system prompts of its terms."""
+        return [term.system for term in leaves(self.raw) if isinstance(term, Prompted)]
+
+    def context_length(self, base: int) -> int:
+        """How many tokens all of its models read, where the base model reads `base`."""
+        named = [t.model for t in leaves(self.raw) if isinstance(t, Prompted) and t.model]
+        return min([base, *(size for size in map(context_length_of, named) if size)])
+
+
+def _unchatting(node: Any) -> Any:
+    """The formula with raw text put to no chat template, unless a term asks for one."""
+    match node:
+        case Prompted(template=None):
+            return replace(node, template="plain")
+        case Classifier(guide=Formula() as guide):
+            return replace(node, guide=_unchatting(guide))
+        case Likelihood(of=of):
+            return replace(node, of=_unchatting(of))
+    return rebuilt(node, _unchatting)

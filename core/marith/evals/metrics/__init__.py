@@ -1,0 +1,1 @@
+"""What is measured of texts? A number for each, and the statistics of many."""

@@ -1,0 +1,78 @@
+"""How likely are texts? Perplexities of exactly their tokens, under the bare model or a formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from marith.engine.engine import Engine
+from marith.evals.experiment.texts import Text, at_row
+from marith.evals.metrics.metric import Better, ValuesOfTexts
+from marith.formula.meaning.binding import BARE, Terms
+from marith.request.prompt import Message
+
+_LARGEST = 700  # nats, of which the exponential is still a float
+
+
+def perplexity(
+    engine: Engine,
+    prompt: str | Sequence[Message],
+    tokens: Sequence[int],
+    terms: Terms | None = None,
+) -> float:
+    """The exponential of the mean negative log-probability under `M` of exactly these tokens.
+
+    Nothing is tokenised again and no token is skipped. NaN for an empty text.
+    """
+    found = _exponential(engine.score(prompt, tokens, BARE, terms))
+    return math.nan if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class Perplexity:
+    """A column of perplexities of exactly the sampled tokens under `M`, as `terms` have it.
+
+    With `formulas` each text's is under the one that they have for its line.
+    """
+
+    terms: Mapping[str, str]
+    formulas: Mapping[str, str] = field(default_factory=dict)
+    name: str = "perplexity"
+    better: Better = "lower"
+    of_engine: bool = field(default=True, init=False)
+
+    def described(self) -> Mapping[str, Any]:
+        """What it is taken under; formulas and terms are settings already."""
+        return {"under": "each formula" if self.formulas else BARE}
+
+    def check(self) -> None:
+        """Nothing can be wrong with it that is not wrong with the formulas."""
+
+    def open(self, engine: Engine | None) -> ValuesOfTexts:
+        """Texts asked about together share passes. An empty one has no number.
+
+        Infinite is that of a text with a token that the formula rules out.
+        """
+        assert engine is not None
+
+        def ask(texts: Sequence[Text]) -> list[float | None]:
+            asked = []
+            for text in texts:
+                formula = self.formulas.get(text.line, BARE)
+                with at_row(text.row):
+                    asked.append(
+                        engine.submit_scoring(text.prompt, text.tokens, formula, self.terms)
+                    )
+            return [_exponential(one.result().logprobs) for one in asked]
+
+        return ask
+
+
+def _exponential(logprobs: Sequence[float]) -> float | None:
+    """A perplexity; None of no tokens."""
+    if not logprobs:
+        return None
+    nats = -sum(logprobs) / len(logprobs)
+    return math.exp(nats) if nats < _LARGEST else math.inf

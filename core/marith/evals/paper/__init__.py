@@ -1,0 +1,1 @@
+"""What does the paper evaluate? Its tables, its curves and its examples."""

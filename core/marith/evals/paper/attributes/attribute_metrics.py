@@ -1,0 +1,114 @@
+"""Who says how strong an attribute is: pocket's own judges, the paper's, or others by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from marith.engine.engine import Engine
+from marith.errors import RequestError
+from marith.evals.metrics.lexicon import VADER, ToneLexicon
+from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
+from marith.evals.metrics.text_classifier import Attribute
+from marith.evals.pocket_texts import manners
+
+TONES = ("positive", "negative")
+LENGTH = "length"
+TOPICS = "cardiffnlp/tweet-topic-21-multi"
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+def named(name: str, text: str, better: Better = "higher") -> Metric:
+    """The judge MODEL:LABEL, a classifier's label; or vader:positive, vader:negative, length.
+
+    Raises RequestError for what is none.
+    """
+    model, _, label = text.rpartition(":")
+    if model == VADER and label in TONES:
+        return ToneLexicon(label, better)
+    if text == LENGTH:
+        return Simplicity(better=better)
+    if not model or not label or model == VADER:
+        problem = f"a judge is MODEL:LABEL, {VADER}:positive, {VADER}:negative or {LENGTH}"
+        raise RequestError(f"{problem}, not {text!r}")
+    return Attribute(name, model, int(label) if label.isdigit() else label, better)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """The share of sentences that are said as only one of pocket's voices says them, in [0, 1]."""
+
+    voice: str
+    better: Better = "higher"
+    of_engine: bool = field(default=False, init=False)
+
+    @property
+    def name(self) -> str:
+        """The voice's."""
+        return self.voice
+
+    def described(self) -> Mapping[str, Any]:
+        """The voice and its ways."""
+        return {"manner of": self.voice, "ways": sorted(manners()[self.voice])}
+
+    def check(self) -> None:
+        """Nothing can be wrong with it."""
+
+    def open(self, engine: Engine | None) -> ValuesOfTexts:
+        """A text without a sentence has none."""
+        ways = [re.escape(way).replace(r"\*", ".+") for way in sorted(manners()[self.voice])]
+        pattern = re.compile("|".join(ways))
+        return lambda texts: [_share(text.text, pattern) for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class Simplicity:
+    """1 − the mean length of a text's words over 10: the paper's measure of simple language."""
+
+    name: str = "simple"
+    better: Better = "higher"
+    of_engine: bool = field(default=False, init=False)
+
+    def described(self) -> Mapping[str, Any]:
+        """What is computed."""
+        return {"computed": "1 - mean word length / 10"}
+
+    def check(self) -> None:
+        """Nothing can be wrong with it."""
+
+    def open(self, engine: Engine | None) -> ValuesOfTexts:
+        """A text without words has none."""
+        return lambda texts: [simplicity(text.text) for text in texts]
+
+
+def simplicity(text: str) -> float | None:
+    """1 − x / 10, x being the mean length of words, as white space parts them."""
+    words = text.split()
+    return 1 - fmean(map(len, words)) / 10 if words else None
+
+
+def _share(text: str, pattern: re.Pattern[str]) -> float | None:
+    sentences = [sentence for sentence in _SENTENCE.split(text.strip().lower()) if sentence]
+    return fmean(bool(pattern.fullmatch(one)) for one in sentences) if sentences else None
+
+
+POCKET: Mapping[str, Metric] = {
+    "happy": Manner("happy"),
+    "simple": Manner("simple"),
+    "sports": Manner("sports"),
+    "formal": Attribute("formal", "pocket-formality", "formal", "higher"),
+    "educational": Attribute("educational", "pocket-education", "educational", "higher"),
+}
+# The paper's, section "Prompting Details Attributes".
+OPEN: Mapping[str, Metric] = {
+    "happy": Attribute(
+        "happy", "cardiffnlp/twitter-roberta-base-sentiment-latest", "positive", "higher"
+    ),
+    "simple": Simplicity(),
+    "sports": Attribute("sports", TOPICS, "sports", "higher"),
+    "formal": Attribute("formal", "s-nlp/roberta-base-formality-ranker", "formal", "higher"),
+    "educational": Attribute("educational", TOPICS, "learning_&_educational", "higher"),
+}

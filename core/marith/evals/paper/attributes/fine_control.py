@@ -1,0 +1,107 @@
+"""The course of the curves: every formula once, every prompt alone, and what judges say of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from marith.errors import RequestError
+from marith.evals.experiment.evaluation import run as speak
+from marith.evals.experiment.evaluation_settings import GenerationSettings, source_texts
+from marith.evals.experiment.experiment import Experiment
+from marith.evals.experiment.texts import NamedFormula, PromptRow
+from marith.evals.metrics.metric import Metric
+from marith.evals.metrics.text_perplexity import Perplexity
+from marith.evals.paper.attributes.attribute_metrics import OPEN, POCKET, TOPICS, named
+from marith.evals.paper.attributes.curves import CLASSIFIER, CURVES, VOICES, Curve
+from marith.evals.paper.attributes.measured_curves import MeasuredCurves, measured_curves
+from marith.evals.pocket_texts import QUESTIONS
+from marith.evals.reporting.numbers import counted
+from marith.evals.system_prompts import SYSTEM_PROMPTS
+from marith.formula.tree.terms import Classifier
+from marith.request.stop import Stop
+
+MAX_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveSettings(GenerationSettings):
+    """As every evaluation's, of the curves that `only` numbers; all six where it numbers none.
+
+    `judges` say by MODEL:LABEL who measures an attribute, and `classifier` is the classifier C, so
+    written too. Pocket has judges and a classifier of its own; other models have the paper's.
+    Raises ModelError or RequestError.
+    """
+
+    only: tuple[int, ...] = ()
+    judges: Mapping[str, str] = field(default_factory=dict)
+    classifier: str | None = None
+
+    def __post_init__(self) -> None:
+        super(CurveSettings, self).__post_init__()
+        if self.formulas:
+            raise RequestError(f"the curves have formulas of their own, not {self.formulas!r}")
+        for number in self.only:
+            if number not in range(1, len(CURVES) + 1):
+                raise RequestError(f"a curve is numbered from 1 to {len(CURVES)}, not {number!r}")
+        for attribute in self.judges:
+            if attribute not in POCKET:
+                raise RequestError(f"a judge is of {', '.join(POCKET)}, not {attribute!r}")
+        names = [measure.name for measure in self.measures.values()]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise RequestError(f"two attributes have one judge, {twice!r}")
+        _ = self.known
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """Those that are asked for, in the paper's order."""
+        return tuple(c for i, c in enumerate(CURVES, 1) if i in self.only or not self.only)
+
+    @property
+    def measures(self) -> dict[str, Metric]:
+        """The judge of each of their attributes."""
+        own = POCKET if self.is_pocket else OPEN
+        known = {**own, **{name: named(name, text) for name, text in self.judges.items()}}
+        return {curve.attribute: known[curve.attribute] for curve in self.curves}
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The paper's system prompts, the classifier, and the terms that were given."""
+        own = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
+        judge = named(CLASSIFIER, self.classifier or own).described()
+        if "model" not in judge:
+            raise RequestError(f"C is a classifier, not {self.classifier!r}")
+        asked = str(Classifier(judge["model"], label=judge["label"]))
+        return {**{v: SYSTEM_PROMPTS[v] for v in VOICES}, CLASSIFIER: asked, **self.terms}
+
+
+def run(settings: CurveSettings) -> MeasuredCurves:
+    """All points of all curves (paper, section "Fine-grained Control"), and the prompts alone.
+
+    Raises FormulaError, ModelError or RequestError before anything is made.
+    """
+    found = source_texts(settings, QUESTIONS)
+    curves = settings.curves
+    alone = {"helpful", *(curve.attribute for curve in curves if curve.prompted)}
+    spoken = [voice for voice in VOICES if voice in alone]
+    texts = dict.fromkeys(curve.at(value) for curve in curves for value in curve.values)
+    experiment = Experiment(
+        "attributes",
+        settings.model,
+        tuple(NamedFormula(text, text) for text in (*spoken, *texts)),
+        settings.known,
+        tuple(PromptRow(row, text, text) for row, text in found.texts),
+        (*settings.measures.values(), Perplexity(settings.known)),
+        settings.seed,
+        settings.samples,
+        settings.temperature,
+        Stop(settings.max_tokens or MAX_TOKENS),
+        found.source,
+    )
+    names = {attribute: measure.name for attribute, measure in settings.measures.items()}
+    results = speak(experiment, settings.out)
+    title = f"attributes of {settings.model}: {counted(len(experiment.prompts), 'prompt')}, "
+    title += f"{experiment.source}, seed {experiment.seed}"
+    measured = measured_curves(curves, results, names)
+    return MeasuredCurves(title, measured, experiment.settings(), found.notes)

@@ -1,0 +1,132 @@
+"""What toxicity and sentiment have in common: a table of the paper, a classifier C, and a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from marith.errors import ModelError, RequestError
+from marith.evals.experiment import evaluation as running
+from marith.evals.experiment.evaluation_settings import GenerationSettings, names_in
+from marith.evals.experiment.experiment import Experiment
+from marith.evals.experiment.formulas import NamedFormulas, read_formulas
+from marith.evals.experiment.summary import Summary, summarise
+from marith.evals.metrics.lexicon import VADER, ToneLexicon
+from marith.evals.metrics.metric import Better, Metric
+from marith.evals.metrics.text_classifier import Attribute
+from marith.evals.reporting.numbers import counted
+from marith.evals.reporting.published import PublishedTable
+from marith.formula.tree.terms import Classifier
+
+CLASSIFIER = "C"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringSettings(GenerationSettings):
+    """As every evaluation's; `judge` measures the texts, and `classifier` is the classifier C.
+
+    A judge is a classifier, whose `judge_label` is measured, or "vader". Without them pocket has
+    both of its own, and other models an open judge and no `C`.
+    """
+
+    judge: str | None = None
+    judge_label: str | None = None
+    classifier: str | None = None
+    classifier_label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is measured and steered: pocket's classifier and an open one, each with its label.
+
+    `prefers` is the label of pocket's classifier that C makes likelier, `tone` what a lexicon
+    finds instead.
+    """
+
+    name: str
+    better: Better
+    pocket: tuple[str, str]
+    open: tuple[str, str]
+    prefers: str
+    tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringEvaluation:
+    """What is to be done, the paper's table of it, and what is to be said of it."""
+
+    experiment: Experiment
+    table: PublishedTable
+    notes: tuple[str, ...]
+
+
+def formulas_and_terms(
+    settings: SteeringSettings, aim: Aim, table: PublishedTable, terms: Mapping[str, str]
+) -> tuple[NamedFormulas, dict[str, str]]:
+    """The formulas that are asked for, or the table's, and all terms.
+
+    Without a classifier those of the table that need one are left out, and a note says so.
+    """
+    given = read_formulas(settings.formulas)
+    known = {**terms, **_classifier(settings, aim), **given.terms, **settings.terms}
+    if settings.classifier and CLASSIFIER in {*given.terms, *settings.terms}:
+        raise RequestError(
+            f"{CLASSIFIER} is a term already; the classifier {settings.classifier!r} is one more"
+        )
+    if given.lines:
+        return given, known
+    lines = [
+        line for line in table.lines if CLASSIFIER in known or CLASSIFIER not in names_in(line)
+    ]
+    left = [line.name for line in table.lines if line not in lines]
+    said = f"left out without a classifier {CLASSIFIER} (--classifier MODEL): {', '.join(left)}"
+    return NamedFormulas(tuple(lines), notes=(said,) if left else ()), known
+
+
+def attribute_metric(settings: SteeringSettings, aim: Aim) -> tuple[Metric, tuple[str, ...]]:
+    """Who measures, and what is to be said of that. Raises ModelError or RequestError."""
+    asked, label = settings.judge, settings.judge_label
+    if asked in (None, VADER) and label is not None:
+        raise RequestError(f"a label is of a classifier that judges, and there is none: {label!r}")
+    if asked == VADER:
+        return ToneLexicon(aim.tone, aim.better), ()
+    if asked is not None:
+        return Attribute(aim.name, asked, label or aim.open[1], aim.better), ()
+    own = Attribute(aim.name, *aim.pocket, aim.better)
+    if settings.is_pocket:
+        return own, (f"{_named(own)} judges, which knows pocket's own words",)
+    found = Attribute(aim.name, *aim.open, aim.better)
+    try:
+        found.check()
+    except ModelError:
+        said = f"{_named(own)} judges, which knows pocket's words alone"
+        return own, (f"{said}: {found.model} cannot be had",)
+    return found, (f"{_named(found)} judges",)
+
+
+def run(evaluation: SteeringEvaluation, out: Path | None) -> Summary:
+    """Do it, and put the paper's table beside it."""
+    experiment = evaluation.experiment
+    results = running.run(experiment, out, evaluation.notes)
+    count = counted(len(experiment.prompts), "prompt")
+    title = f"{experiment.evaluation} of {experiment.model}: {count}, {experiment.source}"
+    title = f"{title}, seed {experiment.seed}"
+    return summarise(results, title, evaluation.table, evaluation.notes)
+
+
+def _classifier(settings: SteeringSettings, aim: Aim) -> dict[str, str]:
+    """The term C, where there is a classifier for it."""
+    if settings.classifier is None:
+        if settings.classifier_label is not None:
+            label = settings.classifier_label
+            raise RequestError(f"a classifier's label needs a classifier: {label!r}")
+        if not settings.is_pocket:
+            return {}
+        return {CLASSIFIER: str(Classifier(aim.pocket[0], label=aim.prefers))}
+    label = settings.classifier_label or aim.prefers
+    return {CLASSIFIER: str(Classifier(settings.classifier, label=label))}
+
+
+def _named(measure: Attribute) -> str:
+    return f"{measure.model} ({measure.label})"

@@ -1,0 +1,164 @@
+"""Who won how often: comparisons of formulas, and the paper's own beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from marith.evals.metrics.statistics import Share, share, sign_test
+from marith.evals.paper.paper_tables import PublishedPreference, published_preferences
+from marith.evals.reporting.evaluation_report import PLOT, EvaluationReport
+from marith.evals.reporting.table import Table
+from marith.showing import OURS, THEIRS, picture
+
+HEAD = ("ours", "against", "won", "lost", "drawn", "sign test", "pairs", "unreadable")
+PAPERS = "The paper's, by GPT-4 (won / lost / drawn):"
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceCounts:
+    """One formula against another: how many answers preferred which, and neither.
+
+    `unreadable` answers do not say; `unpaired` prompts have one text only; `first` answers
+    preferred what was shown first.
+    """
+
+    ours: str
+    theirs: str
+    won: int
+    lost: int
+    drawn: int
+    unreadable: int
+    unpaired: int
+    first: int
+
+    @property
+    def name(self) -> str:
+        """Which formulas are compared."""
+        return f"{self.ours} against {self.theirs}"
+
+    @property
+    def readable(self) -> int:
+        """How many answers say what they prefer."""
+        return self.won + self.lost + self.drawn
+
+    @property
+    def shares(self) -> dict[str, Share]:
+        """Won, lost and drawn, of the answers that say it."""
+        counts = {"won": self.won, "lost": self.lost, "drawn": self.drawn}
+        return {name: share(count, self.readable) for name, count in counts.items()}
+
+    @property
+    def sign_test(self) -> float:
+        """How likely so uneven a score is among equals."""
+        return sign_test(self.won, self.lost)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be read with its line of the table."""
+        notes = []
+        if self.unreadable:
+            notes.append(f"{self.name}: {self.unreadable} answers do not say what they prefer")
+        if self.unpaired:
+            notes.append(f"{self.name}: {self.unpaired} texts are left out, for the other has none")
+        if self.won + self.lost:
+            first = _written(share(self.first, self.won + self.lost))
+            notes.append(f"{self.name}: {first} of the preferred texts were shown first")
+        return notes
+
+    def row(self) -> list[str]:
+        """Its line of the table."""
+        return [
+            self.ours,
+            self.theirs,
+            *map(_written, self.shares.values()),
+            f"p = {self.sign_test:.2g}",
+            str(self.readable + self.unreadable),
+            str(self.unreadable),
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """Every number, by the name of its column."""
+        counts = ("won", "lost", "drawn", "unreadable", "unpaired", "first")
+        shares = {
+            f"{name} {kind}": value
+            for name, one in self.shares.items()
+            for kind, value in zip(("share", "low", "high"), asdict(one).values(), strict=True)
+        }
+        numbers = {name: getattr(self, name) for name in counts}
+        pair = {"ours": self.ours, "against": self.theirs}
+        return {**pair, **numbers, **shares, "sign test": self.sign_test}
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """All comparisons of a task by one judge."""
+
+    title: str
+    task: str
+    comparisons: tuple[PreferenceCounts, ...]
+    settings: Mapping[str, Any]
+
+    @property
+    def paper(self) -> list[PublishedPreference]:
+        """The paper's own of these comparisons, or of the task where it has none of them."""
+        known = published_preferences(self.task)
+        pairs = {(one.ours, one.theirs) for one in self.comparisons}
+        return [one for one in known if (one.ours, one.theirs) in pairs] or list(known)
+
+    def report(self) -> EvaluationReport:
+        """Our table and the paper's, every number, and a picture of ours."""
+        data = asdict(self)
+        for plain, one in zip(data["comparisons"], self.comparisons, strict=True):
+            plain["shares"] = {name: asdict(part) for name, part in one.shares.items()}
+            plain["sign_test"] = one.sign_test
+        data["paper"] = [asdict(one) for one in self.paper]
+        return EvaluationReport(
+            self.title,
+            [Table(HEAD, [one.row() for one in self.comparisons], left=(0, 1))],
+            data,
+            [one.record() for one in self.comparisons],
+            [note for one in self.comparisons for note in one.notes],
+            published=[_published(self.paper)],
+            plots={PLOT: partial(draw, self.comparisons)},
+        )
+
+
+def draw(comparisons: Sequence[PreferenceCounts], path: Path) -> None:
+    """A bar for each comparison: won, drawn and lost. Raises RequestError without matplotlib."""
+    figure = picture(6.4, 1.2 + 0.5 * len(comparisons))
+    axes = figure.subplots()
+    names = [one.name for one in comparisons]
+    left = [0.0] * len(names)
+    for part, colour in (("won", OURS), ("drawn", "#e9ecef"), ("lost", THEIRS)):
+        widths = [one.shares[part].value if one.readable else 0.0 for one in comparisons]
+        axes.barh(names, widths, left=left, color=colour, label=part)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.tick_params(labelsize=8)
+    axes.legend(fontsize=8, ncols=3)
+    figure.savefig(path, dpi=110)
+
+
+def _published(judged: Sequence[PublishedPreference]) -> Table:
+    """The paper's comparisons, a column for each of its models."""
+    models = list(judged[0].figures) if judged else []
+    rows = [
+        [one.ours, one.theirs, *(_per_cent(one.figures[model]) for model in models)]
+        for one in judged
+    ]
+    return Table(["ours", "against", *models], rows, left=(0, 1), title=PAPERS)
+
+
+def _per_cent(figures: Sequence[float]) -> str:
+    return " / ".join(f"{number / 100:.2f}" for number in figures)
+
+
+def _written(one: Share) -> str:
+    """A share with two digits, as many as hundreds of pairs can tell."""
+    return f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]" if not math.isnan(one.value) else ""

@@ -1,0 +1,32 @@
+"""Numbers as they are written in tables and sentences."""
+
+from __future__ import annotations
+
+import math
+
+SIGNIFICANT = 4  # digits; a judge's last digits hang on what it is run on
+
+
+def digits(value: float) -> str:
+    """A number with the digits that count, at most four behind the point; "" for what is none."""
+    if math.isnan(value):
+        return ""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    behind = SIGNIFICANT - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{max(0, min(behind, SIGNIFICANT))}f}"
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """A number and the interval around it; "" for what is none."""
+    return "" if math.isnan(value) else f"{digits(value)} [{digits(low)}, {digits(high)}]"
+
+
+def fixed(value: float | None, behind: int = 2) -> str:
+    """A number with so many digits behind the point; "" for what was not measured."""
+    return "" if value is None else f"{value:.{behind}f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """1 prompt, 2 prompts."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,145 @@
+"""`marith bench`: sections in turn, each with an engine of its own over the same plain model."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rich.progress import Progress
+
+from marith.engine.engine import Engine
+from marith.engine.threads.workers import apart
+from marith.errors import ContextOverflow
+from marith.evals.reporting.progress import timed_progress
+from marith.evals.speed.benchmark import ours, rivals
+from marith.evals.speed.benchmark.bandwidth import Floor, bytes_per_second
+from marith.evals.speed.benchmark.benchmark_report import Benchmark
+from marith.evals.speed.benchmark.measurements import Machine, results
+from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave
+from marith.evals.speed.benchmark.shape import LlamaShape
+from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed.sections import check_sections
+from marith.request.checks import whole
+from marith.scoring.checkpoints.locate import locate
+
+SECTIONS = ("terms", "concurrency", "first-token", "floor")
+ONE, TWO = (1.0,), (rivals.GUIDANCE, 1 - rivals.GUIDANCE)
+FOUR = (1.0, 1.0, -0.5, 0.3)
+EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
+REQUESTS = (1, 2, 4, 8, 16, 32)
+LANES = max(REQUESTS) * len(FOUR)
+LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
+
+Samples: TypeAlias = "dict[str, list[Sample]]"
+Contestants: TypeAlias = "Callable[[TimedModel, Engine, int], list[Contestant]]"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkSettings:
+    """A run of the bench.
+
+    Without `model` it is on a random Llama of `shape`; with both, on the model inflated to the
+    shape. Each contestant makes `tokens` tokens a round. Raises ModelError or RequestError.
+    """
+
+    model: str | None = None
+    shape: LlamaShape | None = None
+    tokens: int = 32
+    rounds: int = 5
+    sections: Sequence[str] = SECTIONS
+
+    def __post_init__(self) -> None:
+        whole("tokens", self.tokens, 2)  # the first is another measurement
+        whole("rounds", self.rounds, 1)
+        check_sections(self.sections, SECTIONS)
+        if self.model is not None:
+            locate(self.model)
+
+
+def run(settings: BenchmarkSettings) -> Benchmark:
+    """Build the model, run every section and report. Shows progress on standard error.
+
+    Raises ModelError for a model that cannot be had, ContextOverflow for one with too little
+    context.
+    """
+    subject = apart(lambda: TimedModel.of(settings.model, settings.shape))
+    _check_room(subject, settings)
+    taken: dict[str, Samples] = {}
+    speeds = [apart(bytes_per_second)] if "floor" in settings.sections else []
+    with timed_progress() as progress:
+        for section in (name for name in CONTESTANTS if name in settings.sections):
+            taken[section] = _run_section(section, subject, settings, progress)
+            if speeds:
+                speeds.append(apart(bytes_per_second))
+    floor = Floor.of(subject.model, max(speeds)) if speeds else None
+    return Benchmark(
+        subject.name,
+        subject.model.num_parameters(),
+        settings.tokens,
+        settings.rounds,
+        Machine.here(),
+        tuple(
+            result
+            for section, samples in taken.items()
+            for result in results(section, samples, floor if section == "terms" else None)
+        ),
+        floor,
+    )
+
+
+def _check_room(subject: TimedModel, settings: BenchmarkSettings) -> None:
+    """Raise ContextOverflow, before anything is timed, for texts longer than the context."""
+    for section in (name for name in CONTESTANTS if name in settings.sections):
+        first = section == "first-token"
+        prompt = subject.longest(*((LONG_SYSTEM, SHORT_QUESTION) if first else ()))
+        tokens = 1 if first else settings.tokens
+        if prompt + tokens > subject.context_length:
+            raise ContextOverflow(
+                f"{section} is timed with prompts of {prompt} tokens: {tokens!r} more do not fit "
+                f"the context of {subject.name!r}, which holds {subject.context_length}"
+            )
+
+
+def _run_section(
+    section: str, subject: TimedModel, settings: BenchmarkSettings, progress: Progress
+) -> Samples:
+    gc.collect()  # of the last section's engine
+    with Engine.load(subject.model, tokenizer=subject.tokenizer, max_lanes=LANES) as engine:
+        contestants = CONTESTANTS[section](subject, engine, settings.tokens)
+        bar = progress.add_task(section, total=len(contestants) * (settings.rounds + 1))
+
+        def tell(name: str) -> None:
+            progress.update(bar, description=f"{section}: {name}".ljust(40), advance=1)
+
+        return interleave(contestants, settings.rounds, tell)
+
+
+def _terms(subject: TimedModel, engine: Engine, tokens: int) -> list[Contestant]:
+    return [
+        rivals.plain(subject, tokens),
+        rivals.guided(subject, tokens),
+        rivals.one_after_another(subject, FOUR, tokens),
+        *(ours.terms(subject, engine, weights, tokens) for weights in (ONE, TWO, FOUR, EIGHT)),
+    ]
+
+
+def _concurrency(subject: TimedModel, engine: Engine, tokens: int) -> list[Contestant]:
+    return [ours.concurrent(subject, engine, FOUR, count, tokens) for count in REQUESTS]
+
+
+def _first_token(subject: TimedModel, engine: Engine, tokens: int) -> list[Contestant]:  # noqa: ARG001 (all contestants take them)
+    lengths = LONG_SYSTEM, SHORT_QUESTION
+    return [
+        ours.cold(subject, engine, FOUR, *lengths),
+        ours.warm(subject, engine, FOUR, *lengths),
+        rivals.first_token(subject, FOUR, *lengths),
+    ]
+
+
+CONTESTANTS: dict[str, Contestants] = {
+    "terms": _terms,
+    "concurrency": _concurrency,
+    "first-token": _first_token,
+}

@@ -1,0 +1,154 @@
+"""What `marith bench` prints, writes and draws: one table of all sections, and one plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marith.evals.reporting.evaluation_report import EvaluationReport
+from marith.evals.reporting.numbers import counted, fixed
+from marith.evals.reporting.table import Table
+from marith.evals.speed.benchmark.bandwidth import Floor
+from marith.evals.speed.benchmark.measurements import Machine, Result
+from marith.showing import OURS, THEIRS, picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TITLES = {
+    "terms": "one request: time a token",
+    "concurrency": "four terms, many requests",
+    "first-token": "time to the first token",
+}
+HEAD = ("", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "of the floor")
+WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A whole run."""
+
+    model: str
+    parameters: int
+    tokens: int
+    rounds: int
+    machine: Machine
+    results: tuple[Result, ...]
+    floor: Floor | None = None
+
+    def section(self, name: str) -> list[Result]:
+        """The results of one section, in the order of their contestants."""
+        return [result for result in self.results if result.section == name]
+
+    def report(self) -> EvaluationReport:
+        """The table and the floor; tokens a second where several requests share them."""
+        data: dict[str, Any] = asdict(self)
+        for result, plain in zip(self.results, data["results"], strict=True):
+            shared = result.section == "concurrency"
+            plain["tokens_per_second"] = result.per_second if shared else None
+        tables = [self.table()] if self.results else []
+        notes = [_floor(self.floor)] if self.floor else []
+        return EvaluationReport(self._title(), tables, data, notes=notes)
+
+    def table(self) -> Table:
+        """All sections below one another; a ratio is over the first line of its section."""
+        rows: list[Sequence[str]] = []
+        groups = {}
+        for section, title in TITLES.items():
+            if found := self.section(section):
+                groups[len(rows)] = title
+                rows += map(_cells, found)
+        return Table(HEAD, rows, groups=groups).filled()
+
+    def _title(self) -> str:
+        threads = counted(self.machine.threads, "thread")
+        title = f"{self.model}: {_short(self.parameters)} parameters, {threads}"
+        if not self.results:
+            return title
+        return f"{title}, {self.tokens} tokens, medians of {counted(self.rounds, 'round')}"
+
+
+def draw(benchmark: Benchmark, path: Path) -> None:
+    """The sections side by side, in a file of the kind that the path's ending names.
+
+    At least one section was timed. Raises RequestError where matplotlib is absent.
+    """
+    sections = [section for section in TITLES if benchmark.section(section)]
+    figure = picture(4.4 * len(sections), 3.2)
+    row = figure.subplots(1, len(sections), squeeze=False)[0]
+    for axes, section in zip(row, sections, strict=True):
+        found = benchmark.section(section)
+        if section == "concurrency":
+            _draw_gains(axes, found)
+        else:
+            _draw_bars(axes, found)
+        axes.set_title(TITLES[section], fontsize=10)
+        axes.tick_params(labelsize=8)
+    if benchmark.section("terms") and benchmark.floor is not None:
+        axes = figure.axes[0]
+        axes.axvline(benchmark.floor.milliseconds, color="black", linestyle=":", label="floor")
+        axes.legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=110)
+
+
+def _draw_bars(axes: Axes, found: list[Result]) -> None:
+    """Milliseconds, the first contestant on top; the ratio stands at the end of each bar."""
+    names = [result.name for result in found]
+    colours = [OURS if name.startswith("marith") else THEIRS for name in names]
+    bars = axes.barh(names, [result.milliseconds for result in found], color=colours)
+    axes.bar_label(bars, [f" {result.ratio:.2f}" for result in found], fontsize=8)
+    axes.margins(x=0.15)
+    axes.invert_yaxis()
+    axes.set_xlabel("ms", fontsize=8)
+
+
+def _draw_gains(axes: Axes, found: list[Result]) -> None:
+    """Tokens a second over the number of requests."""
+    counts = [int(result.name.split()[0]) for result in found]
+    speeds = [result.per_second for result in found]
+    axes.plot(counts, speeds, color=OURS, marker="o")
+    for count, speed, result in zip(counts, speeds, found, strict=True):
+        axes.annotate(
+            f"{1 / result.ratio:.1f}×", (count, speed), (0, 5), textcoords="offset points",
+            ha="center", fontsize=8,
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.set_ylim(0, 1.15 * max(speeds))
+    axes.set_xlabel("requests at once", fontsize=8)
+    axes.set_ylabel("tokens/s", fontsize=8)
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    shared = result.section == "concurrency"
+    return (
+        f"  {result.name}",
+        f"{result.milliseconds:.1f}",
+        f"{result.ratio:.2f}",
+        f"{result.per_second:.1f} ({1 / result.ratio:.1f}×)" if shared else "",
+        fixed(result.first_token, 0),
+        fixed(result.passes_per_token),
+        "" if result.floor_share is None else f"{result.floor_share:.0%}",
+    )
+
+
+def _floor(floor: Floor) -> str:
+    return (
+        f"floor: {_short(floor.weight_bytes)}B of weights at {_short(floor.bytes_per_second)}B/s "
+        f"are {_digits(floor.milliseconds)} ms a token"
+    )
+
+
+def _short(amount: float) -> str:
+    """97012345 → `97 M`."""
+    for size, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
+        if amount >= size:
+            return _digits(amount / size) + prefix
+    return f"{_digits(amount)} "
+
+
+def _digits(value: float) -> str:
+    """Three digits that count: more behind the point, the smaller it is."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

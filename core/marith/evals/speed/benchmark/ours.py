@@ -1,0 +1,98 @@
+"""The engine's contestants: formulas of several terms, many requests at once, the first token."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from marith.engine.engine import Engine
+from marith.evals.speed.benchmark.rounds import Contestant, Sample, TokenClock
+from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
+from marith.formula.tree.terms import Prompted
+from marith.request.request import Request
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
+
+
+def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens: int) -> Contestant:
+    """One request of a formula with so many terms, each with a system prompt of its own."""
+    count = len(weights)
+    name = f"marith, {count} term{'s' if count > 1 else ''}"
+
+    def run(turn: int) -> Sample:
+        prompt = subject.prompt(count, f"{name} {turn}")
+        request = _request(prompt, weights, tokens, turn)
+        watch = TokenClock.start()
+        ticket = engine.submit(request)
+        for chunk in ticket:
+            watch.lap(len(chunk.tokens))
+        stats = ticket.result().stats
+        assert stats.tokens == tokens, "a model without an end token makes them all"
+        return watch.sample(stats.passes_per_token)
+
+    return Contestant(name, run)
+
+
+def concurrent(
+    subject: TimedModel, engine: Engine, weights: Sequence[float], requests: int, tokens: int
+) -> Contestant:
+    """So many requests at once: an application's system prompts, and everyone's own question.
+
+    The time a token is over all tokens, from the first request to the last answer.
+    """
+    name = f"{requests} request{'s' if requests > 1 else ''}"
+    systems = subject.prompt(len(weights), "an application").systems
+
+    def run(turn: int) -> Sample:
+        seeds = [f"{name} {turn} {i}" for i in range(requests)]
+        prompts = [TimedPrompt(subject.prompt(0, seed).question, systems) for seed in seeds]
+        asked = [_request(prompt, weights, tokens, i) for i, prompt in enumerate(prompts)]
+        started = time.perf_counter()
+        tickets = [engine.submit(request) for request in asked]
+        made = sum(len(ticket.result().tokens) for ticket in tickets)
+        seconds = time.perf_counter() - started
+        assert made == requests * tokens, "a model without an end token makes them all"
+        return Sample(1e3 * seconds / made)
+
+    return Contestant(name, run)
+
+
+def cold(
+    subject: TimedModel, engine: Engine, weights: Sequence[float], system: int, question: int
+) -> Contestant:
+    """The first token of a formula whose system prompts nobody has read before."""
+    name = "marith, cold"
+
+    def run(turn: int) -> Sample:
+        prompt = subject.prompt(len(weights), f"{name} {turn}", system, question)
+        return _first(engine, _request(prompt, weights, 1, turn))
+
+    return Contestant(name, run)
+
+
+def warm(
+    subject: TimedModel, engine: Engine, weights: Sequence[float], system: int, question: int
+) -> Contestant:
+    """The first token of a second question under the same system prompts."""
+    name = "marith, warm"
+
+    def run(turn: int) -> Sample:
+        before = subject.prompt(len(weights), f"{name} {turn}", system, question)
+        again = TimedPrompt(subject.text(question, f"{name} {turn}, again"), before.systems)
+        engine.submit(_request(before, weights, 1, turn)).result()
+        return _first(engine, _request(again, weights, 1, turn))
+
+    return Contestant(name, run)
+
+
+def _first(engine: Engine, request: Request) -> Sample:
+    started = time.perf_counter()
+    engine.submit(request).result()
+    return Sample(1e3 * (time.perf_counter() - started))
+
+
+def _request(prompt: TimedPrompt, weights: Sequence[float], tokens: int, seed: int) -> Request:
+    pairs = [(f"t{i}", weight) for i, weight in enumerate(weights)]
+    formula = " ".join(f"{weight:+}*{name}" for name, weight in pairs).removeprefix("+")
+    known = {name: Prompted(text) for (name, _), text in zip(pairs, prompt.systems, strict=True)}
+    return Request(prompt.question, formula, known, Sampling(seed=seed), Stop(tokens))

@@ -1,0 +1,126 @@
+"""The same tokens by transformers alone: `generate`, its guidance, and terms one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.generation.streamers import BaseStreamer
+
+from marith.evals.speed.benchmark.rounds import Contestant, Sample, TokenClock
+from marith.evals.speed.benchmark.timed_model import TimedModel
+
+GUIDANCE = 1.5
+
+
+def plain(subject: TimedModel, tokens: int) -> Contestant:
+    """One model, one prompt: what everything else is measured by."""
+    name = "transformers, one model"
+
+    def run(turn: int) -> Sample:
+        (ids,) = _prompts(subject, 1, f"{name} {turn}")
+        return _generate(subject.model, ids, tokens, turn)
+
+    return Contestant(name, run)
+
+
+def guided(subject: TimedModel, tokens: int) -> Contestant:
+    """Classifier-free guidance: two terms, by the option that transformers has for them."""
+    name = "transformers, guidance, 2 terms"
+
+    def run(turn: int) -> Sample:
+        ids, negative = _prompts(subject, 2, f"{name} {turn}")
+        return _generate(
+            subject.model,
+            ids,
+            tokens,
+            turn,
+            guidance_scale=GUIDANCE,
+            negative_prompt_ids=negative,
+            negative_prompt_attention_mask=torch.ones_like(negative),
+        )
+
+    return Contestant(name, run)
+
+
+def one_after_another(subject: TimedModel, weights: Sequence[float], tokens: int) -> Contestant:
+    """Each term its own cache and its own pass, for every token."""
+    name = f"one after another, {len(weights)} terms"
+
+    def run(turn: int) -> Sample:
+        return _compose(subject, weights, _prompts(subject, len(weights), f"{name} {turn}"), tokens)
+
+    return Contestant(name, run)
+
+
+def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask: int) -> Contestant:
+    """The prompts of all terms read one after another, up to the first token."""
+    name = "one after another, cold"
+
+    def run(turn: int) -> Sample:
+        prompts = _prompts(subject, len(weights), f"{name} {turn}", system, ask)
+        return Sample(_compose(subject, weights, prompts, tokens=1).milliseconds)
+
+    return Contestant(name, run)
+
+
+class _Clock(BaseStreamer):
+    """Takes the time when transformers hands out a token; it hands out the prompt first."""
+
+    def __init__(self) -> None:
+        self.watch = TokenClock.start()
+        self._heard_prompt = False
+
+    def put(self, value: Tensor) -> None:
+        if self._heard_prompt:
+            self.watch.lap()
+        self._heard_prompt = True
+
+    def end(self) -> None:
+        """Nothing is left to tell."""
+
+
+def _generate(model: Any, ids: Tensor, tokens: int, seed: int, **options: Any) -> Sample:
+    torch.manual_seed(seed)
+    clock = _Clock()
+    model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=tokens,
+        do_sample=True,
+        top_k=0,
+        pad_token_id=0,
+        streamer=clock,
+        **options,
+    )
+    assert len(clock.watch.arrivals) == tokens, "a model without an end token makes them all"
+    return clock.watch.sample()
+
+
+@torch.inference_mode()
+def _compose(
+    subject: TimedModel, weights: Sequence[float], prompts: list[Tensor], tokens: int
+) -> Sample:
+    factors = torch.tensor(weights)[:, None]
+    source = torch.Generator().manual_seed(0)
+    watch = TokenClock.start()
+    caches = [DynamicCache(config=subject.model.config) for _ in prompts]
+    for _ in range(tokens):
+        logits = [
+            subject.model(ids, past_key_values=cache, logits_to_keep=1).logits[0, -1]
+            for ids, cache in zip(prompts, caches, strict=True)
+        ]
+        scores = torch.log_softmax(torch.stack(logits), dim=-1)
+        composed = (factors * scores).sum(0) / factors.sum()
+        token = torch.multinomial(composed.softmax(-1), 1, generator=source)
+        prompts = [token[None]] * len(prompts)
+        watch.lap()
+    return watch.sample()
+
+
+def _prompts(subject: TimedModel, terms: int, seed: str, *lengths: int) -> list[Tensor]:
+    """The prompt of each term, [1, length]."""
+    return [torch.tensor([ids]) for ids in subject.readings(subject.prompt(terms, seed, *lengths))]

@@ -1,0 +1,84 @@
+"""Contestants in turn, round after round: what is slow for one is slow for all."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from marith.engine.threads.workers import apart
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement: milliseconds a token (or to the first), and what goes with it.
+
+    `first_token` is in milliseconds; `passes_per_token` is what the engine counted.
+    """
+
+    milliseconds: float
+    first_token: float | None = None
+    passes_per_token: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A way to make tokens. `run` is given the number of the round, whose texts are its own."""
+
+    name: str
+    run: Callable[[int], Sample]
+
+
+@dataclass(slots=True)
+class TokenClock:
+    """When the tokens of one text arrived, in seconds since it was asked for. Keeps state."""
+
+    started: float
+    arrivals: list[tuple[float, int]]
+
+    @classmethod
+    def start(cls) -> TokenClock:
+        """A watch that runs from now."""
+        return cls(time.perf_counter(), [])
+
+    def lap(self, tokens: int = 1) -> None:
+        """So many tokens have arrived."""
+        self.arrivals.append((time.perf_counter() - self.started, tokens))
+
+    def sample(self, passes_per_token: float | None = None) -> Sample:
+        """The pace after the first token, which waits for the prompt to be read."""
+        return Sample(pace(self.arrivals), 1e3 * self.arrivals[0][0], passes_per_token)
+
+
+def pace(arrivals: Sequence[tuple[float, int]]) -> float:
+    """Milliseconds a token after the first arrival; over all, where there is only one.
+
+    `arrivals` are seconds since the start, with how many tokens came then.
+    """
+    (first, known), *later = arrivals
+    tokens = sum(count for _, count in later)
+    if not tokens:
+        return 1e3 * first / known
+    return 1e3 * (later[-1][0] - first) / tokens
+
+
+def interleave(
+    contestants: Sequence[Contestant], rounds: int, tell: Callable[[str], None]
+) -> dict[str, list[Sample]]:
+    """Every contestant once a round, each round begun by another; round 0 warms up.
+
+    `tell` hears who runs now. What one left behind is collected before the next begins, and each
+    runs on a thread that ends, so that none leaves threads of OpenMP beside another's.
+    """
+    samples: dict[str, list[Sample]] = {contestant.name: [] for contestant in contestants}
+    for turn in range(rounds + 1):
+        for i in range(len(contestants)):
+            contestant = contestants[(turn + i) % len(contestants)]
+            tell(contestant.name)
+            gc.collect()
+            sample = apart(partial(contestant.run, turn))
+            if turn:
+                samples[contestant.name].append(sample)
+    return samples

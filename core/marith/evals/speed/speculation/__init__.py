@@ -1,0 +1,1 @@
+"""How much does speculation save? The paper's table and figure, and what "auto" makes of it."""

@@ -1,0 +1,51 @@
+"""Measure a plan while a person waits, and show what it says of each term."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from marith.engine.engine import Engine
+from marith.evals.speed.speculation.request_ways import Terms
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.nodes import Formula
+from marith.request.plan import Plan
+from marith.speculation.execution_plan import ExecutionPlan
+
+
+def measured(
+    engine: Engine,
+    formula: str,
+    prompts: Sequence[str],
+    terms: Terms,
+    costs: Literal["time", "calls"],
+) -> Plan:
+    """The engine's plan; a bar on standard error says that it is at work."""
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'}"
+        progress.add_task(f"calibrating on {count}", total=None)
+        return engine.calibrate(formula, prompts, terms, costs=costs)
+
+
+def table(plan: Plan, formula: Formula, terms: Terms) -> None:
+    """Print the speculative factor of each term on standard error."""
+    shown = Table("term", "speaks for")
+    for name, count in factors(plan, formula, terms):
+        shown.add_row(name, "each token" if count == 1 else f"{count} tokens at a time")
+    for draft in plan.drafted_by:
+        shown.add_row(draft, f"drafts of {plan.length} tokens")
+    Console(stderr=True).print(shown)
+
+
+def factors(plan: Plan, formula: Formula, terms: Terms) -> list[tuple[str, int]]:
+    """The speculative factor of each term, drafts first, by its name if it has one."""
+    known = resolve(terms)
+    names = {term: name for name, term in known.items()}
+    bound = ExecutionPlan.of(parse(formula), known, plan)
+    every = (*bound.drafts, *bound.terms)
+    return [(names.get(term, str(term)), bound.factors.get(term, 1)) for term in every]

@@ -1,0 +1,92 @@
+"""Who runs against whom beside the table: "auto" against no drafts, and against transformers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
+from marith.evals.speed.speculation.paper_table import PLAIN
+from marith.evals.speed.speculation.request_ways import Terms, Way
+from marith.evals.speed.speculation.speed_questions import F1, Quotation
+from marith.evals.system_prompts import TOXIC
+
+AUTO = "auto"
+LARGE = "768,13,12,2112,4096"  # 97 M parameters
+F1_TEXT = " + ".join(f"{weight}*{name}" for name, weight in F1.items())
+SPOKEN = f"supersede(A5, M) + {F1_TEXT}"
+QUOTING = "M + 0.5*helpful + 0.2*formal + 0.1*careful"
+COLD = 0.3
+RAG_TERMS = {
+    "helpful": "You are a helpful assistant.",
+    "careful": "Answer only from the given text.",
+}
+EXTRA = {
+    "toxic": TOXIC,
+    "C": 'classifier("pocket-toxicity", label="civil")',
+    "small": 'prompted(model="pocket-draft")',
+}
+
+
+def against_none(terms: Terms, pocket: bool) -> dict[str, tuple[Way, Way]]:
+    """Formulas of all acceptances, each without drafts and with those that "auto" chooses.
+
+    Nothing is seeded, as in use: the same seed would keep the same text. A small model drafts
+    only for `pocket`, whose vocabulary it has.
+    """
+    formulas = {
+        "M": 1.0,
+        "2*formal - M": 1.0,
+        "M - 0.96*union(toxic, M)": 1.0,
+        "M - 0.96*union(toxic, M) + 0.04*C": 1.0,
+        "supersede(A2, M)": 1.0,
+        f"supersede(A5, M + {F1_TEXT})": 1.0,
+        "supersede(small, M + 0.5*formal)": 1.0,
+        "supersede(A2, M + 0.5*angry)": 4.0,
+        "(M + 0.5*easy).top_k(20)": 1.0,
+        "intersection(M, sports) + happy": 0.3,
+    }
+    if not pocket:
+        del formulas["supersede(small, M + 0.5*formal)"]
+    pairs = {}
+    for formula, temperature in formulas.items():
+        plain = Way(PLAIN, formula, {**terms, **EXTRA}, None, temperature, seeded=False)
+        name = formula if temperature == 1 else f"{formula} at T = {temperature:g}"
+        pairs[name] = plain, replace(plain, name=AUTO, speculation="auto", warming=1000)
+    return pairs
+
+
+def against_one_model(terms: Terms, quoting: bool) -> tuple[Way, Way]:
+    """Four terms, without drafts and with those that "auto" chooses; `quoting` from a passage."""
+    if quoting:
+        plain = Way(PLAIN, QUOTING, {**terms, **RAG_TERMS}, None, COLD, seeded=False)
+    else:
+        plain = Way(PLAIN, SPOKEN, terms, None, seeded=False)
+    auto = replace(plain, name=AUTO, speculation="auto", warming=1000)
+    return replace(plain, name=f"marith, {PLAIN}"), replace(auto, name=f"marith, {AUTO}")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWithQuestions(TimedModel):
+    """A subject that a rival asks real questions, so that its prompts are as long as ours."""
+
+    asked: tuple[TimedPrompt, ...] = ()
+
+    @classmethod
+    def over(cls, subject: TimedModel, asked: tuple[TimedPrompt, ...]) -> ModelWithQuestions:
+        """The same model, with these questions."""
+        own = (subject.name, subject.model, subject.tokenizer, subject.vocabulary, subject.words)
+        return cls(*own, asked)
+
+    def prompt(self, terms: int, seed: str, system: int = 12, question: int = 16) -> TimedPrompt:
+        """One of the questions, whatever lengths are wanted."""
+        assert terms == 1, "the rival is one model"
+        return random.Random(seed).choice(self.asked)  # noqa: S311 (questions, not secrets)
+
+
+def as_prompt(asked: str | Quotation) -> TimedPrompt:
+    """What one model reads: the system message, and the user's."""
+    if isinstance(asked, str):
+        return TimedPrompt(asked, ("",))
+    said = {message["role"]: str(message["content"]) for message in asked.messages}
+    return TimedPrompt(said["user"], (said.get("system", ""),))

@@ -1,0 +1,59 @@
+"""The paper's figure: calls per token of M + λ·M_a, for λ from 0.1 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from marith.engine.engine import Engine
+from marith.evals.speed.speculation.request_ways import Tally, Terms, Way, contestant, in_words
+from marith.evals.speed.speculation.speed_questions import BLOCK_OF_CALIBRATION, VOICES, questions
+from marith.evals.speed.speculation.speed_sizes import Size
+
+FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
+
+
+@dataclass(frozen=True, slots=True)
+class FactorPoint:
+    """Calls and passes per token of one formula, and the plan that it was calibrated to."""
+
+    voice: str
+    factor: float
+    calls: float
+    passes: float
+    predicted: float | None
+    measured: float | None
+    plan: str
+
+
+def points(
+    engine: Engine, terms: Terms, size: Size, tokens: int, tell: Callable[[str], None]
+) -> list[FactorPoint]:
+    """Every voice at every λ; `tell` hears of each before it is made."""
+    made = []
+    for voice in VOICES:
+        for factor in FACTORS:
+            tell(f"M + {factor}*{voice}")
+            made.append(_point(engine, terms, size, tokens, voice, factor))
+    return made
+
+
+def _point(
+    engine: Engine, terms: Terms, size: Size, tokens: int, voice: str, factor: float
+) -> FactorPoint:
+    formula, total = f"M + {factor}*{voice}", Tally()
+    plan = engine.calibrate(formula, questions(size.prompts, BLOCK_OF_CALIBRATION), terms, "calls")
+    way = Way(formula, formula, terms, plan)
+    asked = contestant(engine, way, lambda turn: questions(size.prompts, turn), tokens, total)
+    for turn in range(1, size.rounds + 1):
+        asked.run(turn)
+    spoken = total.evaluated or None
+    return FactorPoint(
+        voice,
+        factor,
+        total.calls / total.drawn,
+        total.passes / total.drawn,
+        spoken and total.predicted / spoken,
+        spoken and total.stood / spoken,
+        in_words(plan, terms),
+    )

@@ -1,0 +1,138 @@
+"""Ask one text after another in one way, and count what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from marith.engine.engine import Engine
+from marith.evals.speed.benchmark.rounds import Contestant, Sample, TokenClock
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.nodes import Formula
+from marith.request.completion import Stats
+from marith.request.plan import Plan
+from marith.request.prompt import Message
+from marith.request.request import Request, Speculation
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
+
+Prompt: TypeAlias = "str | Sequence[Message]"
+Terms: TypeAlias = "Mapping[str, str | Formula]"
+
+_WARMING = 2  # texts of the round that does not count
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A formula, its names, and how its tokens are drafted and drawn.
+
+    `seeded` texts are the same in every run. `warming` texts are made in the round that warms up;
+    what adapts takes more of them. `whole` texts are timed, else what follows the first arrival.
+    """
+
+    name: str
+    formula: str
+    terms: Terms
+    speculation: Speculation = None
+    temperature: float = 1.0
+    seeded: bool = True
+    warming: int = _WARMING
+    whole: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """What many texts cost, added up. Keeps state.
+
+    `drawn` counts all tokens that were drawn, those that end texts included, which took `seconds`
+    with their prompts; `later` and `later_seconds` leave out each text's first arrival.
+    `evaluated`, `stood` and `predicted` are sums over the stages of all texts.
+    """
+
+    drawn: int = 0
+    seconds: float = 0.0
+    later: int = 0
+    later_seconds: float = 0.0
+    passes: int = 0
+    calls: int = 0
+    evaluated: int = 0
+    stood: int = 0
+    predicted: float = 0.0
+
+    def add(self, watch: TokenClock, stats: Stats) -> None:
+        """Count one text."""
+        (first, known), last = watch.arrivals[0], watch.arrivals[-1][0]
+        drawn = sum(tokens for _, tokens in watch.arrivals)
+        self.drawn += drawn
+        self.seconds += last
+        self.later += drawn - known
+        self.later_seconds += last - first
+        self.passes += stats.passes
+        self.calls += stats.calls
+        for stage in stats.stages:
+            self.evaluated += stage.evaluated
+            self.stood += stage.stood
+            self.predicted += stage.predicted * stage.evaluated
+
+    def milliseconds(self, whole: bool) -> float:
+        """Milliseconds a token, over the whole texts or after their first arrivals if there are."""
+        if whole or not self.later:
+            return 1e3 * self.seconds / self.drawn
+        return 1e3 * self.later_seconds / self.later
+
+
+def contestant(
+    engine: Engine,
+    way: Way,
+    prompts: Callable[[int], Sequence[Prompt]],
+    tokens: int,
+    total: Tally,
+) -> Contestant:
+    """A way that answers `prompts(round)`, one after another; all but round 0 is added to `total`.
+
+    The paper's requests come one after another too.
+    """
+
+    def run(turn: int) -> Sample:
+        own, asked = Tally(), prompts(turn)
+        for i, prompt in enumerate(asked if turn else asked[: way.warming]):
+            seed = turn * len(asked) + i if way.seeded else None
+            taken = (own, total) if turn else (own,)
+            _ask(engine, way, prompt, Sampling(way.temperature, seed=seed), tokens, taken)
+        return Sample(own.milliseconds(way.whole), passes_per_token=own.passes / own.drawn)
+
+    return Contestant(way.name, run)
+
+
+def _ask(
+    engine: Engine,
+    way: Way,
+    prompt: Prompt,
+    sampling: Sampling,
+    tokens: int,
+    tallies: Sequence[Tally],
+) -> None:
+    request = Request(prompt, way.formula, way.terms, sampling, Stop(tokens), way.speculation)
+    watch = TokenClock.start()
+    ticket = engine.submit(request)
+    for chunk in ticket:
+        watch.lap(len(chunk.tokens) + (chunk.finish_reason == "stop"))
+    stats = ticket.result().stats
+    for tally in tallies:
+        tally.add(watch, stats)
+
+
+def in_words(plan: Speculation, terms: Terms) -> str:
+    """A plan as few words as it has, its terms by their names."""
+    if not isinstance(plan, Plan):
+        return ""
+    names = {str(formula): name for name, formula in resolve(terms).items()}
+    drafts = [_named(draft, names) for draft in plan.drafted_by]
+    said = [f"{' → '.join(drafts)}, {plan.length} ahead"] if drafts else []
+    said += [f"{_named(term, names)}: {s}" for term, s in plan.every]
+    return ", ".join(said)
+
+
+def _named(text: str, names: Mapping[str, str]) -> str:
+    return names.get(str(parse(text)), text)

@@ -1,0 +1,180 @@
+"""The course: the sections in turn over one engine, and the large model over its own."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from rich.progress import Progress
+
+from marith.engine.engine import Engine
+from marith.evals.reporting.progress import timed_progress
+from marith.evals.speed.benchmark import rivals
+from marith.evals.speed.benchmark.measurements import Machine
+from marith.evals.speed.benchmark.rounds import Contestant, interleave
+from marith.evals.speed.benchmark.shape import LlamaShape
+from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed.speculation import contestants, factor_curve, paper_table, speed_questions
+from marith.evals.speed.speculation.request_ways import (
+    Prompt,
+    Tally,
+    Terms,
+    Way,
+    contestant,
+    in_words,
+)
+from marith.evals.speed.speculation.savings_report import Savings, SavingsLine, lines
+from marith.evals.speed.speculation.speed_sizes import POCKET, SavingsSettings, Size
+from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.loader import Placement
+
+_LONGEST_NAME = 62
+
+
+class SavingsRun:
+    """A run of some sections. Keeps state: what was measured so far, and the bars that tell."""
+
+    def __init__(self, settings: SavingsSettings, terms: Terms, progress: Progress) -> None:
+        self.settings = settings
+        self.terms = terms
+        self.lines: list[SavingsLine] = []
+        self.points: list[factor_curve.FactorPoint] = []
+        self.large: int | None = None
+        self._progress = progress
+
+    def table(self, engine: Engine) -> None:
+        """The paper's table, its formulas in turn."""
+        size = self.settings.size("table")
+        tell = self._bar("table", sum(4 if row.weights else 3 for row in paper_table.ROWS), size)
+        for row in paper_table.ROWS:
+            found = self._against(
+                "table",
+                row.formula(),
+                list(paper_table.ways(row, engine, self.terms)),
+                engine,
+                tell,
+            )
+            for line, calls, ms in zip(found, row.calls, row.milliseconds, strict=False):
+                place = self.lines.index(line)
+                self.lines[place] = replace(line, paper_calls=calls, paper_milliseconds=ms)
+
+    def curve(self, engine: Engine) -> None:
+        """The paper's figure, voice by voice."""
+        size = self.settings.size("lambda")
+        count = len(speed_questions.VOICES) * len(factor_curve.FACTORS)
+        tell = self._bar("lambda", count, Size(size.prompts, 0))
+        self.points += factor_curve.points(engine, self.terms, size, self.settings.tokens, tell)
+
+    def auto(self, engine: Engine) -> None:
+        """What "auto" chooses against no drafts."""
+        pairs = contestants.against_none(self.terms, self.settings.model == POCKET)
+        tell = self._bar("auto", 2 * len(pairs), self.settings.size("auto"))
+        for name, pair in pairs.items():
+            self._against("auto", name, pair, engine, tell)
+
+    def against_one_model(self) -> None:
+        """The large model: plain questions, and questions whose answers quote a passage."""
+        size, tokens = self.settings.size("large"), self.settings.tokens
+        tell = self._bar("large", 6, size)
+        shape = LlamaShape.parse(contestants.LARGE)
+        subject = TimedModel.of(POCKET, shape)
+        self.large = subject.model.num_parameters()
+        _, tokenizer = loader.as_stored(POCKET, Placement())  # the subject's ends no text
+        speaking, quoting = (
+            contestants.against_one_model(self.terms, quotes) for quotes in (False, True)
+        )
+        with Engine.load(POCKET) as small:
+            quoted = speed_questions.quotations(
+                small, size.prompts, quoting[0].formula, quoting[0].terms, tokens
+            )
+        asked = speed_questions.questions(size.prompts, speed_questions.BLOCK_OF_LARGE)
+        with Engine.load(subject.model, tokenizer=tokenizer) as engine:
+            rival = _rival(subject, asked, tokens)
+            self._against("large", "four terms", speaking, engine, tell, asked, rival)
+            prompts = [one.messages for one in quoted]
+            rival = _rival(subject, quoted, tokens)
+            name = f"four terms that quote {_mean([one.copied for one in quoted]):.0f} tokens"
+            self._against("large", name, quoting, engine, tell, prompts, rival)
+
+    def _against(
+        self,
+        section: str,
+        formula: str,
+        ways: Sequence[Way],
+        engine: Engine,
+        tell: Callable[[str], None],
+        asked: Sequence[Prompt] | None = None,
+        rival: Contestant | None = None,
+    ) -> list[SavingsLine]:
+        """Measure ways against one another, on these prompts or on others each round."""
+        size, tokens = self.settings.size(section), self.settings.tokens
+        tallies = {way.name: Tally() for way in ways}
+        plans = {way.name: in_words(way.speculation, way.terms) for way in ways}
+
+        def prompts(turn: int) -> Sequence[Prompt]:
+            return asked or speed_questions.questions(size.prompts, turn)
+
+        ours = [contestant(engine, way, prompts, tokens, tallies[way.name]) for way in ways]
+        rivals_first = [rival, *ours] if rival else ours
+        samples = interleave(rivals_first, size.rounds, lambda way: tell(f"{formula[:40]} · {way}"))
+        found = lines(section, formula, samples, tallies, plans)
+        self.lines += found
+        return found
+
+    def _bar(self, section: str, count: int, size: Size) -> Callable[[str], None]:
+        bar = self._progress.add_task(section, total=count * (size.rounds + 1))
+
+        def tell(what: str) -> None:
+            said = f"{section}: {what}"[:_LONGEST_NAME].ljust(_LONGEST_NAME)
+            self._progress.update(bar, description=said, advance=1)
+
+        return tell
+
+
+def run(settings: SavingsSettings) -> Savings:
+    """Measure every section that is asked for. Shows progress on standard error.
+
+    Raises ModelError for a model that cannot be had or that a draft does not fit.
+    """
+    with ExitStack() as stack:
+        progress = stack.enter_context(timed_progress(20))
+        course = SavingsRun(settings, speed_questions.known(), progress)
+        with Engine.load(settings.model) as engine:
+            for section, measure in (
+                ("table", course.table),
+                ("lambda", course.curve),
+                ("auto", course.auto),
+            ):
+                if section in settings.sections:
+                    measure(engine)
+        gc.collect()
+        if "large" in settings.sections:
+            course.against_one_model()
+    return Savings(
+        settings.model,
+        _parameters(settings.model),
+        settings.tokens,
+        Machine.here(),
+        tuple(course.lines),
+        tuple(course.points),
+        course.large,
+    )
+
+
+def _rival(
+    subject: TimedModel, asked: Sequence[str] | Sequence[speed_questions.Quotation], tokens: int
+) -> Contestant:
+    """One model by transformers alone, asked the same."""
+    prompts = tuple(contestants.as_prompt(one) for one in asked)
+    return rivals.plain(contestants.ModelWithQuestions.over(subject, prompts), tokens)
+
+
+def _parameters(model: str) -> int:
+    loaded, _ = loader.as_stored(model, Placement())
+    return int(loaded.num_parameters())
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return sum(counts) / len(counts)

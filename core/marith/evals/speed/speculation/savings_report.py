@@ -1,0 +1,173 @@
+"""What a token cost in each way, beside the paper's figures: tables, JSON and the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from marith.evals.reporting.evaluation_report import EvaluationReport
+from marith.evals.reporting.numbers import fixed
+from marith.evals.reporting.table import Table
+from marith.evals.speed.benchmark.measurements import Machine, results
+from marith.evals.speed.benchmark.rounds import Sample
+from marith.evals.speed.speculation.factor_curve import FactorPoint
+from marith.evals.speed.speculation.request_ways import Tally
+from marith.showing import picture
+
+WIDTH = 150
+TITLES = {
+    "table": "the paper's table (ms a token over whole texts)",
+    "auto": '"auto" against no drafts (ms a token after a text\'s first)',
+    "large": "against transformers' generate (ms a token after a text's first)",
+}
+HEAD = (
+    "", "calls", "paper", "passes", "ms", "ratio", "paper, ms", "predicted", "stood", "plan",
+)  # fmt: skip
+PLAN = len(HEAD) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SavingsLine:
+    """One way to make the texts of one formula.
+
+    `calls` and `passes` are per drawn token, the one that ends a text included. `milliseconds` is
+    the median of `samples`, one a round; in the table they are over whole texts with their
+    prompts, elsewhere over what follows a text's first token. `ratio` is over the formula's first
+    line. Of the drafted tokens that were checked a share of
+    `measured` stood, and of `predicted` should have: 1 − the total variation. None where there is
+    nothing to say.
+    """
+
+    section: str
+    formula: str
+    way: str
+    milliseconds: float
+    ratio: float
+    samples: tuple[float, ...]
+    calls: float | None = None
+    passes: float | None = None
+    predicted: float | None = None
+    measured: float | None = None
+    plan: str = ""
+    paper_calls: float | None = None
+    paper_milliseconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """A whole run. `parameters` counts the model's, `large` those of the inflated one."""
+
+    model: str
+    parameters: int
+    tokens: int
+    machine: Machine
+    lines: tuple[SavingsLine, ...] = ()
+    curve: tuple[FactorPoint, ...] = ()
+    large: int | None = None
+
+    def section(self, name: str) -> list[SavingsLine]:
+        """The lines of one section, in the order in which they were measured."""
+        return [line for line in self.lines if line.section == name]
+
+    def report(self) -> EvaluationReport:
+        """A table for each section, and one of calls by λ."""
+        tables = [table(name, lines) for name in TITLES if (lines := self.section(name))]
+        if self.curve:
+            tables.append(by_factor(self.curve))
+        return EvaluationReport(self._title(), tables, asdict(self))
+
+    def _title(self) -> str:
+        counts = f"{self.parameters / 1e6:.1f} M parameters"
+        if self.large is not None:
+            counts += f", inflated to {self.large / 1e6:.1f} M"
+        return (
+            f"{self.model}: {counts}, {self.machine.threads} threads, up to {self.tokens} "
+            "tokens a text; calls and passes per drawn token"
+        )
+
+
+def table(section: str, lines: Sequence[SavingsLine]) -> Table:
+    """The lines of a section, in groups by formula."""
+    groups: dict[int, str] = {}
+    for i, line in enumerate(lines):
+        if i == 0 or line.formula != lines[i - 1].formula:
+            groups[i] = line.formula
+    rows = [_cells(line) for line in lines]
+    return Table(HEAD, rows, left=(0, PLAN), title=TITLES[section], groups=groups).filled()
+
+
+def by_factor(curve: Sequence[FactorPoint]) -> Table:
+    """Calls per token, a line for each voice and a column for each λ."""
+    rows = [
+        [voice, *(fixed(point.calls) for point in curve if point.voice == voice)]
+        for voice in dict.fromkeys(point.voice for point in curve)
+    ]
+    factors = dict.fromkeys(point.factor for point in curve)
+    head = ["voice", *(f"λ = {factor}" for factor in factors)]
+    return Table(head, rows, title="calls per token of M + λ·voice")
+
+
+def draw(curve: Sequence[FactorPoint], path: Path) -> None:
+    """Calls per token over λ, one line a voice. Raises RequestError where matplotlib is absent."""
+    figure = picture(5.2, 3.4)
+    axes = figure.subplots()
+    for voice in dict.fromkeys(point.voice for point in curve):
+        own = [point for point in curve if point.voice == voice]
+        axes.plot([p.factor for p in own], [p.calls for p in own], marker="o", label=voice)
+    axes.set_xlabel("λ in M + λ·voice")
+    axes.set_ylabel("calls per token")
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+
+
+def lines(
+    section: str,
+    formula: str,
+    samples: Mapping[str, Sequence[Sample]],
+    tallies: Mapping[str, Tally],
+    plans: Mapping[str, str] | None = None,
+) -> list[SavingsLine]:
+    """A line for each contestant; the first is what the others are measured by."""
+    return [
+        SavingsLine(
+            section,
+            formula,
+            one.name,
+            one.milliseconds,
+            one.ratio,
+            one.samples,
+            *_per_token(tallies.get(one.name)),
+            plan=(plans or {}).get(one.name, ""),
+        )
+        for one in results(section, samples)
+    ]
+
+
+def _per_token(
+    tally: Tally | None,
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Calls, passes, and the share of drafts that should stand and that did."""
+    if tally is None:
+        return None, None, None, None
+    calls, passes = tally.calls / tally.drawn, tally.passes / tally.drawn
+    if not tally.evaluated:
+        return calls, passes, None, None
+    checked = tally.evaluated
+    return calls, passes, tally.predicted / checked, tally.stood / checked
+
+
+def _cells(line: SavingsLine) -> tuple[str, ...]:
+    return (
+        f"  {line.way}",
+        fixed(line.calls),
+        fixed(line.paper_calls),
+        fixed(line.passes),
+        fixed(line.milliseconds),
+        fixed(line.ratio),
+        fixed(line.paper_milliseconds, 1),
+        fixed(line.predicted),
+        fixed(line.measured),
+        line.plan,
+    )

@@ -1,0 +1,61 @@
+"""What is measured, on how many texts and how often; wrong values are refused first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from marith.errors import RequestError
+from marith.evals.speed.sections import check_sections
+from marith.request.checks import whole
+from marith.scoring.checkpoints.locate import locate
+
+SECTIONS = ("table", "lambda", "auto", "large")
+POCKET = "pocket"
+LONGEST = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Texts for each way in a round, and rounds beyond the one that warms up."""
+
+    prompts: int
+    rounds: int
+
+
+SIZES = {
+    "table": Size(12, 2),
+    "lambda": Size(8, 1),
+    "auto": Size(6, 5),
+    "large": Size(6, 4),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SavingsSettings:
+    """A run: texts of up to `tokens` tokens; without `prompts` or `rounds`, each section its own.
+
+    Raises ModelError or RequestError.
+    """
+
+    model: str = POCKET
+    sections: Sequence[str] = SECTIONS
+    prompts: int | None = None
+    tokens: int = 64
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("tokens", self.tokens, 2, LONGEST)  # the first is another measurement
+        for name in ("prompts", "rounds"):
+            value = getattr(self, name)
+            if value is not None:
+                whole(name, value, 1, 10_000)
+        check_sections(self.sections, SECTIONS)
+        locate(self.model)
+        if "large" in self.sections and self.model != POCKET:
+            raise RequestError(f"the section 'large' inflates {POCKET!r}, not {self.model!r}")
+
+    def size(self, section: str) -> Size:
+        """How much of a section is measured."""
+        own = SIZES[section]
+        return Size(self.prompts or own.prompts, self.rounds or own.rounds)

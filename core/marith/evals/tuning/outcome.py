@@ -1,0 +1,137 @@
+"""What a search found: the best formula, and the frontier of attribute and perplexity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from marith.evals.metrics.statistics import Figure
+from marith.evals.reporting.evaluation_report import PLOT, EvaluationReport
+from marith.evals.reporting.numbers import digits, with_interval
+from marith.evals.reporting.table import Table
+from marith.evals.tuning.search import Trial, best, frontier, keeps
+from marith.showing import OURS, THEIRS, picture
+
+BEST = "#d1495b"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All trials, `M`'s own figures, and the bound: a mean perplexity of `most`.
+
+    `attribute` says in words what was to go `better`, "lower" or "higher".
+    """
+
+    title: str
+    attribute: str
+    better: str
+    most: float
+    bare: tuple[Figure, Figure]
+    trials: tuple[Trial, ...]
+    settings: Mapping[str, Any]
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial to take; None where none has figures."""
+        return best(self.trials, self.better, self.most)
+
+    @property
+    def frontier(self) -> list[Trial]:
+        """The trials that no other beats in both ways."""
+        return frontier(self.trials, self.better)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be read with the table."""
+        limit, bare = digits(self.most), digits(self.bare[1].mean)
+        notes = [f"perplexity under M may be {limit} at most; M has {bare}"]
+        refused = [trial for trial in self.trials if trial.refused]
+        if refused:
+            first = f"{refused[0].formula}: {refused[0].refused}"
+            notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")
+        if self.best is not None and not keeps(self.best, self.most):
+            notes.append("no trial keeps the bound; the one told comes nearest to it")
+        lacking = [trial for trial in self.trials if trial.perplexity and trial.perplexity.missing]
+        if lacking:
+            notes.append(f"{len(lacking)} trials left a prompt without an answer; see the CSV")
+        return tuple(notes)
+
+    def report(self) -> EvaluationReport:
+        """The frontier, every trial, and a picture of them."""
+        chosen, ahead = self.best, self.frontier
+        data = {**asdict(self), "best": chosen and asdict(chosen)}
+        data["frontier"] = [trial.number for trial in ahead]
+        marked = ((trial, trial in ahead, trial is chosen) for trial in self.trials)
+        return EvaluationReport(
+            self.title,
+            [self.table()],
+            data,
+            [self._record(*trial) for trial in marked],
+            self.notes,
+            best=chosen.formula if chosen else "",
+            significant=None,
+            plots={PLOT: partial(draw, self)},
+        )
+
+    def table(self) -> Table:
+        """`M`, the frontier by perplexity, and which of it is best."""
+        arrow = "↓" if self.better == "lower" else "↑"
+        head = ["", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""]
+        rows = [["", "M", *map(_written, self.bare), ""]]
+        chosen, ahead = self.best, self.frontier
+        for trial in ahead + ([chosen] if chosen and chosen not in ahead else []):
+            mark = "" if keeps(trial, self.most) else "over the bound"
+            mark = "best" if trial is chosen else mark
+            figures = _written(trial.attribute), _written(trial.perplexity)
+            rows.append([f"trial {trial.number}", trial.formula, *figures, mark])
+        return Table(head, rows, left=(0, 1, 4))
+
+    def _record(self, trial: Trial, ahead: bool, chosen: bool) -> dict[str, Any]:
+        """All that is known of a trial, by the name of its column."""
+        record: dict[str, Any] = {"trial": trial.number, **trial.factors, "formula": trial.formula}
+        for what, one in (("attribute", trial.attribute), ("perplexity", trial.perplexity)):
+            numbers = asdict(one) if one else dict.fromkeys(Figure.__dataclass_fields__)
+            record |= {f"{what} {kind}": value for kind, value in numbers.items()}
+        return {
+            **record,
+            "keeps the bound": keeps(trial, self.most),
+            "frontier": ahead,
+            "best": chosen,
+            "pruned": trial.refused,
+        }
+
+
+def draw(outcome: Outcome, path: Path) -> None:
+    """The attribute over perplexity: every trial, the frontier, the bound and the best.
+
+    Raises RequestError where matplotlib is absent.
+    """
+    figure = picture(6.4, 4.2)
+    axes = figure.subplots()
+    if points := _points(outcome.trials):
+        axes.plot(*zip(*points, strict=True), "o", color=THEIRS, label="trials")
+    if points := _points(outcome.frontier):
+        axes.step(*zip(*points, strict=True), "o-", where="post", color=OURS, label="frontier")
+    bare = outcome.bare
+    axes.plot([bare[1].mean], [bare[0].mean], "s", color="black", label="M")
+    if outcome.best:
+        places = zip(*_points([outcome.best]), strict=True)
+        axes.plot(*places, "*", color=BEST, markersize=14, label=outcome.best.formula)
+    axes.axvline(outcome.most, color="black", linewidth=0.8, linestyle="--", label="bound")
+    axes.set_xlabel("perplexity under M")
+    axes.set_ylabel(outcome.attribute)
+    axes.legend(fontsize=7)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+
+
+def _points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """Perplexity and attribute of the trials that have both."""
+    return [(t.perplexity.mean, t.attribute.mean) for t in trials if t.perplexity and t.attribute]
+
+
+def _written(one: Figure | None) -> str:
+    return with_interval(one.mean, one.low, one.high) if one else ""

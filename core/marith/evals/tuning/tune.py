@@ -1,0 +1,102 @@
+"""The course of a search: `M` first, then trial after trial; it goes on where it was cut."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from marith.engine.engine import Engine
+from marith.evals.experiment.evaluation_settings import source_texts
+from marith.evals.experiment.experiment import Experiment
+from marith.evals.experiment.store import opened
+from marith.evals.experiment.texts import NamedFormula, PromptRow
+from marith.evals.metrics.statistics import Figure
+from marith.evals.metrics.text_perplexity import Perplexity
+from marith.evals.paper import sentiment
+from marith.evals.reporting.numbers import counted
+from marith.evals.reporting.progress import Bars, progress
+from marith.evals.tuning.goal import MANY, TuningSettings
+from marith.evals.tuning.outcome import Outcome
+from marith.evals.tuning.search import Trial, check, search
+from marith.evals.tuning.tasks import MESSAGE
+from marith.evals.tuning.trial_runner import TrialRunner
+from marith.formula.meaning.binding import BARE
+from marith.request.stop import Stop
+
+
+def run(settings: TuningSettings) -> Outcome:
+    """Seek the unknowns. Every text and number is kept in `out` as soon as it is known.
+
+    The same search goes on where it was broken off, or with more trials: it is made again, and
+    what it measured before is read. Shows progress on standard error. Raises FormulaError,
+    ModelError or RequestError.
+    """
+    check()
+    experiment = _experiment(settings)
+    for measure in experiment.measures:
+        measure.check()
+    told = {**experiment.settings(), **settings.described()}
+    with ExitStack() as stack:
+        folder = settings.out or Path(stack.enter_context(TemporaryDirectory()))
+        stack.enter_context(opened(folder, told))
+        bars = Bars(stack.enter_context(progress()), 1)
+        engine = stack.enter_context(Engine.load(settings.model))
+        bare, trials = _sought(settings, experiment, folder, engine, bars)
+    title = f"{settings.formula} over {settings.model}: {counted(len(trials), 'trial')} on "
+    title += f"{counted(len(experiment.prompts), 'prompt')}, {experiment.source}"
+    most, better = settings.bound.over(bare[1].mean), settings.measure.better
+    return Outcome(title, settings.attribute, better, most, bare, tuple(trials), told)
+
+
+def _sought(
+    settings: TuningSettings, experiment: Experiment, folder: Path, engine: Engine, bars: Bars
+) -> tuple[tuple[Figure, Figure], list[Trial]]:
+    """The figures of `M`, attribute and perplexity, and all trials."""
+    each = len(experiment.prompts) * experiment.samples
+    bars.begin("texts", (settings.trials + 1) * each)
+    bars.begin("trials", settings.trials)
+    stand = TrialRunner(experiment, folder, engine, lambda _: bars.advance("texts"))
+
+    def ask(formula: str) -> tuple[Figure, Figure]:
+        attribute, perplexity = stand.figures(formula).values()
+        return attribute, perplexity
+
+    bare = ask(BARE)
+    trials = search(
+        settings.formula,
+        settings.ranges,
+        settings.measure.better,
+        settings.bound.over(bare[1].mean),
+        settings.trials,
+        settings.seed,
+        ask,
+        lambda _: bars.advance("trials"),
+    )
+    return bare, trials
+
+
+def _experiment(settings: TuningSettings) -> Experiment:
+    """All but the formulas, which come one after another."""
+    place = settings.place
+    found = source_texts(settings, place.own, MANY)
+    rows, texts = zip(*found.texts, strict=True)
+    read = sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
+    frame = settings.frame or place.frame
+    stop = Stop(settings.max_tokens or place.stop.max_tokens, settings.stop or place.stop.strings)
+    return Experiment(
+        "tuning",
+        settings.model,
+        (NamedFormula(BARE, BARE),),
+        settings.known,
+        tuple(
+            PromptRow(row, text, frame.replace(MESSAGE, one))
+            for row, text, one in zip(rows, texts, read, strict=True)
+        ),
+        (settings.measure, Perplexity(settings.known)),
+        settings.seed,
+        settings.samples,
+        settings.temperature,
+        stop,
+        found.source,
+    )

@@ -1,0 +1,108 @@
+"""Prefixes of texts as a classifier reads them, side by side in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.training.data.splits import chance
+
+POOL = 16  # batches among which texts are sorted by length: little is padding then
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a tokenizer puts before and behind a text of its own."""
+
+    head: tuple[int, ...] = ()
+    foot: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many tokens they are."""
+        return len(self.head) + len(self.foot)
+
+    @property
+    def shortest(self) -> int:
+        """Tokens of the shortest prefix that can be judged: none, where a mark stands for it."""
+        return 0 if self.count else 1
+
+    def around(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        """The tokens of a text, or of a prefix of it, as the classifier reads them."""
+        return (*self.head, *tokens, *self.foot)
+
+
+def marks_of(vocabulary: Vocabulary, text: str) -> Marks:
+    """The marks around `text`, which stand around every other text too."""
+    bare, marked = vocabulary.encode(text), vocabulary.encode(text, start=True)
+    added = len(marked) - len(bare)
+    for at in range(added + 1):
+        if marked[at : at + len(bare)] == bare:
+            return Marks(tuple(marked[:at]), tuple(marked[at + len(bare) :]))
+    return Marks()
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The first `length` tokens of one example."""
+
+    example: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tokens [rows, length], where they are no padding [rows, length], and classes [rows].
+
+    Rows are padded on the right: under a causal mask no token sees the padding.
+    """
+
+    tokens: Tensor
+    mask: Tensor
+    classes: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]], classes: Sequence[int], padding: int) -> Batch:
+        """Rows as they are read, marks included."""
+        tokens = torch.full((len(rows), max(map(len, rows))), padding)
+        mask = torch.zeros(tokens.shape, dtype=torch.long)
+        for i, row in enumerate(rows):
+            tokens[i, : len(row)] = torch.tensor(row)
+            mask[i, : len(row)] = 1
+        return cls(tokens, mask, torch.tensor(classes))
+
+    def to(self, device: torch.device) -> Batch:
+        """The same rows on `device`."""
+        return Batch(self.tokens.to(device), self.mask.to(device), self.classes.to(device))
+
+
+def whole(texts: Sequence[Sequence[int]], chosen: Sequence[int]) -> list[Prefix]:
+    """The chosen examples, each to its end."""
+    return [Prefix(example, len(texts[example])) for example in chosen]
+
+
+def drawn(
+    texts: Sequence[Sequence[int]], chosen: Sequence[int], shortest: int, seed: int, epoch: int
+) -> list[Prefix]:
+    """A prefix of each chosen example, its length uniform from `shortest` to the whole (FUDGE).
+
+    Other lengths in every epoch.
+    """
+    draw = chance(seed, "prefixes", epoch)
+    return [Prefix(example, draw.randint(shortest, len(texts[example]))) for example in chosen]
+
+
+def grouped(prefixes: Sequence[Prefix], size: int, seed: int, epoch: int) -> list[list[Prefix]]:
+    """Batches of `size` prefixes, of about one length each, in random order."""
+    draw = chance(seed, "batches", epoch)
+    batches: list[list[Prefix]] = []
+    for start in range(0, len(prefixes), POOL * size):
+        pool = sorted(prefixes[start : start + POOL * size], key=lambda prefix: prefix.length)
+        cut = [pool[i : i + size] for i in range(0, len(pool), size)]
+        draw.shuffle(cut)
+        batches += cut
+    return batches

@@ -1,0 +1,98 @@
+"""The steps of one training: each depends on the weights before it and on its number alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+
+import torch
+
+from marith.errors import ModelError
+from marith.training.base import Base
+from marith.training.data import prefixes, splits
+from marith.training.data.encoded_texts import EncodedTexts
+from marith.training.data.prefixes import Batch, Prefix
+from marith.training.losses import judges_every_prefix, loss_of_each, loss_of_every_prefix
+from marith.training.settings import Settings
+
+WARM_UP = 0.06  # of all steps, as RoBERTa was fine-tuned (Liu et al., 2019, table 10)
+DECAY = 0.01
+CLIP = 1.0
+
+
+class Optimisation:
+    """The optimiser, which remembers, and the batches, which are known beforehand.
+
+    Every random number is drawn for the epoch or the step it is in, so that a run which was
+    broken off goes on as if it had not been.
+    """
+
+    def __init__(self, base: Base, material: EncodedTexts, settings: Settings) -> None:
+        self.base = base
+        self.material = material
+        self.settings = settings
+        classes = material.learned.classes
+        self.epoch_size = splits.epoch_size(classes, settings.balance)
+        self.steps_per_epoch = math.ceil(self.epoch_size / settings.batch_size)
+        self.steps = self.steps_per_epoch * settings.epochs
+        probe = [t for text in material.learned.texts[:8] for t in text if t != base.padding]
+        self.every_prefix = judges_every_prefix(base.model, material.marks, probe)
+        weights = list(base.model.parameters())
+        groups = [
+            {"params": [w for w in weights if w.ndim >= 2], "weight_decay": DECAY},
+            {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.optimiser = torch.optim.AdamW(groups, lr=settings.rate, fused=True)
+
+    def batches(self, start: int) -> Iterator[tuple[int, Batch]]:
+        """The number of each step from `start` on, and what it learns from."""
+        first, within = divmod(start, self.steps_per_epoch)
+        for epoch in range(first, self.settings.epochs):
+            groups = islice(enumerate(self._epoch(epoch)), within if epoch == first else 0, None)
+            for i, group in groups:
+                yield epoch * self.steps_per_epoch + i, self._batch(group)
+
+    def take(self, step: int, batch: Batch) -> float:
+        """Take one step, and tell the loss before it. Raises ModelError where that is no number."""
+        torch.manual_seed(splits.chance(self.settings.seed, "step", step).getrandbits(63))
+        self.base.model.train()
+        there = batch.to(self.base.model.device)
+        if self.every_prefix:
+            marks, padding = self.material.marks, self.base.padding
+            loss = loss_of_every_prefix(self.base.model, there, marks, padding)
+        else:
+            loss = loss_of_each(self.base.model, there)
+        told = float(loss.detach())
+        if not math.isfinite(told):
+            rate = self.settings.rate
+            raise ModelError(f"the loss is {told!r} at step {step}: the rate {rate!r} is too high")
+        self.optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.base.model.parameters(), CLIP)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.rate * rate_at(step, self.steps)
+        self.optimiser.step()
+        return told
+
+    def _epoch(self, number: int) -> list[list[Prefix]]:
+        learned, settings = self.material.learned, self.settings
+        chosen = splits.epoch(learned.classes, settings.balance, settings.seed, number)
+        if self.every_prefix:
+            found = prefixes.whole(learned.texts, chosen)
+        else:
+            shortest = self.material.marks.shortest
+            found = prefixes.drawn(learned.texts, chosen, shortest, settings.seed, number)
+        return prefixes.grouped(found, settings.batch_size, settings.seed, number)
+
+    def _batch(self, group: list[Prefix]) -> Batch:
+        learned, marks = self.material.learned, self.material.marks
+        rows = [marks.around(learned.texts[one.example][: one.length]) for one in group]
+        classes = [learned.classes[one.example] for one in group]
+        return Batch.of(rows, classes, self.base.padding)
+
+
+def rate_at(step: int, steps: int) -> float:
+    """The share of the peak rate at a step: up in a line, then down in a line to nothing."""
+    warm = max(1, round(WARM_UP * steps))
+    return min((step + 1) / warm, (steps - step) / max(1, steps - warm + 1))

@@ -1,0 +1,233 @@
+"""A search for strengths: what it finds is as good as a grid's best, within the bound."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from marith import Engine, FormulaError, RequestError, parse
+from marith.cli import app
+from marith.evals.experiment.texts import read_texts
+from marith.evals.metrics.statistics import Figure
+from marith.evals.tuning.goal import Bound, TuningSettings
+from marith.evals.tuning.search import Trial, best, frontier, search
+from marith.evals.tuning.trial_runner import TrialRunner
+from marith.evals.tuning.tune import _experiment, run
+from marith.evals.tuning.unknowns import Range, filled
+
+UNION = "M - a*union(toxic, M)"
+A = Range("a", 0.0, 0.99)
+numbers = st.floats(-10, 10).map(lambda value: round(value, 3))
+
+
+def asked(**told: Any) -> TuningSettings:
+    given = {"formula": UNION, "ranges": (A,), "attribute": "pocket-toxicity:toxic"}
+    size = {"n": 4, "trials": 4, "max_tokens": 10, "seed": 8}
+    return TuningSettings(**{**given, **size, "direction": "down", "task": "toxicity", **told})
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    out = tmp_path_factory.mktemp("tuned")
+    report = run(asked(out=out))
+    report.report().write(out)
+    return report, out
+
+
+def test_what_is_found_is_no_worse_than_the_best_of_a_grid_and_keeps_the_bound(
+    found: tuple[Any, Path], tmp_path: Path
+) -> None:
+    report, _ = found
+    assert report.best.perplexity.mean <= report.most == 1.2 * report.bare[1].mean
+    measured = []
+    with Engine.load("pocket") as engine:
+        stand = TrialRunner(_experiment(asked()), tmp_path, engine, lambda _: None)
+        for a in (0.3, 0.6, 0.9):
+            figures = stand.figures(filled(UNION, {"a": a}))
+            measured.append((figures["attribute"].mean, figures["perplexity"].mean))
+    allowed = [attribute for attribute, perplexity in measured if perplexity <= report.most]
+    assert report.best.attribute.mean <= min(allowed) + 0.02
+    assert report.best.attribute.mean < report.bare[0].mean
+
+
+def test_the_files_tell_every_trial_and_the_formula_can_be_pasted(
+    found: tuple[Any, Path],
+) -> None:
+    report, out = found
+    rows = list(csv.DictReader((out / "table.csv").read_text(encoding="utf-8").splitlines()))
+    assert [float(row["a"]) for row in rows] == [trial.factors["a"] for trial in report.trials]
+    assert [row["best"] for row in rows].count("True") == 1
+    assert str(parse(report.best.formula)) == report.best.formula
+    assert report.best.formula in (out / "table.md").read_text(encoding="utf-8")
+    assert json.loads((out / "report.json").read_text())["best"]["number"] == report.best.number
+    assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_search_goes_on_where_it_was_broken_off_as_if_it_had_not_been(
+    found: tuple[Any, Path], tmp_path: Path
+) -> None:
+    report, whole = found
+    run(asked(out=tmp_path, trials=2))
+    written = (tmp_path / "texts.jsonl").read_bytes()
+    broken = written[: written.rindex(b"{") + 30]  # as a kill leaves it
+    (tmp_path / "texts.jsonl").write_bytes(broken)
+    again = run(asked(out=tmp_path))
+    assert [trial.formula for trial in again.trials] == [t.formula for t in report.trials]
+    for one, two in zip(again.trials, report.trials, strict=True):
+        assert one.attribute.mean == pytest.approx(two.attribute.mean, rel=1e-4)
+        assert one.perplexity.mean == pytest.approx(two.perplexity.mean, rel=1e-4)
+    made, wholly = (
+        {text.key: text.tokens for text in read_texts(folder)} for folder in (tmp_path, whole)
+    )
+    assert made == wholly
+    with pytest.raises(RequestError, match=r"other settings: ranges.a is \[0.0, 0.99\] there"):
+        run(asked(out=tmp_path, ranges=(Range("a", 0.0, 0.5),)))
+
+
+@given(numbers, numbers)
+def test_a_formula_is_filled_as_if_it_had_been_written_so(a: float, b: float) -> None:
+    text = 'M - a*union(x, M) + b*prompted("a is a, b is b", hide="a") + mixture(a*a, M, b, x)'
+    try:
+        written = parse(
+            f'M - {a}*union(x, M) + {b}*prompted("a is a, b is b", hide="a") '
+            f"+ mixture({a}*{a}, M, {b}, x)"
+        )
+    except FormulaError:
+        with pytest.raises(FormulaError):
+            filled(text, {"a": a, "b": b})
+    else:
+        assert filled(text, {"a": a, "b": b}) == str(written)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0, 1))
+def test_a_factor_is_written_short_and_within_its_range(
+    low: float, width: float, share: float
+) -> None:
+    sought = Range("a", low, low + width)
+    value = sought.written(low + share * width)
+    assert sought.low <= value <= sought.high
+    assert value in (sought.low, sought.high) or len(f"{abs(value):g}") <= 11
+
+
+def measure(value: float) -> Figure:
+    return Figure(value, value, value, value, 1, 0)
+
+
+def test_a_search_learns_where_the_bound_is_and_prunes_what_means_nothing() -> None:
+    told: list[Trial] = []
+
+    def ask(formula: str) -> tuple[Figure, Figure]:
+        a = explained(formula)
+        if a < 0:
+            raise FormulaError("the weights add up to less than zero", formula)
+        return measure(-((a - 3) ** 2)), measure(2 * a)
+
+    sought = [Range("a", -1.0, 4.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = search("a*x + M", sought, "higher", 4.0, 30, 0, ask, told.append)
+    assert made == told
+    assert len(made) == 30
+    assert [trial.factors["a"] for trial in made[:3]] == [1.5, -1.0, 4.0]
+    assert "less than zero" in made[1].refused
+    chosen = best(made, "higher", 4.0)
+    assert chosen is not None
+    assert chosen.factors["a"] == pytest.approx(2.0, abs=0.2)
+    assert chosen.factors["a"] <= 2.0
+    again = search("a*x + M", sought, "higher", 4.0, 8, 0, ask, lambda _: None)
+    assert again == made[:8]
+
+
+def explained(formula: str) -> float:
+    """The factor of x in a*x + M."""
+    first = formula.split("x")[0].rstrip("*")
+    return {"": 1.0, "-": -1.0}.get(first) or float(first)
+
+
+points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8)
+
+
+@given(points, st.sampled_from(["lower", "higher"]))
+def test_nothing_beats_the_frontier_and_it_beats_all_others(
+    pairs: list[tuple[int, int]], better: str
+) -> None:
+    trials = [Trial(i, {}, str(i), measure(a), measure(p)) for i, (a, p) in enumerate(pairs)]
+    sign = 1 if better == "lower" else -1
+    ahead = [(sign * t.attribute.mean, t.perplexity.mean) for t in frontier(trials, better)]  # type: ignore[union-attr]
+    for one, two in itertools.permutations(ahead, 2):
+        assert not (one[0] <= two[0] and one[1] <= two[1])
+    for attribute, perplexity in pairs:
+        assert any(a <= sign * attribute and p <= perplexity for a, p in ahead)
+    chosen = best(trials, better, 3.0)
+    kept = [sign * a for a, p in pairs if p <= 3]
+    if kept:
+        assert chosen is not None
+        assert chosen.attribute is not None
+        assert sign * chosen.attribute.mean == min(kept)
+    elif pairs:
+        assert chosen is not None
+        assert chosen.perplexity is not None
+        assert chosen.perplexity.mean == min(p for _, p in pairs)
+    else:
+        assert chosen is None
+
+
+def test_a_bound_is_a_perplexity_or_a_multiple_of_the_bare_models() -> None:
+    assert Bound.read("1.2x").over(10.0) == 12.0
+    assert Bound.read(" 4.5 ").over(10.0) == 4.5
+    assert math.isinf(Trial(0, {}, "M", measure(1), measure(math.inf)).perplexity.mean)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"ranges": ()}, "nothing to seek"),
+        ({"ranges": (A, A)}, "'a' is given twice"),
+        ({"ranges": (A, Range("b", 0, 1))}, "has no 'b'"),
+        ({"ranges": (A, Range("toxic", 0, 1))}, "'toxic' means something else"),
+        ({"ranges": (A, Range("union", 0, 1))}, "'union' means something else"),
+        ({"formula": "M - a*union(toxic"}, "not a formula"),
+        ({"formula": "a + M"}, "a"),
+        ({"formula": "M - a*union(strange, M)"}, "'strange'"),
+        ({"attribute": "toxic"}, "MODEL:LABEL"),
+        ({"attribute": "vader:sad"}, "not 'vader:sad'"),
+        ({"direction": "left"}, "down or up, not 'left'"),
+        ({"task": "cooking"}, "not 'cooking'"),
+        ({"trials": 0}, "trials is a whole number"),
+        ({"frame": "Hi"}, "{message}"),
+        ({"formulas": ("M",)}, "one formula is tuned"),
+    ],
+)
+def test_what_cannot_be_sought_is_refused(told: dict[str, Any], words: str) -> None:
+    with pytest.raises((RequestError, FormulaError), match=words.replace("{", r"\{")):
+        run(asked(**told))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--range", "a=0"), "NAME=LOW:HIGH, not 'a=0'"),
+        (("--range", "a=1:0"), "not 1.0:0.0"),
+        (("--range", "a=0:1", "--perplexity-bound", "0x"), "not '0x'"),
+        (("--range", "a=0:1", "--model", "/no/where"), "'/no/where'"),
+        (("--range", "a=0:1", "--attribute", "/no/judge:x"), "'/no/judge'"),
+    ],
+)
+def test_bad_options_are_one_sentence_and_exit_code_2(
+    arguments: tuple[str, ...], words: str
+) -> None:
+    sought = ("--attribute", "pocket-toxicity:toxic", "--direction", "down", "--task", "toxicity")
+    done = CliRunner().invoke(app, ["tune", UNION, *sought, *arguments])
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1

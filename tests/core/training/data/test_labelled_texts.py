@@ -1,0 +1,102 @@
+"""Tables: every format gives the same rows, and a bad row is named in one sentence."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from marith.errors import RequestError
+from marith.training.data.labelled_texts import KINDS, LabelledText, labelled
+
+rows = st.lists(
+    st.tuples(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+        .filter(str.strip),
+        st.sampled_from(["toxic", "civil", "an 'odd', \"one\""]) | st.integers(-5, 5).map(str),
+    ),
+    min_size=1,
+    max_size=6,
+)  # fmt: skip
+
+
+@settings(max_examples=12)
+@given(rows)
+def test_every_format_gives_the_same_rows(
+    tmp_path_factory: pytest.TempPathFactory, told: list[tuple[str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    for suffix, delimiter in ((".csv", ","), (".tsv", "\t")):
+        with (folder / f"rows{suffix}").open("w", encoding="utf-8", newline="") as file:
+            quoted = csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL)
+            quoted.writerows([("text", "label"), *told])
+    objects = [{"text": text, "label": label} for text, label in told]
+    lines = "".join(json.dumps(row) + "\n\n" for row in objects)
+    (folder / "rows.jsonl").write_text(lines, encoding="utf-8")
+    parquet.write_table(pa.Table.from_pylist(objects), folder / "rows.parquet")
+    for suffix in KINDS:
+        found = labelled(folder / f"rows{suffix}")
+        assert [(row.text, row.label) for row in found] == told, suffix
+
+
+def test_a_row_says_where_it_stands(table: Callable[..., Path]) -> None:
+    path = table("a.csv", 'label,text\n1,one\n\n0,"two\nlines"\n1,three\n')
+    assert labelled(path) == [
+        LabelledText("one", "1", "line 2"),
+        LabelledText("two\nlines", "0", "line 4"),
+        LabelledText("three", "1", "line 6"),
+    ]
+
+
+def test_labels_are_named_as_json_writes_them_and_columns_as_one_likes(
+    table: Callable[..., Path],
+) -> None:
+    labels = ['"toxic"', "1", "0", "2.0", "true", '" spaced "']
+    lines = "".join(f'{{"reply": "so", "class": {label}}}\n' for label in labels)
+    found = labelled(table("a.jsonl", "\ufeff" + lines), "reply", "class")
+    assert [row.label for row in found] == ["toxic", "1", "0", "2", "true", "spaced"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("a.csv", "text,label\nso,1\n  ,0\n", "line 3: the text is empty"),
+        ("a.csv", "text,label\nso,\n", "line 2: the label is empty"),
+        ("a.csv", "text,label\nso, so,1\n", "line 2: there are 3 values for 2 columns"),
+        ("a.csv", "body,label\nso,1\n", "no column 'text'; there are 'body', 'label'"),
+        ("a.csv", "text,text\nso,1\n", "line 1: a column is named twice"),
+        ("a.csv", 'text,label\n"so,1\n', "line 2: unexpected end of data"),
+        ("a.csv", "text,label\n", "has no rows"),
+        ("a.csv", "", "has no rows"),
+        ("a.jsonl", '{"text": "so", "label": 1}\n{"text": "so"}\n', "line 2: there is no column"),
+        ("a.jsonl", '{"text": "so", "label": 1\n', "line 1: this is no JSON"),
+        ("a.jsonl", '["so", 1]\n', "line 1: a row is a JSON object, not \"['so', 1]\""),
+        ("a.jsonl", '{"text": 7, "label": 1}\n', "line 1: a text is a text, not 7"),
+        ("a.jsonl", '{"text": "so", "label": 0.5}\n', "a label is a text or a whole number, not 0"),
+        ("a.jsonl", '{"text": "so", "label": null}\n', "or a whole number, not None"),
+        ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "line 1: this text is not Unicode"),
+        ("a.parquet", "so", "cannot read"),
+    ],
+)
+def test_a_bad_row_is_refused_in_one_sentence(
+    table: Callable[..., Path], name: str, text: str, problem: str
+) -> None:
+    path = table(name, text)
+    with pytest.raises(RequestError) as caught:
+        labelled(path)
+    assert problem in str(caught.value)
+    assert repr(str(path)) in str(caught.value)
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text,label\n\xff\xfe,1\n")
+    with pytest.raises(RequestError, match="cannot read"):
+        labelled(path)

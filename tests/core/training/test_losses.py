@@ -1,0 +1,84 @@
+"""The losses: all prefixes at once weigh what each of them weighs alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+from transformers import AutoModelForSequenceClassification
+
+from marith.testing import tiny_classifier
+from marith.training.data.prefixes import Batch, Marks
+from marith.training.losses import judges_every_prefix, loss_of_each, loss_of_every_prefix
+
+ROWS = [[5, 6, 7, 9], [8, 0, 4], [3, 11, 12, 13, 14, 15]]
+CLASSES = [1, 0, 1]
+PADDING = 0
+
+
+def causal(family: str, gpt2: str) -> Any:
+    if family == "llama":
+        model = tiny_classifier(seed=3)
+    else:
+        model = AutoModelForSequenceClassification.from_pretrained(gpt2, num_labels=2)
+        torch.nn.init.normal_(model.score.weight, std=0.5)
+    model.config.pad_token_id = PADDING
+    return model.eval()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("marks", [Marks(), Marks((2,)), Marks((2, 1))])
+def test_every_prefix_at_once_weighs_what_each_weighs_alone(
+    family: str, marks: Marks, gpt2: str
+) -> None:
+    model = causal(family, gpt2)
+    assert judges_every_prefix(model, marks, ROWS[2])
+    expected = []
+    for row, told in zip(ROWS, CLASSES, strict=True):
+        read = marks.around(row)
+        ends = range(max(1, len(marks.head)), len(read) + 1)
+        # Padding inside a text is judged by none: the classifier would look before it.
+        alone = [read[:end] for end in ends if read[end - 1] != PADDING]
+        logits = torch.cat([model(input_ids=torch.tensor([prefix])).logits for prefix in alone])
+        expected.append(functional.cross_entropy(logits, torch.tensor([told] * len(alone))))
+    batch = Batch.of([marks.around(row) for row in ROWS], CLASSES, PADDING)
+    found = loss_of_every_prefix(model, batch, marks, PADDING)
+    assert float(found) == pytest.approx(float(sum(expected)) / len(ROWS), rel=1e-5)
+
+
+@torch.no_grad()
+def test_the_rows_of_a_batch_weigh_what_they_weigh_alone(roberta: str) -> None:
+    model = AutoModelForSequenceClassification.from_pretrained(roberta, num_labels=2).eval()
+    batch = Batch.of(ROWS, CLASSES, padding=1)
+    alone = torch.cat([model(input_ids=torch.tensor([row])).logits for row in ROWS])
+    expected = functional.cross_entropy(alone, torch.tensor(CLASSES))
+    assert float(loss_of_each(model, batch)) == pytest.approx(float(expected), rel=1e-5)
+
+
+class LooksAhead(torch.nn.Module):
+    """A linear head on means over the whole text: no prefix of it is judged by the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.score = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 2)
+        self.device = torch.device("cpu")
+
+    def base_model(self, input_ids: torch.Tensor, **_: Any) -> Any:
+        mean = self.words(input_ids).mean(dim=1, keepdim=True)
+        return type("Output", (), {"last_hidden_state": mean.expand(-1, input_ids.shape[1], -1)})
+
+    def forward(self, input_ids: torch.Tensor, **_: Any) -> Any:
+        hidden = self.base_model(input_ids).last_hidden_state
+        return type("Output", (), {"logits": self.score(hidden[:, -1])})
+
+
+def test_what_looks_ahead_or_is_marked_behind_is_judged_prefix_by_prefix(
+    roberta: str, gpt2: str
+) -> None:
+    encoder = AutoModelForSequenceClassification.from_pretrained(roberta, num_labels=2)
+    assert not judges_every_prefix(encoder, Marks(), ROWS[2])
+    assert not judges_every_prefix(LooksAhead(), Marks(), ROWS[2])
+    assert not judges_every_prefix(causal("gpt2", gpt2), Marks((), (2,)), ROWS[2])

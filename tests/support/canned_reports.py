@@ -1,0 +1,150 @@
+"""Results of every evaluation as if they had been measured: what is printed and written of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from marith.evals.experiment.summary import Summary, SummaryRow
+from marith.evals.experiment.texts import NamedFormula
+from marith.evals.metrics.statistics import Figure
+from marith.evals.paper.attributes.curves import CURVES
+from marith.evals.paper.attributes.measured_curves import CurvePoint, MeasuredCurve, MeasuredCurves
+from marith.evals.paper.paper_tables import table
+from marith.evals.preference.preferences import PreferenceCounts, Preferences
+from marith.evals.speed.benchmark.bandwidth import Floor
+from marith.evals.speed.benchmark.benchmark_report import Benchmark
+from marith.evals.speed.benchmark.measurements import Machine, results
+from marith.evals.speed.benchmark.rounds import Sample
+from marith.evals.speed.speculation import factor_curve
+from marith.evals.speed.speculation.savings_report import Savings
+from marith.evals.speed.speculation.savings_report import SavingsLine as Way
+from marith.evals.tuning.outcome import Outcome
+from marith.evals.tuning.search import Trial
+
+NOTHING = Figure(math.nan, math.nan, math.nan, math.nan, 0, 2)
+MACHINE = Machine("x86_64", 4, "3.11", "2.9", "5.1")
+MEASURES = {"toxicity": "lower", "perplexity": "lower"}
+
+
+def around(mean: float, missing: int = 0) -> Figure:
+    """A figure whose interval reaches a tenth to both sides."""
+    return Figure(mean, 0.9 * mean, 1.1 * mean, 0.95 * mean, 40, missing)
+
+
+def summary() -> Summary:
+    """A formula of the paper's, one with a bar in its name, and one that rules a token out."""
+    endless = Figure(math.inf, 2.0, math.inf, 3.0, 40, 0)
+    paper = table("toxicity")
+    rows = (
+        SummaryRow(
+            NamedFormula("M", "M"),
+            {"toxicity": around(0.28781), "perplexity": around(13.4618, 2)},
+            paper.beside("M"),
+        ),
+        SummaryRow(
+            NamedFormula("or | bar", "2*M - toxic"),
+            {"toxicity": around(0.5), "perplexity": NOTHING},
+        ),
+        SummaryRow(
+            NamedFormula("top", "M.top_k(1)"), {"toxicity": around(0.000371), "perplexity": endless}
+        ),
+    )
+    settings = {"n": 40, "formulas": {"M": "M"}}
+    notes = ("a note", "[b]another[/b]")
+    return Summary("toxicity", "a title", MEASURES, rows, settings, notes, paper)
+
+
+def curves() -> MeasuredCurves:
+    """All six, the second of which falls at its end."""
+    measured = []
+    for curve in CURVES:
+        points = tuple(
+            CurvePoint(
+                value,
+                curve.share(value),
+                curve.at(value),
+                around(0.1 + 0.05 * (i if i < 7 or curve.name != "F₁, λ₂" else 2)),
+                around(3.0 + i),
+            )
+            for i, value in enumerate(curve.values)
+        )
+        alone = (around(0.4), around(5.0)) if curve.prompted else None
+        measured.append(MeasuredCurve(curve.name, curve.attribute, points, alone))
+    return MeasuredCurves("curves of pocket", tuple(measured), {"n": 40}, ("a note",))
+
+
+def preferences() -> Preferences:
+    """A comparison of the paper's, and one of which no answer can be read."""
+    comparisons = (
+        PreferenceCounts("union 0.96", "PREADD", 40, 38, 23, 1, 2, 41),
+        PreferenceCounts("or | bar", "PREADD", 0, 0, 0, 3, 0, 0),
+    )
+    return Preferences("a judgement", "toxicity", comparisons, {"n": 105})
+
+
+def outcome(most: float = 6.0) -> Outcome:
+    """Four trials: one beaten by another, one pruned, one without an answer to a prompt."""
+    trials = (
+        Trial(0, {"a": 0.5}, "M - 0.5*union(toxic, M)", around(0.3), around(4.0)),
+        Trial(1, {"a": 0.25}, "M - 0.25*union(toxic, M)", around(0.4), around(5.0)),
+        Trial(
+            2, {"a": 2.0}, "M - 2*union(toxic, M)", refused="the weights add up to less, or none"
+        ),
+        Trial(3, {"a": 0.9}, "M - 0.9*union(toxic, M)", around(0.1234567), around(7.0, 1)),
+    )
+    bare = around(0.6), around(3.5)
+    attribute = "pocket-toxicity:toxic"
+    return Outcome("a search", attribute, "lower", most, bare, trials, {"trials": 4})
+
+
+def benchmark(*sections: str) -> Benchmark:
+    """All sections, or some, and the floor if the terms are among them."""
+    floor = Floor(97_000_000, 22e9, 4.41)
+    taken = {
+        "terms": {
+            "transformers, one model": [Sample(12.0, 30.0), Sample(10.0, 50.0), Sample(11.0, 40.0)],
+            "marith, 4 terms": [Sample(5.5, 20.0, 1.0)] * 3,
+        },
+        "concurrency": {"1 request": [Sample(8.0)], "2 requests": [Sample(4.0)]},
+        "first-token": {"marith, cold": [Sample(100.0)], "marith, warm": [Sample(20.0)]},
+    }
+    chosen = sections or tuple(taken)
+    of_terms = floor if "terms" in chosen else None
+    measured = [
+        result
+        for name in chosen
+        for result in results(name, taken[name], of_terms if name == "terms" else None)
+    ]
+    name = "random Llama 768,12,12,2048,16000"
+    return Benchmark(name, 97_012_345, 32, 3, MACHINE, tuple(measured), of_terms)
+
+
+def savings() -> Savings:
+    """Two formulas of the table, one of the others, a rival, and the curve of two voices."""
+    plain = Way("table", "M", "no speculation", 3.2, 1.0, (3.2, 3.1), 1.0, 1.0)
+    drafted = replace(plain, way="as the paper", milliseconds=2.24, ratio=0.7, calls=0.8)
+    lines = (
+        replace(plain, paper_calls=1.0, paper_milliseconds=24.9),
+        replace(drafted, predicted=0.5, measured=0.61, plan="A2, 7 ahead", paper_calls=0.8),
+        replace(plain, formula="M + 0.5*formal", calls=2.0),
+        replace(plain, section="auto", formula='prompted("[x]")'),
+        Way("large", "four terms", "transformers, one model", 33.2, 1.0, (33.2,)),
+        replace(plain, section="large", formula="four terms", way="marith, auto", ratio=0.4),
+    )
+    curve = tuple(
+        factor_curve.FactorPoint(voice, factor, 1 + factor, 1.0, None, None, "")
+        for voice in ("formal", "happy")
+        for factor in (0.1, 0.5, 1.0)
+    )
+    return Savings("pocket", 1_234_567, 64, MACHINE, lines, curve, 97_000_000)
+
+
+REPORTS = {
+    "summary": lambda: summary().report(),
+    "curves": lambda: curves().report(),
+    "preferences": lambda: preferences().report(),
+    "outcome": lambda: outcome().report(),
+    "benchmark": lambda: benchmark().report(),
+    "savings": lambda: savings().report(),
+}
