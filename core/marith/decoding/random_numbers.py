@@ -79,13 +79,10 @@ def philox(counter: Sequence[Word], key: Sequence[Word]) -> tuple[Word, Word, Wo
 
 
 def _pair(seed: Word, place: Word, use: Word) -> tuple[Any, Any]:
-    a, b, c, d = philox([*_halves(place), *_halves(use)], _halves(seed))
+    """From the lower and the upper 32 of 64 bits of each."""
+    counter = place & LOW_32, place >> 32, use & LOW_32, use >> 32
+    a, b, c, d = philox(counter, (seed & LOW_32, seed >> 32))
     return _fraction(a, b), _fraction(c, d)
-
-
-def _halves(number: Word) -> tuple[Word, Word]:
-    """The lower and the upper 32 of 64 bits."""
-    return number & LOW_32, number >> 32
 
 
 def _fraction(high: Word, low: Word) -> Any:

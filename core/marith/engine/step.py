@@ -128,8 +128,10 @@ def timed(turns: Sequence[Turn], controller: Controller) -> AbstractContextManag
 def score(turns: Sequence[Turn]) -> list[Turn]:
     """Evaluate what is wanted; the turns whose terms have all been evaluated."""
     _score(turns, _spans)
-    if guided := [turn for turn in turns if not turn.complete and turn.waits_for_classifiers]:
-        _score(guided, _classifier_spans)
+    ready = [turn for turn in turns if turn.complete]
+    if len(ready) == len(turns):
+        return ready
+    _score([turn for turn in turns if turn.waits_for_classifiers], _classifier_spans)
     return [turn for turn in turns if turn.complete]
 
 

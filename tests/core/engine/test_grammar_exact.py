@@ -19,7 +19,7 @@ from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.cuts import keep
 from marith.decoding.sampling import warp
 from marith.engine.jobs import generation
-from marith.engine.jobs.generation import Generation
+from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.errors import FormulaError
 from marith.speculation import verify as verification
 from marith.speculation.adaptive import Controller
@@ -81,8 +81,10 @@ def too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mask after the nucleus has been cut, which then holds less than its share."""
     masks: dict[int, Tensor] = {}
 
-    def later(self: Generation, rows: Tensor, _: Sequence[int], places: Sequence[int]) -> Tensor:
-        allowed = self._grammatical(places)
+    def later(
+        self: AllowedTokens, rows: Tensor, text: Sequence[int], places: Sequence[int]
+    ) -> Tensor:
+        allowed = self._grammatical(text, places)
         assert allowed is not None
         masks[id(rows)] = allowed
         return rows
@@ -98,7 +100,7 @@ def too_late(monkeypatch: pytest.MonkeyPatch) -> None:
             targets += rows_of(torch.where(left, torch.log_softmax(rows, -1), lawful))
         return targets
 
-    monkeypatch.setattr(Generation, "apply", later)
+    monkeypatch.setattr(AllowedTokens, "apply", later)
     monkeypatch.setattr(verification, "_warped", warped)
 
 

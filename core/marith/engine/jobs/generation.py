@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,71 +13,77 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.backtracking import Backtracking
 from marith.answers.logprobs import LogprobRecorder
 from marith.answers.output import Output, completion
-from marith.decoding import cuts
 from marith.decoding.constraints.constraint import Constraint
 from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.constraints.repetition import RepetitionPenalty
 from marith.decoding.random_numbers import Draws, fresh_seed
+from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.engine.jobs.costs import Costs
 from marith.engine.jobs.drafts import Drafts
 from marith.engine.prepare import Prepared
 from marith.engine.ticket import Ticket
-from marith.errors import FormulaError, RequestError
-from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
 from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Scored
-from marith.speculation.plain_window import window_of
+from marith.speculation.plain_window import Window, window_of
 from marith.speculation.verify import NOTHING, Check, Verdict
 from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row, gather, rows_of
 
 
 class Generation:
-    """A request while it runs. Its state belongs to the engine's thread.
+    """A request while it runs. Its state belongs to the engine's thread, which makes it.
 
     The ticket is held weakly: a caller who forgets it has given the request up. Raises
     RequestError for a grammar that cannot be followed.
     """
 
+    window: Window
+    _output: Output
+
     def __init__(
         self, request: Request, reader: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
         self.reader = reader
-        self._request = request
-        self.done = False
-        vocabulary = answers.vocabulary
-        most = min(request.stop.max_tokens, reader.room)
-        steered = None
-        if not request.steered:
-            steered = partial(answers.outside_calls, reader.opened)
-        self.window = window_of(reader.plan, most, vocabulary.eos_ids, reader.rooms, steered)
+        self.done = self._begun = False
         self.drafts: Drafts | None = None
-        if isinstance(self.window, DraftWindow):
-            self.drafts = Drafts(self.window, reader)
-        self._draws = _draws(request)
+        self._request, self._answers = request, answers
         self._ticket = weakref.ref(ticket)
-        penalty = request.sampling.repetition_penalty
-        self._sampling = replace(request.sampling, seed=None, repetition_penalty=1.0)
-        self._lawless: set[int] = set()  # places where a grammar leaves the formula nothing
+        self._costs = Costs(reader)
         self._matcher: Matcher | None = answers.matcher(request, reader.opened)
         self._logprobs: LogprobRecorder | None = None
+        self._backtracking: Backtracking | None = None
+        self._allowed: AllowedTokens | None = None
+        self._constraints: list[Constraint] = []
+        self._blocks: Sequence[Block] = []
+        self._chunks: list[Chunk] = []
+
+    def _begin(self) -> None:
+        """What the text needs, and nothing else: most need a window and an output alone."""
+        request, plan, answers = self._request, self.reader.plan, self._answers
+        vocabulary, sampling = answers.vocabulary, request.sampling
+        most = min(request.stop.max_tokens, self.reader.room)
+        steered = None
+        if not request.steered:
+            steered = partial(answers.outside_calls, self.reader.opened)
+        self.window = window_of(plan, most, vocabulary.eos_ids, self.reader.rooms, steered)
+        if isinstance(self.window, DraftWindow):
+            self.drafts = Drafts(self.window, self.reader)
+        self._draws = _draws(request)
+        self._sampling = replace(sampling, seed=None, repetition_penalty=1.0)
+        self._output = Output(request, vocabulary, most, self.reader.opened)
         if request.logprobs is not None:
             self._logprobs = LogprobRecorder(request.logprobs, answers.lexicon)
-        self._blocks: list[Block] = []
-        self._chunks: list[Chunk] = []
-        self._output = Output(request, vocabulary, most, reader.opened)
-        self._backtracking: Backtracking | None = None
         if request.ban is not None:
             self._backtracking = Backtracking(self._output, vocabulary.eos_ids)
-        self._constraints: list[Constraint] = []
         if self._matcher is not None or self._backtracking is not None:
-            self._constraints.append(self)
-        if penalty != 1.0:
-            self._constraints.append(RepetitionPenalty(penalty))
-        self._costs = Costs(reader)
+            self._allowed = AllowedTokens(self._matcher, self._backtracking, self.window)
+            self._constraints = [self._allowed]
+        if sampling.repetition_penalty != 1.0:
+            self._constraints = [*self._constraints, RepetitionPenalty(sampling.repetition_penalty)]
+        self._begun = True
 
     @property
     def abandoned(self) -> bool:
@@ -86,6 +91,8 @@ class Generation:
         return ticket is None or ticket.ended
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+        if not self._begun:
+            self._begin()
         if self.drafts is not None:
             self.drafts.propose()
         return self.window.wanted()
@@ -93,12 +100,11 @@ class Generation:
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
     ) -> Mapping[Term, Sequence[Row]]:
-        received = {term: scored.rows for term, scored in answers.items()}
-        return self.window.rows(terms, count, received)
+        return self.window.rows(terms, count, _rows(answers))
 
     def receive(self, answers: Mapping[Term, Scored]) -> Sequence[Block]:
         self._costs.add(answers)
-        self.window.receive({term: scored.rows for term, scored in answers.items()})
+        self.window.receive(_rows(answers))
         self._blocks = self.window.blocks()
         return self._blocks
 
@@ -106,7 +112,8 @@ class Generation:
         window = self.window
         places, standing = window.places, window.standing()
         if self._logprobs is not None:
-            self._logprobs.record(self._wholes, self._blocks, places, rows)
+            plan = self.reader.plan
+            self._logprobs.record((plan.whole, plan.aside), self._blocks, places, rows)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
         tokens = [NOTHING if one is None else one.token for one in standing]
@@ -119,49 +126,14 @@ class Generation:
             logprobs = constraint.apply(logprobs, self.window.tokens, places)
         return rows_of(logprobs)
 
-    @property
-    def _wholes(self) -> tuple[Formula | None, ...]:
-        """What speaks of a place once every term has spoken."""
-        return self.reader.plan.whole, self.reader.plan.aside
-
-    def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """The rows under the request's grammar and ban."""
-        allowed = self._grammatical(places)
-        if self._backtracking is not None:
-            whole = [formula in self._wholes for formula in self.window.formulas]
-            allowed = self._backtracking.allow(rows, allowed, places, whole)
-        elif allowed is not None:
-            allowed = self._lawful(allowed, places, rows)
-        return rows if allowed is None else cuts.keep(rows, allowed.to(rows.device))
-
-    def _lawful(self, allowed: Tensor, places: Sequence[int], logprobs: Tensor) -> Tensor:
-        """Where nothing is left, anything: such a token is an error once it stands for good."""
-        may = (logprobs > -math.inf) & allowed.to(logprobs.device)
-        left = may.any(dim=-1, keepdim=True)
-        told = left[:, 0].tolist()
-        self._lawless = {place for place, some in zip(places, told, strict=True) if not some}
-        return may | ~left
-
-    def _grammatical(self, places: Sequence[int]) -> Tensor | None:
-        """What a grammar lets stand at these places. Raises RequestError where that cannot be."""
-        if self._matcher is None:
-            return None
-        allowed = self._matcher.allowed(self.window.tokens, places)
-        if self._matcher.reached < self.window.final:  # a final token was let stand
-            raise RequestError(self._matcher.refusal)
-        return allowed
-
     def accept(self, verdict: Verdict) -> None:
         self._draws = self._draws.after_trial()
         final = self.window.final
         for place, token in enumerate(self.window.accept(verdict), final):
             if self.done:
                 break
-            if place in self._lawless:
-                raise FormulaError(
-                    "the formula gives no probability to any token that the grammar allows here: a "
-                    "cut in it, such as plausible or top_k, leaves too few; cut by Sampling instead"
-                )
+            if self._allowed is not None:
+                self._allowed.require(place)
             if not self._take(place, token):
                 break
 
@@ -205,6 +177,10 @@ class Generation:
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         stats = self._costs.stats(self.window, output.count, rewinds)
         return completion(self._request, self._chunks, usage, stats, output.stop_string)
+
+
+def _rows(answers: Mapping[Term, Scored]) -> dict[Term, Sequence[Row]]:
+    return {term: scored.rows for term, scored in answers.items()}
 
 
 def _draws(request: Request) -> Draws:

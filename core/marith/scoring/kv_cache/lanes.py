@@ -103,6 +103,9 @@ class Lanes:
     def make_room(self, longest: int) -> None:
         """Rows for every lane and positions for the longest; idle lanes go where that is much."""
         cache = self.cache
+        fits = cache.bytes_of(cache.rows, cache.capacity) <= self.most_bytes
+        if fits and len(self._all) <= cache.rows and longest <= cache.capacity:
+            return
         idle = sorted((lane for lane in self._all if lane.owner is None), key=lambda n: -n.used)
         while idle and self._bytes(longest) > self.most_bytes:
             self._drop(idle.pop())
@@ -144,7 +147,9 @@ class Lanes:
         best, length = self._nearest(weights, tokens, idle)
         if best is not None and length and len(best.tokens) - length < TAIL:
             return best
-        if idle and (len(idle) >= IDLE_LANES or self._is_full(len(tokens))):
+        capacity = max(self.cache.capacity, _roomy(len(tokens)))
+        is_full = self.cache.bytes_of(len(self._all) + 1, capacity) > self.most_bytes
+        if idle and (is_full or len(idle) >= IDLE_LANES):
             return min(idle, key=lambda lane: lane.used)
         lane = Lane(row=len(self._all))
         self._all.append(lane)
@@ -160,11 +165,6 @@ class Lanes:
 
     def _longest(self, asked: int) -> int:
         return max([asked, *(len(lane.tokens) for lane in self._all)])
-
-    def _is_full(self, asked: int) -> bool:
-        """Whether one row more, for so long a text, weighs too much."""
-        capacity = max(self.cache.capacity, _roomy(asked))
-        return self.cache.bytes_of(len(self._all) + 1, capacity) > self.most_bytes
 
     def _bytes(self, asked: int) -> int:
         return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))

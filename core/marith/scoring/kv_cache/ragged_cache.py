@@ -22,6 +22,7 @@ class KVCache(Cache):
         self.rows = 0
         self.capacity = 0
         self.version = 0  # another one wherever the keys and values lie elsewhere
+        self._slot_bytes = 0  # what one position of one row weighs, once a pass was run
         self._view: slice | Tensor = slice(0)
         self._rows = torch.zeros(0, 1, dtype=torch.long)
         self._slots = torch.zeros(0, 0, dtype=torch.long)
@@ -36,7 +37,9 @@ class KVCache(Cache):
 
     def bytes_of(self, rows: int, capacity: int) -> int:
         """What a cache of this shape weighs; 0 before the first pass."""
-        return rows * (capacity + 1) * sum(layer.bytes_per_slot for layer in self._ragged)
+        if not self._slot_bytes:
+            self._slot_bytes = sum(layer.bytes_per_slot for layer in self._ragged)
+        return rows * (capacity + 1) * self._slot_bytes
 
     def resize(self, rows: int, capacity: int) -> None:
         """Exactly so many rows and positions; what was in them, and still fits, stays."""

@@ -53,7 +53,3 @@ class Answer:
     def logprobs(self) -> Tensor:
         """The rows as one tensor, [count, vocab]."""
         return gather(self.rows)
-
-    def of_layer(self, layer: int | None) -> Sequence[Row]:
-        """The rows of an early exit, or of the model itself."""
-        return self.rows if layer is None else self.exits[layer]

@@ -54,7 +54,7 @@ class ModelPasses:
             inputs["logits_to_keep"] = count
         if layers:
             inputs |= STATES
-        out = self._adapted.forward(adapters, **inputs)
+        out = self._adapted.forward(adapters, **inputs) if any(adapters) else self.model(**inputs)
         early = [self.exits.logits(out.hidden_states, layer, count) for layer in layers]
         return out.logits[:, -count:], early
 

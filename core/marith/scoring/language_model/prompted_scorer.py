@@ -21,7 +21,7 @@ from marith.scoring.language_model.runner import start_runner
 from marith.scoring.language_model.text_likelihood import Histories
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Reading, Scored, Span
-from marith.tensor_rows import gather
+from marith.tensor_rows import Row, gather
 
 
 class PromptedScorer:
@@ -131,9 +131,10 @@ class PromptedScorer:
             if not count:
                 return None
             term, continuation = term.of, continuation[:-1]
-        layer = _layer(term)
-        exits = () if layer is None else (layer,)
-        return Asked(span.lane, reading, count, self.here(term), exits, continuation)
+        assert isinstance(term, Prompted)
+        adapter = None if term.adapter is None else self._adapters[term.adapter]
+        exits = () if term.exit_layer is None else (term.exit_layer,)
+        return Asked(span.lane, reading, count, adapter, exits, continuation)
 
     def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
         """What is at hand counts up to the prompt's end: the continuation is no prompt."""
@@ -142,9 +143,8 @@ class PromptedScorer:
         if isinstance(span.term, Likelihood):
             return self._likelihood(span, span.term, answer)
         assert answer is not None
-        rows, count = answer.of_layer(_layer(span.term)), span.count
-        if len(rows) > count:
-            rows = rows[-count:]
+        assert isinstance(span.term, Prompted)
+        rows = _rows(answer, span.term)[-span.count :]
         return Scored(rows, answer.passes, min(answer.cached, len(span.reading)))
 
     def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored:
@@ -152,7 +152,8 @@ class PromptedScorer:
         passes, cached = frozenset[int](), len(span.reading)
         if answer is not None:
             passes, cached = answer.passes, min(answer.cached, cached)
-            logprobs = gather(answer.of_layer(_layer(term.of)))
+            assert isinstance(term.of, Prompted)
+            logprobs = gather(_rows(answer, term.of))
             self._histories.take(span.lane, span.continuation, logprobs)
         told = self._histories.told(span.lane, span.count)
         return Scored.of(told.to(self.checkpoint.model.device), passes, cached)
@@ -174,5 +175,6 @@ def _adapter(term: Term) -> str | None:
     return term.adapter if isinstance(term, Prompted) else None
 
 
-def _layer(term: Term) -> int | None:
-    return term.exit_layer if isinstance(term, Prompted) else None
+def _rows(answer: Answer, term: Prompted) -> Sequence[Row]:
+    """What the model returned, or left after the term's layer."""
+    return answer.rows if term.exit_layer is None else answer.exits[term.exit_layer]
