@@ -123,11 +123,11 @@ def test_a_cheap_model_that_drafts_what_the_formula_says_saves_most_passes(
     with Engine.load(model, tokenizer=tokenizer) as engine:
         fly(engine, CheapDraft)
         own = engine._panel.base.runner
-        before = own.passes
+        before = own.passes.count
         formula = f'supersede(prompted(model="{twin}"), M.top_k(12))'
         made = sum(
             len(engine.generate(text, formula, sampling=sampling, stop=TEXT).tokens)
             for text in ("d e", "f g h", "a", "b b", "c e a", "d d")
         )
         assert made > 60
-        assert own.passes - before < 0.6 * made
+        assert own.passes.count - before < 0.6 * made
