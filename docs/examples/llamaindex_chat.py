@@ -101,14 +101,15 @@ async def astream(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[
 
 def main() -> None:
     with listening() as used:
-        for said, answer in zip(TURNS, talk(chat(model())), strict=True):
-            print(f"{said}\n    {answer}")
+        answers = talk(chat(model()))
+        for question, answer in zip(TURNS, answers, strict=True):
+            print(f"{question}\n    {answer}")
         for each in used:
             print(f"    of {each['prompt_tokens']} tokens {each['cached_tokens']} were at hand")
 
-    print("bare:", talk(chat(model("M"))))
-    print("as it comes:", "|".join(stream(chat(model()))[0]))
-    print("the same:", asyncio.run(atalk(chat(model()))) == talk(chat(model())))
+    print("bare:", talk(chat(model("M")), TURNS[:1]))
+    print("as it comes:", "|".join(stream(chat(model()), TURNS[:1])[0]))
+    print("the same:", asyncio.run(atalk(chat(model()))) == answers)
     for answer in talk(chat(model(), "condense_plus_context"), CONDENSED):
         print("condensed:", answer)
 
