@@ -128,7 +128,7 @@ async def main() -> None:
     for name, agent, questions in (
         ("helper", helper(), QUESTIONS),
         ("desk", desk(), TASKS),
-        ("thinker", thinker(), QUESTIONS),
+        ("thinker", thinker(), QUESTIONS[:1]),
     ):
         for question in questions:
             run = await ask(agent, question)

@@ -109,8 +109,8 @@ def main() -> None:
 
     print("bare:", talk(chat(model("M")), TURNS[:1]))
     print("as it comes:", "|".join(stream(chat(model()), TURNS[:1])[0]))
-    print("the same:", asyncio.run(atalk(chat(model()))) == answers)
-    for answer in talk(chat(model(), "condense_plus_context"), CONDENSED):
+    print("the same:", asyncio.run(atalk(chat(model()), TURNS[:1])) == answers[:1])
+    for answer in talk(chat(model(max_tokens=40), "condense_plus_context"), CONDENSED):
         print("condensed:", answer)
 
 
