@@ -13,6 +13,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop
 from marith.evals.metrics.text_classifier import attribute
+from marith.evals.paper.attributes.fine_control import CurveSettings, run
 from marith.evals.system_prompts import POSITIVE, TOXIC
 from tools.pocket.grammar import chats, conversations, reviews
 
@@ -158,3 +159,10 @@ def _mean(
     vader = statistics.mean(lexicon.polarity_scores(text)["compound"] for text in texts)
     report(f"{formula:<36} {judge[1]} {mean:.4f}  VADER {vader:+.3f}")
     return mean
+
+
+def test_an_attribute_follows_its_factor_along_the_papers_third_curve(report: Report) -> None:
+    (curve,) = run(CurveSettings(only=(3,), n=6, max_tokens=20, seed=8)).curves
+    report(f"sports by λ₃: {', '.join(f'{height:.2f}' for height in curve.heights)}")
+    assert curve.spearman >= 0.9
+    assert curve.heights[-1] > curve.heights[0] + 0.15

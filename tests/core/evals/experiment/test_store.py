@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forking import fork, told_by
 
 from marith import RequestError
 from marith.evals.experiment import text_generation
@@ -28,14 +27,6 @@ FORMULAS = ("M", "union = M - 0.9*union(toxic, M)")
 PROMPTS = 12
 TOKENS = 6
 SEED = 2  # one of whose draws none lies so near an edge that rounding decides it
-RUN = f"""
-from pathlib import Path
-from marith.evals.paper import toxicity
-from marith.evals.experiment import text_generation
-text_generation.IN_FLIGHT = 2
-size = dict(n={PROMPTS}, max_tokens={TOKENS}, seed={SEED})
-toxicity.run(toxicity.Settings(formulas={FORMULAS!r}, out=Path(OUT), **size))
-"""
 
 
 def evaluate(out: Path) -> dict[str, Any]:
@@ -60,25 +51,30 @@ def test_killed_half_way_and_started_again_it_ends_with_the_same_table(
     unbroken: Finished, tmp_path: Path
 ) -> None:
     out = tmp_path / "killed"
-    path = ["core", *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    code = RUN.replace("OUT", repr(str(out)))
-    with subprocess.Popen([sys.executable, "-c", code], env=environment) as process:
-        try:
-            texts = _wait_for_lines(out / FILE, process)
-        finally:
-            process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    child = fork(lambda: _few_at_a_time(out))
+    try:
+        texts = _wait_for_lines(out / FILE)
+    finally:
+        os.kill(child[0], signal.SIGKILL)
+    with pytest.raises(EOFError):  # it has returned nothing
+        told_by(child)
     assert 0 < texts < PROMPTS * len(FORMULAS)
     assert evaluate(out) == unbroken[1]
 
 
-def _wait_for_lines(path: Path, process: subprocess.Popen[bytes]) -> int:
-    while process.poll() is None:
+def _few_at_a_time(out: Path) -> None:
+    text_generation.IN_FLIGHT = 2
+    evaluate(out)
+
+
+def _wait_for_lines(path: Path) -> int:
+    """How many texts there are as soon as there is one."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
         if path.is_file() and (lines := path.read_bytes().count(b"\n")):
             return lines
         time.sleep(0.002)
-    raise AssertionError("it ended before it could be killed")
+    raise AssertionError("no text was made")
 
 
 @pytest.mark.parametrize("seed", range(2))
