@@ -1,8 +1,7 @@
-"""What a forked child of this process finds, told to the parent; and the same as a program."""
+"""What a forked child of this process finds, told to the parent."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import signal
@@ -13,8 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import marith
-from marith import Engine, Request, Sampling, Stop
+from marith import Engine, Sampling, Stop
 
 SECONDS = 30  # after which a child that waits is killed
 ASKED = ("Hello!", "2*M - polite", {"polite": "You are polite."}, Sampling(seed=3), Stop(6))
@@ -63,37 +61,6 @@ def shared_text(_: int = 0) -> str:
     return texts.pop() if len(texts) == 1 else repr(texts)
 
 
-def _serve(worker: int) -> list[str]:
-    """A worker of a server that loaded the model before it forked, with threads of its own."""
-    answers: list[str] = []
-    threads = [threading.Thread(target=lambda: answers.append(shared_text())) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
-
-
-def main() -> None:
-    """Everything that forks, in a process of its own: prints what does not say as the parent."""
-    anew = [multiprocessing.get_context(method).Pool(1) for method in ("spawn", "forkserver")]
-    later = [pool.map_async(shared_text, [0]) for pool in anew]
-    engine = Engine.shared("pocket")
-    want = shared_text()
-    tickets = [engine.submit(Request("Tell me a story.", stop=Stop(400))) for _ in range(4)]
-    workers = [fork(lambda i=i: _serve(i)) for i in range(3)]
-    wrong = [said for worker in workers if (said := told_by(worker)) != [want] * 3]
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        said = pool.map_async(shared_text, range(4)).get(SECONDS)
-        wrong += [each for each in said if each != want]
-    wrong += [each for result in later for each in result.get(60) if each != want]
-    for pool in anew:
-        pool.terminate()
-    assert all(ticket.result(60).tokens for ticket in tickets)
-    assert not wrong, wrong
-    assert text_of(engine, 20.0) == want
-
-
 def rounds(engine: Engine, want: str, seconds: float) -> list[Any]:
     """Children of a process whose other threads generate meanwhile: what they say wrong."""
     end, wrong = time.monotonic() + seconds, []
@@ -114,8 +81,3 @@ def rounds(engine: Engine, want: str, seconds: float) -> list[Any]:
     for thread in threads:
         thread.join()
     return wrong
-
-
-if __name__ == "__main__":
-    assert marith.__name__
-    main()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.forking import fork, rounds, shared_text, text_of, told_by
@@ -126,13 +123,6 @@ def test_what_no_child_can_use_is_an_error_at_once(
 
 def test_children_of_a_process_that_generates_say_the_same(engine: Engine, want: str) -> None:
     assert rounds(engine, want, 1.5) == []
-
-
-def test_pools_and_preloaded_workers_of_every_method() -> None:
-    program = Path(__file__).parents[3] / "support" / "forking.py"
-    teams = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}  # as an application has them
-    environment = {**os.environ, **teams, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, str(program)], check=True, timeout=120, env=environment)
 
 
 class Follower:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
-import threading
 import time
 import weakref
 from types import SimpleNamespace
@@ -21,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.pytorch_utils import Conv1D
 
-from marith import Engine
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.shared_weights import twin
 from marith.scoring.layouts import packing
@@ -257,38 +251,3 @@ def test_the_layout_does_not_depend_on_a_clock(
     monkeypatch.setattr(time, "perf_counter", lambda: pace ** next(ticks))
     model = loader.from_loaded(wide_model(), tiny_tokenizer(), loader.Placement()).model
     assert {type(m) for m in linears(model)} == {Packed}
-
-
-ASKED = "Tell me a story.", "2*formal - M", {"formal": "Be formal."}
-PROGRAM = f"""
-import hashlib
-from marith import Engine
-from marith.testing import tiny_model, tiny_tokenizer
-Engine.load(tiny_model(), tokenizer=tiny_tokenizer()).close()  # all that a load imports
-print("ready", flush=True)
-engine = Engine.load("pocket")
-logprobs = engine.next_logprobs{ASKED}
-print(hashlib.sha256(logprobs.numpy().tobytes()).hexdigest())
-"""
-
-
-def test_two_processes_compute_the_same_bits() -> None:
-    """One of them beside threads that keep every core busy; the other is this one."""
-    with Engine.load("pocket") as engine:
-        logprobs = engine.next_logprobs(*ASKED)
-    other = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
-    assert other.stdout is not None
-    assert other.stdout.readline() == "ready\n"
-    busy = [threading.Thread(target=burn, args=(other,)) for _ in range(os.cpu_count() or 1)]
-    for thread in busy:
-        thread.start()
-    told, _ = other.communicate(timeout=120)
-    for thread in busy:
-        thread.join()
-    assert told.strip() == hashlib.sha256(logprobs.numpy().tobytes()).hexdigest()
-
-
-def burn(until: subprocess.Popen[str]) -> None:
-    """Keep a core busy, without the interpreter's lock, until a process ends."""
-    while until.poll() is None:
-        hashlib.sha256(bytes(1 << 22))
