@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "reference" / "llamaindex_conformance.md"
 MARK = "<!-- From here on by `make peers`. -->"
 # Each LLM, by the file that tells the suite of it and by how strict pytest is with warnings.
 LLMS = {
-    "Marith": (ROOT / "tests" / "llamaindex_marith" / "test_conformance.py", ()),
+    "Marith": (ROOT / "tests" / "evidence" / "test_conformance.py", ()),
     "HuggingFaceLLM": (ROOT / "peers" / "test_huggingface.py", ("-W", "ignore")),
 }
 LONGEST = 100  # characters of a reason

@@ -39,16 +39,10 @@ def make(tiny_dir: str) -> Make:
 
 @pytest.fixture(scope="session")
 def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint that thinks before it scripted, by a template that knows of reasoning."""
-    from transformers import AutoTokenizer
+    """A checkpoint that thinks before it speaks."""
+    from conformance_pocket import save_thinking
 
-    from marith.scoring.checkpoints.locate import locate
-    from marith.testing import save_scripted
-
-    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
-    tokenizer.chat_template += "{#- <think></think> -#}"
-    script = [("", "<think>A greeting.</think>Good day.")]
-    return save_scripted(tmp_path_factory.mktemp("thinking"), script, tokenizer)
+    return save_thinking(tmp_path_factory.mktemp("thinking"))
 
 
 @pytest.fixture(scope="session")

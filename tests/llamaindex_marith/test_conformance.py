@@ -1,4 +1,4 @@
-"""The conformance suite for LlamaIndex's LLMs, on pocket: real weights, no network."""
+"""The conformance suite for LlamaIndex's LLMs, on the draft of pocket: real weights, no network."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def subject(fault: type, thinker: str) -> Any:
         patience = 2.0
 
         def make(self, **options: Any) -> Any:
-            return fault(**options)
+            return fault(**{"model": self.model, **options})
 
     suite = fault() if issubclass(fault, Pocket) else Ours()
     suite.thinker = thinker
