@@ -238,6 +238,29 @@ def test_files_and_functions_are_short() -> None:
     hold(long_functions)
 
 
+MANY_METHODS = {"Engine", "Options"}  # the doors of the package
+
+
+def test_folders_and_classes_are_small() -> None:
+    """At most 12 files beside a folder's door, at most 15 methods; an adapter's base asks more."""
+    for folder in {path.parent for path in FILES}:
+        files = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(files) <= 12, f"{folder.relative_to(ROOT)} has {len(files)} files"
+
+    def large(path: Path) -> Iterator[str]:
+        if room(path) in {*ADAPTERS, CONFORMANCE}:
+            return
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and node.name not in MANY_METHODS:
+                methods = [
+                    n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+                ]
+                if len(methods) > 15:
+                    yield f"{node.name} has {len(methods)} methods"
+
+    hold(large)
+
+
 def test_tests_are_short_files_with_a_purpose() -> None:
     hold(without_docstring, TESTS)
     hold(too_long, TESTS)

@@ -40,6 +40,7 @@ class OutputParser:
         self, markup: Markup, names: Sequence[str], opened: bool, writes: bool = True
     ) -> None:
         self._markup: CallMarkup | None = markup.calls if names else None
+        self._opening = markup.calls.opening if names else ""
         self._names = {quoted(name) + markup.calls.middle: name for name in names}
         self._thinking = markup.thinking
         self._writes = writes
@@ -83,8 +84,10 @@ class OutputParser:
                 return [self._cut(len(self._held), "reasoning", last=True)]
             case "start" | "text" if self._writes:
                 return [self._cut(len(self._held), "text", last=True)]
-            case "start" | "text" | "name" if not self.calls:  # half a mark of a call is no text
-                return [self._end_of_text()]
+            case "start" | "text" if not self.calls:  # half a mark of a call is no text
+                return [end_of_text(self._at, "")]
+            case "name" if not self.calls:
+                return [end_of_text(self._at, self._opening)]
         return []
 
     def _next(self) -> list[Piece] | None:
@@ -124,7 +127,7 @@ class OutputParser:
     def _reasoning(self) -> list[Piece] | None:
         assert self._thinking is not None
         end = self._thinking[1]
-        before, marked = self._before(end)
+        before, marked = before_mark(self._held, end)
         count = len(before.rstrip())
         if not marked:
             return [self._cut(count, "reasoning")] if count else None
@@ -136,7 +139,7 @@ class OutputParser:
     def _text(self) -> list[Piece] | None:
         if self._markup is None:
             return [self._cut(len(self._held), "text")] if self._held else None
-        before, marked = self._before(self._markup.opening)
+        before, marked = before_mark(self._held, self._markup.opening)
         pieces = [self._cut(len(before), "text")] if before else []
         if not marked:
             return pieces or None
@@ -144,16 +147,11 @@ class OutputParser:
         self.state = "name"
         return pieces
 
-    def _before(self, mark: str) -> tuple[str, bool]:
-        """The held text before a mark, and whether the mark is there; or what begins none."""
-        text, mark_found, _ = self._held.partition(mark)
-        return (text if mark_found else text[: len(text) - beginning(mark, text)]), bool(mark_found)
-
     def _name(self) -> list[Piece] | None:
         begun = next((text for text in self._names if self._held.startswith(text)), None)
         if begun is None:
             return self._no_call()
-        pieces = [] if self.calls else [self._end_of_text()]
+        pieces = [] if self.calls else [end_of_text(self._at, self._opening)]
         self.state, self._json = "arguments", JsonState()
         self.calls += 1
         head = CallChunk(self.calls - 1, f"call_{uuid4().hex[:24]}", self._names[begun], "")
@@ -194,11 +192,6 @@ class OutputParser:
             return []
         return None
 
-    def _end_of_text(self) -> Piece:
-        """No more text, which has ended where what is no text begins."""
-        opening = self._markup.opening if self._markup and self.state == "name" else ""
-        return Piece("text", "", self._at - len(opening), last=True)
-
     def _cut(self, count: int, kind: Literal["reasoning", "text"], last: bool = False) -> Piece:
         start = self._at
         return Piece(kind, self._skip(count), start, last)
@@ -208,6 +201,17 @@ class OutputParser:
         text, self._held = self._held[:count], self._held[count:]
         self._at += count
         return text
+
+
+def before_mark(text: str, mark: str) -> tuple[str, bool]:
+    """The text before a mark, and whether the mark is there; or what cannot begin one."""
+    before, found, _ = text.partition(mark)
+    return (before if found else before[: len(before) - beginning(mark, before)]), bool(found)
+
+
+def end_of_text(at: int, mark: str) -> Piece:
+    """No more text: it has ended where a mark begins, after which the character `at` stands."""
+    return Piece("text", "", at - len(mark), last=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ class Value:
     @classmethod
     def of(cls, logprobs: Tensor) -> Value:
         """A log-distribution [positions, vocab], of weight one; what is impossible is forbidden."""
-        allowed = logprobs > -math.inf
-        if bool(allowed.all()):
+        if bool(logprobs.amin() > -math.inf):
             return cls(logprobs, 1.0)
+        allowed = logprobs > -math.inf
         return cls(logprobs.masked_fill(~allowed, 0.0), 1.0, allowed)
 
 

@@ -77,7 +77,7 @@ class ModelPasses:
         if len(self._holes):
             logits = logits.index_fill(-1, self._holes, -math.inf)
         logprobs = torch.log_softmax(logits, dim=-1)
-        if bool(logprobs.isnan().any()):
+        if bool(logprobs[:, -1].isnan().any()):  # one that is not a number makes all of its row so
             raise ModelError("the model computed what is not a number (NaN)")
         return logprobs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -21,10 +22,12 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from marith.errors import ModelError
 from marith.scoring.kv_cache import chunked_prefill
 from marith.scoring.kv_cache import lanes as lanes_module
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
@@ -263,3 +266,20 @@ def test_the_models_padded_columns_are_no_tokens() -> None:
     [answer] = ask(start_runner(model, 20, CONTEXT), [Asked("a", [1, 2, 3])])
     assert answer.logprobs.shape == (1, 20)
     assert float(answer.logprobs.exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize("place", [0, 3, VOCAB - 1])
+@pytest.mark.parametrize("holes", [(), (0, VOCAB - 1)])
+def test_one_number_that_is_none_is_found_wherever_it_stands(
+    wrong: float, place: int, holes: tuple[int, ...]
+) -> None:
+    passes = ModelPasses(tiny_model("llama"), VOCAB, holes=holes)
+    logits = torch.randn(2, 2, VOCAB)
+    assert passes.logprobs(logits).shape == (4, VOCAB)
+    logits[1, 0, place] = wrong
+    if place in holes:
+        assert passes.logprobs(logits).shape == (4, VOCAB)
+    else:
+        with pytest.raises(ModelError, match="not a number"):
+            passes.logprobs(logits)
