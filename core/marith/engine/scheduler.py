@@ -12,7 +12,7 @@ from marith.engine.step import Turn, step
 from marith.engine.threads.workers import dismiss_team
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import EngineStatus, Limits
-from marith.speculation.adaptive import Controller
+from marith.speculation.controller.adaptive import Controller
 
 
 class Scheduler:

@@ -17,7 +17,7 @@ from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
 from marith.scoring.scorer import Scored, Scorer, Span
-from marith.speculation.adaptive import Controller, judged
+from marith.speculation.controller.adaptive import Controller, judged
 from marith.speculation.verify import Check, verify_all
 from marith.speculation.window import Block
 from marith.tensor_rows import Row, gather, rows_of

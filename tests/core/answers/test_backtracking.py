@@ -21,8 +21,8 @@ from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop
 from marith.answers import backtracking
 from marith.answers.backtracking import Backtracking
 from marith.answers.output import Output
-from marith.speculation.adaptive import Controller
-from marith.speculation.latency import PassTimes
+from marith.speculation.controller.adaptive import Controller
+from marith.speculation.controller.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
 
 ODD = ("a", "b", " ", "ab", "b a", ". A", "c", "ca.b")  # tokens that words begin and end within

@@ -20,8 +20,8 @@ from marith.answers.backtracking import Backtracking
 from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
 from marith.engine.jobs import generation
-from marith.speculation.adaptive import Controller
-from marith.speculation.latency import PassTimes
+from marith.speculation.controller.adaptive import Controller
+from marith.speculation.controller.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
 
 DRAWS, LENGTH, END = 300, 3, 1

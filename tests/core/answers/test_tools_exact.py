@@ -19,8 +19,8 @@ from torch import Tensor
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
 from marith.engine.jobs import generation
-from marith.speculation.adaptive import Controller
-from marith.speculation.latency import PassTimes
+from marith.speculation.controller.adaptive import Controller
+from marith.speculation.controller.latency import PassTimes
 from marith.testing import tiny_model
 
 OPENING = '<tool_call>\n{"name": "'

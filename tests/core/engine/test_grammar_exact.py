@@ -22,8 +22,8 @@ from marith.engine.jobs import generation
 from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.errors import FormulaError
 from marith.speculation import verify as verification
-from marith.speculation.adaptive import Controller
-from marith.speculation.latency import PassTimes
+from marith.speculation.controller.adaptive import Controller
+from marith.speculation.controller.latency import PassTimes
 from marith.speculation.verify import Check
 from marith.tensor_rows import Row, gather, rows_of
 

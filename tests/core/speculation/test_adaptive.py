@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from marith import Engine, Sampling, Stop
-from marith.speculation.adaptive import Controller
-from marith.speculation.latency import PassTimes
+from marith.speculation.controller.adaptive import Controller
+from marith.speculation.controller.latency import PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
 
 # at temperature 0 it says the same again and again

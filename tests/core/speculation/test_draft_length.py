@@ -12,9 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.speculation.acceptance import Acceptance, confidence_bucket
-from marith.speculation.draft_length import EVERY, MARGIN, Explorer, Offer, lengths, model_length
-from marith.speculation.latency import PassTimes
+from marith.speculation.controller.acceptance import Acceptance, confidence_bucket
+from marith.speculation.controller.draft_length import (
+    EVERY,
+    MARGIN,
+    Explorer,
+    Offer,
+    lengths,
+    model_length,
+)
+from marith.speculation.controller.latency import PassTimes
 
 Cost = Callable[[int], float]
 chances = st.floats(0, 1)

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 import marith
 from marith import Grammar, Sampling, Tools
 from marith.scoring.checkpoints.loader import locate
-from marith.speculation import adaptive
+from marith.speculation.controller import adaptive
 from marith.testing import scripted_model
 
 GREEDY = Sampling(temperature=0)

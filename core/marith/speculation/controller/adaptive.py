@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 
 from marith.formula.tree.terms import Classifier, Term
 from marith.request.plan import MOST
-from marith.speculation.acceptance import Acceptance, confidence_bucket
+from marith.speculation.controller.acceptance import Acceptance, confidence_bucket
+from marith.speculation.controller.draft_length import Explorer, Offer, lengths, model_length
+from marith.speculation.controller.latency import PassTimes
 from marith.speculation.cost_model import expected_tokens
-from marith.speculation.draft_length import Explorer, Offer, lengths, model_length
-from marith.speculation.latency import PassTimes
 from marith.speculation.window import MODEL, DraftWindow
 
 LONGEST = 3  # rounds for which a text is not looked at, after as many that drafted nothing

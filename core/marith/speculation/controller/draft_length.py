@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from marith.speculation.acceptance import MOST_KEYS, at_least_one, remember
+from marith.speculation.controller.acceptance import MOST_KEYS, at_least_one, remember
 
 MARGIN = 0.08
 """A draft is worth its trouble from this much more tokens per second: choosing costs time too."""

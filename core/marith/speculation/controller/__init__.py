@@ -1,0 +1,1 @@
+"""How much to draft now, from what passes cost and which drafts stood?"""
