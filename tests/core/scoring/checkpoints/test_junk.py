@@ -130,4 +130,4 @@ def test_a_classifier_that_cannot_judge_is_refused_when_it_is_named(tmp_path: Pa
     with marith.Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
         with pytest.raises(ModelError, match="not a number"):
             engine.generate("a", f"M + classifier({str(tmp_path)!r})")
-        assert engine.generate("a", stop=marith.Stop(2)).tokens
+        assert engine.generate("a", stop=marith.Stop(2)).finish_reason
