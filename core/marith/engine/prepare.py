@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
@@ -48,8 +49,8 @@ class Prepared:
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
-        owner = object()  # what is read for one job is no other's
-        lanes = {term: (owner, _read_by(term)) for term in self.plan.all_terms}
+        own: dict[Term, Hashable] = defaultdict(object)  # what is read for one job is no other's
+        lanes = {term: own[_read_by(term)] for term in self.plan.all_terms}
         object.__setattr__(self, "lanes", lanes)
 
 

@@ -59,6 +59,11 @@ class Adapter:
     updates: Mapping[str, Update] = field(compare=False, repr=False)
 
     @property
+    def key(self) -> tuple[str, str]:
+        """What keys and values that were computed with it are kept under."""
+        return self.name, self.digest
+
+    @property
     def nbytes(self) -> int:
         """What its updates weigh."""
         return sum(nbytes((update.down, update.up)) for update in self.updates.values())

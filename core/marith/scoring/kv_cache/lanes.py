@@ -81,6 +81,28 @@ class Lanes:
         lane.cut(prompt, continuation)
         return lane
 
+    def before_last(
+        self,
+        owner: Hashable,
+        weights: Hashable,
+        prompt: Sequence[int],
+        continuation: Sequence[int],
+    ) -> Lane | None:
+        """The owner's lane, where it holds all of a text but the last token of a continuation.
+
+        None where it does not, or where the prompt is not the one that was compared last.
+        """
+        lane = self._held.get(owner)
+        if lane is None or lane.prompt is not prompt or lane.weights != weights:
+            return None
+        start = len(prompt)
+        new = len(continuation) - len(lane.tokens) + start
+        if new != 1 or not continuation or lane.tokens[start:] != continuation[:-1]:
+            return None
+        self._clock += 1
+        lane.used = self._clock
+        return lane
+
     def learn(self, lane: Lane, tokens: list[int]) -> int:
         """Copy what another lane holds of these tokens, where that is worth it; how many."""
         known = len(lane.tokens)

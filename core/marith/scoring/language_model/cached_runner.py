@@ -12,7 +12,7 @@ from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.kv_cache.cache_support import mask_dtype
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
-from marith.scoring.kv_cache.lanes import Lanes
+from marith.scoring.kv_cache.lanes import Lane, Lanes
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cuda_graphs import Captured
@@ -63,6 +63,41 @@ class CachedRunner:
         None where a long text is still being read: one call reads at most a portion of such texts,
         the first asked first, so that who waits for a single token waits for no more than that.
         """
+        lanes = self._before_last(questions)
+        return self._read(questions) if lanes is None else self._read_one(questions, lanes)
+
+    def _before_last(self, questions: Sequence[Asked]) -> list[Lane] | None:
+        """The lanes, where each has one token to read and one answer to give: most often so."""
+        if self._unfinished or not questions:
+            return None
+        lanes = []
+        for asked in questions:
+            if asked.count != 1 or asked.exits:
+                return None
+            weights = asked.adapter and asked.adapter.key
+            lane = self.lanes.before_last(asked.lane, weights, asked.prompt, asked.continuation)
+            if lane is None:
+                return None
+            lanes.append(lane)
+        return lanes
+
+    def _read_one(self, questions: Sequence[Asked], lanes: Sequence[Lane]) -> list[Answer | None]:
+        """One pass over the last token of each text."""
+        self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
+        self.lanes.settle(lanes, front=self.captured is not None)
+        by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
+        given = [asked.continuation[-1] for _, asked in by_row]
+        adapters = [asked.adapter for _, asked in by_row]
+        logprobs = self._logprobs(self._step([lane for lane, _ in by_row], given, adapters))
+        number, first = self.passes.counted(len(given)), by_row[0][0].row
+        answers: list[Answer | None] = []
+        for lane, asked in zip(lanes, questions, strict=True):
+            answers.append(Answer([(logprobs, lane.row - first)], {}, number, len(lane.tokens)))
+            lane.tokens.append(asked.continuation[-1])
+        return answers
+
+    def _read(self, questions: Sequence[Asked]) -> list[Answer | None]:
+        """As many passes as the lengths of what is missing need."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         chosen = choose(work, self.lanes, front=self.captured is not None)
@@ -82,7 +117,7 @@ class CachedRunner:
 
     def _begin(self, asked: Asked) -> _Work:
         adapter, count = asked.adapter, asked.count
-        weights = adapter and (adapter.name, adapter.digest)
+        weights = adapter and adapter.key
         lane = self.lanes.take(asked.lane, weights, asked.prompt, asked.continuation)
         length = len(asked.prompt) + len(asked.continuation)
         del lane.tokens[max(0, length - count) :]
@@ -104,18 +139,14 @@ class CachedRunner:
         layers = sorted({layer for item in group for layer in item.question.exits})
         given = [item.next() for item in group]
         early: list[Tensor] = []
-        logits = None if layers else self._step(group, given)
-        if logits is None:
+        if layers or any(item.give != 1 for item in group):
             logits, early = self._aligned(group, given, layers)
+        else:
+            adapters = [item.question.adapter for item in group]
+            logits = self._step([item.lane for item in group], [own[0] for own in given], adapters)
         number = self.passes.counted(sum(map(len, given)))
-        try:
-            logprobs = self.passes.logprobs(logits)
-            exits = {
-                layer: self.passes.logprobs(own) for layer, own in zip(layers, early, strict=True)
-            }
-        except ModelError:
-            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
-            raise
+        logprobs = self._logprobs(logits)
+        exits = {layer: self._logprobs(own) for layer, own in zip(layers, early, strict=True)}
         end, width = 0, logits.shape[1]
         for item, tokens in zip(group, given, strict=True):
             item.lane.tokens += tokens
@@ -128,13 +159,19 @@ class CachedRunner:
             for layer in item.question.exits:
                 answer.exits[layer] = [(exits[layer], at) for at in places]
 
-    def _step(self, group: list[_Work], given: list[list[int]]) -> Tensor | None:
-        """Logits [rows, 1, vocab] of a pass for one token a row; None where it is for more."""
-        if any(item.give != 1 for item in group):
-            return None
-        rows = [item.lane.row for item in group]
-        tokens, places = [own[0] for own in given], [len(item.lane.tokens) for item in group]
-        adapters = [item.question.adapter for item in group]
+    def _logprobs(self, logits: Tensor) -> Tensor:
+        """Raises ModelError for what is no number, and drops all keys and values then."""
+        try:
+            return self.passes.logprobs(logits)
+        except ModelError:
+            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
+            raise
+
+    def _step(
+        self, lanes: Sequence[Lane], tokens: list[int], adapters: Sequence[Adapter | None]
+    ) -> Tensor:
+        """Logits [rows, 1, vocab] of a pass for one token a lane, in order of their rows."""
+        rows, places = [lane.row for lane in lanes], [len(lane.tokens) for lane in lanes]
         if self.captured is not None and not any(adapters):
             try:
                 return self.captured.step(rows, tokens, places)
