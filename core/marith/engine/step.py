@@ -13,6 +13,7 @@ from marith.engine.jobs.drafts import Drafts
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import Scoring, share
+from marith.engine.prepare import Prepared
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
@@ -34,11 +35,16 @@ class Turn:
     text: Sequence[int] = ()
     counts: Mapping[Term, int] = field(default_factory=dict)
     answers: dict[Term, Scored] = field(default_factory=dict)
+    spans: list[tuple[Scorer, Span]] = field(default_factory=list)
 
     def ask(self) -> None:
         """See what the job wants; it wants the same until it has received it."""
-        if not self.answers:
-            self.text, self.counts = self.job.wanted()
+        if self.answers:
+            return
+        text, counts = self.job.wanted()
+        if text is not self.text or counts is not self.counts:  # a text that grows in place stays
+            self.text, self.counts = text, counts
+            self.spans = _spans(self.job.reader, text, counts)
 
     @property
     def drafts(self) -> bool:
@@ -127,7 +133,7 @@ def timed(turns: Sequence[Turn], controller: Controller) -> AbstractContextManag
 
 def score(turns: Sequence[Turn]) -> list[Turn]:
     """Evaluate what is wanted; the turns whose terms have all been evaluated."""
-    _score(turns, _spans)
+    _score(turns, _missing)
     ready = [turn for turn in turns if turn.complete]
     if len(ready) == len(turns):
         return ready
@@ -135,13 +141,12 @@ def score(turns: Sequence[Turn]) -> list[Turn]:
     return [turn for turn in turns if turn.complete]
 
 
-def _score(turns: Sequence[Turn], spans_of: Callable[[Turn], Iterable[Span]]) -> None:
+def _score(turns: Sequence[Turn], spans_of: Callable[[Turn], Iterable[tuple[Scorer, Span]]]) -> None:
     """One call a scorer, for the spans of all jobs."""
     asked: dict[Scorer, list[tuple[Turn, Span]]] = defaultdict(list)
     for turn in turns:
-        scorers = turn.job.reader.scorers
-        for span in spans_of(turn):
-            asked[scorers[span.term]].append((turn, span))
+        for scorer, span in spans_of(turn):
+            asked[scorer].append((turn, span))
     for scorer, pairs in asked.items():
         answers = scorer.score([span for _, span in pairs])
         for (turn, span), answer in zip(pairs, answers, strict=True):
@@ -149,17 +154,28 @@ def _score(turns: Sequence[Turn], spans_of: Callable[[Turn], Iterable[Span]]) ->
                 turn.answers[span.term] = answer
 
 
-def _spans(turn: Turn) -> list[Span]:
-    """What is missing but classifiers."""
-    prepared, text = turn.job.reader, turn.text
+def _missing(turn: Turn) -> list[tuple[Scorer, Span]]:
+    """What has not been evaluated, but classifiers."""
+    if not turn.answers:
+        return turn.spans
+    return [(scorer, span) for scorer, span in turn.spans if span.term not in turn.answers]
+
+
+def _spans(
+    prepared: Prepared, text: Sequence[int], counts: Mapping[Term, int]
+) -> list[tuple[Scorer, Span]]:
+    """What a job wants of each term, but of classifiers, which judge what others return."""
     return [
-        Span(term, prepared.lanes[term], prepared.readings[term], text, count)
-        for term, count in turn.counts.items()
-        if term not in turn.answers and not isinstance(term, Classifier)
+        (
+            prepared.scorers[term],
+            Span(term, prepared.lanes[term], prepared.readings[term], text, count),
+        )
+        for term, count in counts.items()
+        if not isinstance(term, Classifier)
     ]
 
 
-def _classifier_spans(turn: Turn) -> Iterator[Span]:
+def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
     """What is missing: each classifier judges its guide's likeliest tokens."""
     job, prepared = turn.job, turn.job.reader
     for classifier, count in turn.counts.items():
@@ -170,7 +186,8 @@ def _classifier_spans(turn: Turn) -> Iterator[Span]:
             logprobs = {term: gather(own) for term, own in rows.items()}
             tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
             lane, reading = prepared.lanes[classifier], prepared.readings[classifier]
-            yield Span(classifier, lane, reading, turn.text, count, tokens)
+            span = Span(classifier, lane, reading, turn.text, count, tokens)
+            yield prepared.scorers[classifier], span
 
 
 def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
@@ -200,5 +217,5 @@ def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
 def _received(turn: Turn) -> Sequence[Block]:
     """What a job has to compose of what it has received."""
     blocks = turn.job.receive(turn.answers)
-    turn.answers, turn.counts = {}, {}
+    turn.answers = {}
     return blocks
