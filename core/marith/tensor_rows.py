@@ -23,7 +23,7 @@ def vector(row: Row) -> Tensor:
 
 
 def gather(rows: Sequence[Row]) -> Tensor:
-    """The rows as one tensor [rows, width], without a copy where they lie side by side.
+    """The rows as one tensor [rows, width], without a copy where they lie at even distances.
 
     Rows of one tensor, which is the rule, take one operation, however many texts they are from.
     """
@@ -40,6 +40,7 @@ def gather(rows: Sequence[Row]) -> Tensor:
 
 def _taken(tensor: Tensor, places: list[int]) -> Tensor:
     first, end = places[0], places[-1] + 1
-    if end - first == len(places) and (end - first == 1 or places == list(range(first, end))):
-        return tensor if len(places) == len(tensor) else tensor[first:end]
+    step = places[1] - first if len(places) > 1 else 1
+    if step > 0 and places == list(range(first, end, step)):
+        return tensor if len(places) == len(tensor) else tensor[first:end:step]
     return tensor[torch.tensor(places).to(tensor.device)]

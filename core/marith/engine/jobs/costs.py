@@ -25,13 +25,14 @@ class Costs:
 
     def add(self, answers: Mapping[Term, Scored]) -> None:
         """One round: a pass counts once, however many terms take part in it."""
-        scorers = self._prepared.scorers
-        self._calls.update(answers.keys())
-        self._passes += len({(id(scorers[t]), n) for t, one in answers.items() for n in one.passes})
+        calls, cached = self._calls, self._cached
         for term, scored in answers.items():
+            calls[term] += 1
             self._judged += scored.judged
-            if term not in self._cached and scored.passes:  # the first answer reads the prompt
-                self._cached[term] = scored.cached
+            if term not in cached and scored.passes:  # the first answer reads the prompt
+                cached[term] = scored.cached
+        scorers = self._prepared.scorers
+        self._passes += len({(id(scorers[t]), n) for t, one in answers.items() for n in one.passes})
 
     def cached_prompt(self) -> int:
         """How many of the prompt's tokens every term of the formula had at hand."""
