@@ -12,7 +12,7 @@ from support.pair_draws import FORMULAS, hold
 def test_every_token_is_drawn_from_the_truth(small: Small, name: str) -> None:
     drawn, _ = PLANNED[name].hold(small)
     if name == ENDING:
-        assert float((drawn.tokens == END).double().mean()) > 0.09
+        assert int((drawn.tokens == END).sum()) > PLANNED[name].texts / 2
 
 
 @pytest.mark.parametrize("name", HELD)
