@@ -141,7 +141,9 @@ def score(turns: Sequence[Turn]) -> list[Turn]:
     return [turn for turn in turns if turn.complete]
 
 
-def _score(turns: Sequence[Turn], spans_of: Callable[[Turn], Iterable[tuple[Scorer, Span]]]) -> None:
+def _score(
+    turns: Sequence[Turn], spans_of: Callable[[Turn], Iterable[tuple[Scorer, Span]]]
+) -> None:
     """One call a scorer, for the spans of all jobs."""
     asked: dict[Scorer, list[tuple[Turn, Span]]] = defaultdict(list)
     for turn in turns:

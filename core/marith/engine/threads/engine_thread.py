@@ -56,7 +56,8 @@ class EngineThread:
         with self.queue.lock:
             self.queue.add(job)
             self.thread = self.thread or workers.start_thread(self._run)
-            self._deadlines.expect(job.reader.deadline.at)
+            if job.reader.deadline.timeout is not None:
+                self._deadlines.expect(job.reader.deadline.at)
 
     def close(self) -> None:
         """Stop after the step that runs; jobs that are not done fail with EngineClosed.
