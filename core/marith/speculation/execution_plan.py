@@ -59,6 +59,7 @@ class ExecutionPlan:
     factors: Mapping[Term, int] = field(default_factory=dict)
     adapts: bool = False
     aside: Formula | None = None
+    all_terms: tuple[Term, ...] = field(init=False)  # that may be evaluated, drafts included
     whole: Formula = field(init=False)  # without drafts
     lanes: int = field(init=False)  # that language models hold
     proposers: tuple[NGram, ...] = field(init=False)
@@ -76,6 +77,7 @@ class ExecutionPlan:
 
     def __post_init__(self) -> None:
         alone = (t for t in self.drafts if isinstance(t, NGram) and part(self.formula, (t,)) == t)
+        object.__setattr__(self, "all_terms", (*self.terms, *self.drafts))
         object.__setattr__(self, "whole", without_drafts(self.formula))
         object.__setattr__(self, "lanes", _lanes(self.all_terms))
         object.__setattr__(self, "proposers", tuple(alone))
@@ -112,11 +114,6 @@ class ExecutionPlan:
     def classifiers(self) -> tuple[Classifier, ...]:
         """The classifiers, evaluated once their guides have been."""
         return tuple(term for term in self.terms if isinstance(term, Classifier))
-
-    @property
-    def all_terms(self) -> tuple[Term, ...]:
-        """Every term that may be evaluated, drafts included."""
-        return (*self.terms, *self.drafts)
 
     @property
     def at_once(self) -> Groups:
