@@ -24,9 +24,8 @@ from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
 from marith.errors import ModelError, faults_named
-from marith.formula.meaning.binding import Terms
+from marith.formula.meaning.binding import BARE_MODEL, Terms
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.terms import Prompted
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import Message, to_prompt
@@ -243,7 +242,7 @@ class Engine(Entrypoints):
         definitions = Tools(tuple(tools)).definitions if tools else ()
         with faults_named():
             return self._panel.base.count(
-                Prompted(), to_prompt(prompt, definitions, template_options)
+                BARE_MODEL, to_prompt(prompt, definitions, template_options)
             )
 
     def close(self) -> None:

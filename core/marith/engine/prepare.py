@@ -12,7 +12,7 @@ from typing import Any
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, FormulaError, RequestError
-from marith.formula.meaning.binding import BARE, parse, resolve
+from marith.formula.meaning.binding import BARE, BARE_MODEL, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Prompted, Term
@@ -174,7 +174,7 @@ def _visible(
     bare: Formula, readings: Mapping[Term, Reading], panel: Panel, prompt: Prompt
 ) -> Sequence[int]:
     """The prompt's tokens as the bare model reads it."""
-    term = bare if isinstance(bare, Prompted) and bare.model is None else Prompted()
+    term = bare if isinstance(bare, Prompted) and bare.model is None else BARE_MODEL
     reading = readings.get(term)
     return to_tokens(term, prompt, panel.vocabulary) if reading is None else [*map(int, reading)]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
-from marith.formula.meaning.binding import BARE
+from marith.formula.meaning.binding import BARE, BARE_MODEL
 from marith.formula.tree.factors import Factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.signals import entropy, jsd, margin, renyi
@@ -72,7 +72,7 @@ def faithful_to(
     is none.
     """
     bare = known[BARE]
-    model = bare if isinstance(bare, Prompted) and bare.hide is None else Prompted()
+    model = bare if isinstance(bare, Prompted) and bare.hide is None else BARE_MODEL
     try:
         without = replace(model, hide=pattern)
     except FormulaError as error:

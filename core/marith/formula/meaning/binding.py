@@ -18,6 +18,7 @@ from marith.formula.tree.printing import locate
 from marith.formula.tree.terms import Classifier, Prompted
 
 BARE = "M"
+BARE_MODEL = Prompted()  # what it stands for where the terms do not say
 _CALL = re.compile(r"\s*(\w+)\s*\(")
 
 Terms: TypeAlias = "Mapping[str, str | Formula]"
@@ -47,7 +48,7 @@ def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     """
     if terms is not None and not isinstance(terms, Mapping):
         raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
-    given = {BARE: Prompted(), **(terms or {})}
+    given = {BARE: BARE_MODEL, **(terms or {})}
     for name in () if used_by else given:
         Name(name)  # refuses what is no plain word
     wanted = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]

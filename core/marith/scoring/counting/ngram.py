@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError, RequestError
-from marith.formula.tree.terms import NGram, Prompted, Uniform
+from marith.formula.meaning.binding import BARE_MODEL
+from marith.formula.tree.terms import NGram, Uniform
 from marith.recent import Recent
 from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
@@ -21,7 +22,6 @@ from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
 
-_BARE = Prompted()  # whose reading an online n-gram learns from
 DISCOUNT = 0.75
 
 
@@ -121,7 +121,7 @@ class NGramScorer(WithoutContext):
         self.loaded(term)
         if not term.online:
             return ()
-        tokens = to_tokens(_BARE, prompt, self.vocabulary)
+        tokens = to_tokens(BARE_MODEL, prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         return tuple(tokens)
