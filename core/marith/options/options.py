@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from marith.errors import FormulaError, RequestError
+from marith.errors import Busy, FormulaError, RequestError
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind
 from marith.formula.text.files import as_text, terms_as_text
@@ -246,13 +246,21 @@ class Options(BaseModel):
     ) -> Ticket:
         """Start a request on the engine. Blocks while weights load, or while the engine is busy.
 
-        `asked` is what a request holds beside what these options say, as for `request`.
+        `asked` is what a request holds beside what these options say, as for `request`. Raises
+        Busy after `max_retries`, or where the timeout would end before the next; other errors are
+        those of `Engine.submit`.
         """
-        from marith.engine.retry import submit
-
         begun = time.monotonic() if begun is None else begun  # what follows counts too
-        request = self.request(prompt, **asked)
-        return submit(self.engine(), request, self.max_retries, begun)
+        request, engine, retry = self.request(prompt, **asked), self.engine(), 0
+        while True:
+            try:
+                return engine.submit(request, begun)
+            except Busy:
+                from marith.engine.retry import pause
+
+                if retry == self.max_retries or not pause(retry, request, begun):
+                    raise
+                retry += 1
 
     def deadline(self, begun: float | None = None) -> Deadline:
         """When an answer comes too late that is asked for now, or was `begun` (time.monotonic)."""
