@@ -14,11 +14,11 @@ from marith.speculation.plain_window import Window
 
 
 class Costs:
-    """Adds up what the answers of one job have cost, from the moment it is made."""
+    """Adds up what the answers of one job have cost, since it `started` by `time.monotonic`."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Prepared, started: float) -> None:
         self._prepared = prepared
-        self._started = time.monotonic()
+        self._started = started
         self._passes = self._judged = 0
         self._calls: Counter[Term] = Counter()
         self._cached: dict[Term, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -41,6 +42,7 @@ class Generation:
     """
 
     window: Window
+    _costs: Costs
     _output: Output
 
     def __init__(
@@ -51,7 +53,7 @@ class Generation:
         self.drafts: Drafts | None = None
         self._request, self._answers = request, answers
         self._ticket = weakref.ref(ticket)
-        self._costs = Costs(reader)
+        self._started = time.monotonic()
         self._matcher: Matcher | None = answers.matcher(request, reader.opened)
         self._logprobs: LogprobRecorder | None = None
         self._backtracking: Backtracking | None = None
@@ -71,6 +73,7 @@ class Generation:
         self.window = window_of(plan, most, vocabulary.eos_ids, self.reader.rooms, steered)
         if isinstance(self.window, DraftWindow):
             self.drafts = Drafts(self.window, self.reader)
+        self._costs = Costs(self.reader, self._started)
         self._draws = _draws(request)
         self._sampling = replace(sampling, seed=None, repetition_penalty=1.0)
         self._output = Output(request, vocabulary, most, self.reader.opened)
