@@ -6,10 +6,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import TypeAlias
+from weakref import WeakValueDictionary
 
-from marith.decoding.constraints.matcher import Lexicon, Matcher
+from marith.decoding.constraints.matcher import Compiled, Lexicon
 from marith.errors import RequestError
+from marith.recent import Recent
 from marith.request.grammar import Grammar
 from marith.request.request import Request
 from marith.request.tools import Tools
@@ -19,7 +22,11 @@ from marith.scoring.prompting.tool_format import CallMarkup, Markup, quoted
 # JSON in the pieces that it is read in: strings, brackets, and what stands between.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)
 ANYTHING = "(?s:.*)"
+KEPT = 500_000  # letters of grammars that stay compiled, each letter some 20 to 300 bytes
+LEAST = 1_000  # letters that a short one counts for
 _PLAIN = " <>_\"',:;="  # what stands for itself in a regular expression, letters and digits aside
+
+_Key: TypeAlias = "tuple[Tools | None, Grammar | None, bool]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,11 +82,14 @@ class Spelling:
 class AnswerGrammars:
     """What grammars allow as answers, token by token, in one vocabulary.
 
-    Grammars stay compiled; what they need of the vocabulary is made when one is first asked for.
+    The last used stay compiled, and all that texts follow; what they need of the vocabulary is
+    made when one is first asked for.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
+        self._compiled: WeakValueDictionary[_Key, Compiled] = WeakValueDictionary()
+        self._recent = Recent(KEPT)
 
     @cached_property
     def lexicon(self) -> Lexicon:
@@ -94,18 +104,24 @@ class AnswerGrammars:
         ids = {token.content: i for i, token in added.items() if i < lexicon.size}
         return Spelling({text: i for text, i in ids.items() if lexicon.is_special(i)})
 
-    def matcher(self, request: Request, opened: bool) -> Matcher | None:
-        """Which tokens a request's answer may have; None for any. See `answer_source`.
+    def compiled(self, request: Request, opened: bool) -> Compiled | None:
+        """The grammar of a request's answer, see `answer_source`; None for any text.
 
-        Raises RequestError for what cannot be followed.
+        Raises RequestError for what cannot be followed. Two threads that ask at once may both
+        compile, which harms nobody.
         """
         if request.grammar is None and request.tools is None:
             return None
         if not self.vocabulary.eos_ids:
             raise RequestError("no token here ends a text, which grammars and tools need")
-        markup = self.vocabulary.markup
-        source = answer_source(request.tools, request.grammar, markup, opened, self._spelling)
-        return None if source is None else Matcher(source, self.lexicon)
+        key = request.tools, request.grammar, opened
+        grammar = self._compiled.get(key)
+        if grammar is None:
+            markup = self.vocabulary.markup
+            source = answer_source(request.tools, request.grammar, markup, opened, self._spelling)
+            grammar = self._compiled[key] = Compiled(source, self.lexicon)
+        self._recent.use(grammar, max(LEAST, grammar.letters))
+        return grammar
 
     def outside_calls(self, opened: bool, tokens: Sequence[int]) -> bool:
         """Whether a text has opened no call. Where one has been opened, nothing else follows.
@@ -120,17 +136,14 @@ class AnswerGrammars:
         return markup.calls.opening not in text
 
 
-@lru_cache(maxsize=64)  # a model's tools are the same at every call
 def answer_source(
     tools: Tools | None, grammar: Grammar | None, markup: Markup, opened: bool, spell: Spelling
-) -> str | None:
-    """The grammar of a request's whole answer, as `Lexicon` reads it; None for any text.
+) -> str:
+    """The grammar of the whole answer to a request with tools, a grammar or both.
 
     Reasoning before the answer is free; `opened` says that the prompt ends where it has begun.
     With tools to choose from, the answer is what `grammar` allows, or any text, or calls.
     """
-    if tools is None and grammar is None:
-        return None
     rules: list[str] = []
     calls = tools is not None and bool(tools.callable)
     if tools is not None and calls:

@@ -14,7 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from marith.answers.answer_grammar import AnswerGrammars, Spelling, without
-from marith.decoding.constraints.matcher import Matcher
+from marith.decoding.constraints.matcher import Compiled, Matcher
 from marith.request.grammar import Grammar
 from marith.request.request import Request
 from marith.request.tools import Tools
@@ -35,7 +35,9 @@ def test_marks_are_spelt_by_the_numbers_of_special_tokens() -> None:
 def test_a_text_without_a_mark_is_any_other(mark: str, text: str) -> None:
     grammar = Grammar.lark(f"start: PROSE\nPROSE: {without(mark)}")
     tokens = [*speaker("chatml").encode(text), END]
-    rows = Matcher(grammar.source, answers("chatml").lexicon).allowed(tokens, range(len(tokens)))
+    rows = Matcher(Compiled(grammar.source, answers("chatml").lexicon)).allowed(
+        tokens, range(len(tokens))
+    )
     every = all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
     assert every == (mark not in text)
 
@@ -92,9 +94,9 @@ CALLS = [("look", '{"at": "a \\"}\\" é"}'), ("größe-1", "{}")]
 def test_a_space_behind_a_special_mark_is_written_and_read() -> None:
     known, request = sentencepiece(), Request("u", tools=Tools(TOOLS, "required"))
     tokens = [*known.encode(known.markup.calls.write(CALLS), literal=False), END]
-    matcher = AnswerGrammars(known).matcher(request, opened=False)
-    assert matcher is not None
-    rows = matcher.allowed(tokens, range(len(tokens)))
+    grammar = AnswerGrammars(known).compiled(request, opened=False)
+    assert grammar is not None
+    rows = Matcher(grammar).allowed(tokens, range(len(tokens)))
     assert all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
     out = read_back(request, known, tokens)
     assert [(call.name, call.parsed) for call in out.calls] == [

@@ -18,6 +18,7 @@ from torch import Tensor
 
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
+from marith.decoding.constraints.matcher import Matcher
 from marith.engine.jobs import generation
 from marith.speculation.controller.adaptive import Controller
 from marith.speculation.controller.latency import PassTimes
@@ -49,9 +50,9 @@ class Speaker:
 
     def allowed(self, request: Request, tokens: list[int]) -> Tensor:
         """What the grammar allows after a text that it reads from its beginning."""
-        matcher = self.engine._answers.matcher(request, False)
-        assert matcher is not None
-        return matcher.allowed(tokens, [len(tokens)])[0]
+        grammar = self.engine._answers.compiled(request, False)
+        assert grammar is not None
+        return Matcher(grammar).allowed(tokens, [len(tokens)])[0]
 
 
 def speakers(kind: str) -> Iterator[Speaker]:

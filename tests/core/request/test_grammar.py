@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.families import answers, speaker
 
-from marith.decoding.constraints.matcher import Matcher
+from marith.decoding.constraints.matcher import Compiled, Matcher
 from marith.errors import RequestError
 from marith.request.grammar import Grammar
 from marith.request.json_schema import schema_text
@@ -24,7 +24,7 @@ B = {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b
 def lets(grammar: Grammar, text: str) -> bool:
     """Whether a text may be written token by token, and end where it ends."""
     known = answers("chatml")
-    matcher = Matcher(grammar.source, known.lexicon)
+    matcher = Matcher(Compiled(grammar.source, known.lexicon))
     tokens = [*speaker("chatml").encode(text), END]
     rows = matcher.allowed(tokens, range(len(tokens)))
     return all(row[token] for row, token in zip(rows, tokens, strict=True))
@@ -273,7 +273,7 @@ def test_a_grammar_is_plain_data() -> None:
 )
 def test_a_part_of_another_grammar_means_the_same(grammar: Grammar) -> None:
     whole = {"grammars": [{"lark_grammar": "start: /<+/ @inner"}, grammar.part("inner")]}
-    matcher = Matcher(json.dumps(whole), answers("chatml").lexicon)
+    matcher = Matcher(Compiled(json.dumps(whole), answers("chatml").lexicon))
     tokens = [*speaker("chatml").encode('<<{"a": 1}'), END]
     rows = matcher.allowed(tokens, range(len(tokens)))
     assert all(row[token] for row, token in zip(rows, tokens, strict=True))

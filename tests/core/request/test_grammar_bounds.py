@@ -11,7 +11,7 @@ from llguidance import LLParserLimits
 from support.families import speaker
 
 from marith.decoding.constraints import matcher as matching
-from marith.decoding.constraints.matcher import Lexicon, Matcher
+from marith.decoding.constraints.matcher import Compiled, Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.grammar import LETTERS, RULES, Grammar
 from marith.request.json_schema import LEVELS
@@ -43,7 +43,7 @@ def nested(count: int) -> str:
 def read(grammar: Grammar, text: str) -> Matcher:
     """A matcher that has met a text."""
     known = speaker("chatml")
-    matcher = Matcher(grammar.source, Lexicon(known.raw, known.size, [1]))
+    matcher = Matcher(Compiled(grammar.source, Lexicon(known.raw, known.size, [1])))
     tokens = known.raw.encode(text, add_special_tokens=False).ids
     matcher.allowed(tokens, [len(tokens)])
     assert (matcher.reached == len(tokens)) == (not matcher.refusal)

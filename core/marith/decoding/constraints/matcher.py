@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import torch
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from torch import Tensor
 
 from marith.errors import RequestError
-from marith.recent import Recent
 from marith.request.grammar import LIMITS, one_line
 
-KEPT = 500_000  # letters of grammars that stay compiled, each letter some 20 to 300 bytes
-LEAST = 1_000  # letters that a short one counts for
 CANNOT_WRITE = "the grammar asks for text that this vocabulary cannot write"
 
 
@@ -29,37 +25,29 @@ class Lexicon:
     def __init__(self, raw: Any, size: int, ends: Sequence[int]) -> None:
         self.size = size
         self._raw = raw
-        self._tokenizer = _tokenizer(raw, size, sorted(ends))
-        self._compiled: WeakValueDictionary[str, Compiled] = WeakValueDictionary()
-        self._recent = Recent(KEPT)
+        self.tokenizer = _tokenizer(raw, size, sorted(ends))
 
     def is_special(self, token: int) -> bool:
         """Whether the token is no text to a grammar, which so must name it by its number."""
-        return bool(self._tokenizer.is_special_token(token))
+        return bool(self.tokenizer.is_special_token(token))
 
     def data_of(self, token: int) -> bytes:
         """The bytes of a token's text; a special token's are those of its name."""
         if self.is_special(token):
             return str(self._raw.id_to_token(token) or "").encode()
-        return bytes(self._tokenizer.decode_bytes([token]))
-
-    def compiled(self, source: str) -> Compiled:
-        """A grammar, ready to read texts of. Raises RequestError for what cannot be followed.
-
-        Two threads that ask at once may both compile, which harms nobody.
-        """
-        known = self._compiled.get(source)
-        if known is None:
-            known = self._compiled[source] = Compiled(source, self._tokenizer)
-        self._recent.use(known, max(LEAST, len(source)))
-        return known
+        return bytes(self.tokenizer.decode_bytes([token]))
 
 
 class Compiled:
-    """A grammar over the tokens of a vocabulary. Safe to share between threads."""
+    """A grammar over the tokens of a vocabulary. Safe to share between threads.
 
-    def __init__(self, source: str, tokenizer: LLTokenizer) -> None:
-        self._fresh = LLMatcher(tokenizer, source, log_level=0, limits=LIMITS)
+    `source` is a grammar's. Raises RequestError for what cannot be followed.
+    """
+
+    def __init__(self, source: str, lexicon: Lexicon) -> None:
+        self.size = lexicon.size
+        self.letters = len(source)
+        self._fresh = LLMatcher(lexicon.tokenizer, source, log_level=0, limits=LIMITS)
         _require_sound(self._fresh)
 
     def reader(self) -> LLMatcher:
@@ -70,17 +58,17 @@ class Compiled:
 class Matcher:
     """Which tokens may follow, at any place of a text that is drafted, cut back and drafted anew.
 
-    `source` is a grammar's. Keeps how far it has read, for one thread, so that a text that goes
+    Keeps how far it has read, for one thread, so that a text that goes
     on costs no more than what is new; the mask of a text depends on that text alone. It never
     goes back: a reader of llguidance 1.9 that does, out of a nested grammar, may take what follows
     for part of another one. It reads what is drafted with a copy, which is thrown away.
     """
 
-    def __init__(self, source: str, lexicon: Lexicon) -> None:
-        self._grammar = lexicon.compiled(source)
-        self._size = lexicon.size
+    def __init__(self, grammar: Compiled) -> None:
+        self._grammar = grammar
+        self._size = grammar.size
         self._read: list[int] = []
-        self._reader = self._grammar.reader()
+        self._reader = grammar.reader()
         self.reached = 0  # how many tokens of the last text may stand where they stand
         self.refusal = ""  # why no more of them may
 

@@ -54,7 +54,7 @@ class Generation:
         self._request, self._answers = request, answers
         self._ticket = weakref.ref(ticket)
         self._started = time.monotonic()
-        self._matcher: Matcher | None = answers.matcher(request, reader.opened)
+        self._grammar = answers.compiled(request, reader.opened)
         self._logprobs: LogprobRecorder | None = None
         self._backtracking: Backtracking | None = None
         self._allowed: AllowedTokens | None = None
@@ -81,8 +81,9 @@ class Generation:
             self._logprobs = LogprobRecorder(request.logprobs, answers.lexicon)
         if request.ban is not None:
             self._backtracking = Backtracking(self._output, vocabulary.eos_ids)
-        if self._matcher is not None or self._backtracking is not None:
-            self._allowed = AllowedTokens(self._matcher, self._backtracking, self.window)
+        if self._grammar is not None or self._backtracking is not None:
+            matcher = None if self._grammar is None else Matcher(self._grammar)
+            self._allowed = AllowedTokens(matcher, self._backtracking, self.window)
             self._constraints = [self._allowed]
         if sampling.repetition_penalty != 1.0:
             self._constraints = [*self._constraints, RepetitionPenalty(sampling.repetition_penalty)]

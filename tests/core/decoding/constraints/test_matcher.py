@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import cache
-from threading import Barrier
 from typing import Any
-from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -17,8 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import equal
 from transformers import AutoTokenizer
 
-from marith.decoding.constraints import matcher as matching
-from marith.decoding.constraints.matcher import LEAST, Lexicon, Matcher
+from marith.decoding.constraints.matcher import Compiled, Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.grammar import Grammar
 from marith.scoring.checkpoints.loader import locate
@@ -92,7 +88,7 @@ def spelt(kind: Callable[[], tuple[Any, int, list[int]]], text: str) -> list[int
 def test_a_text_that_a_grammar_describes_may_be_written_and_ended_only_when_whole(
     kind: Any,
 ) -> None:
-    matcher, (end,) = Matcher(PERSON.source, lexicon(kind)), kind()[2]
+    matcher, (end,) = Matcher(Compiled(PERSON.source, lexicon(kind))), kind()[2]
     tokens = spelt(kind, WRITTEN)
     rows = matcher.allowed(tokens, range(len(tokens) + 1))
     assert rows.shape == (len(tokens) + 1, lexicon(kind).size)
@@ -108,7 +104,7 @@ def test_what_was_asked_before_changes_no_answer(data: st.DataObject, kind: Any)
     right = [*spelt(kind, WRITTEN), *ends]
     known = lexicon(kind)
     source = PERSON.source if kind is not words else Grammar.regex('[{}":,abé]*name').source
-    matcher = Matcher(source, known)
+    matcher = Matcher(Compiled(source, known))
     token = st.sampled_from(right) | st.integers(0, size - 1)
     for _ in range(data.draw(st.integers(1, 5))):
         text = right[: data.draw(st.integers(0, len(right)))]
@@ -116,14 +112,14 @@ def test_what_was_asked_before_changes_no_answer(data: st.DataObject, kind: Any)
         places = data.draw(st.lists(st.integers(0, len(text)), min_size=1, max_size=4))
         rows = matcher.allowed(text, places)
         for place, row in zip(places, rows, strict=True):
-            assert equal(row, Matcher(source, known).allowed(text, [place])[0])
+            assert equal(row, Matcher(Compiled(source, known)).allowed(text, [place])[0])
 
 
 @pytest.mark.parametrize("kind", BYTES)
 def test_after_a_token_that_may_not_stand_every_token_may_and_before_it_none_is_lost(
     kind: Any,
 ) -> None:
-    matcher = Matcher(PERSON.source, lexicon(kind))
+    matcher = Matcher(Compiled(PERSON.source, lexicon(kind)))
     right = spelt(kind, WRITTEN)
     wrong = [*right[:3], spelt(kind, "}")[-1], *right[3:]]
     rows = matcher.allowed(wrong, [3, 4, 5])
@@ -134,7 +130,7 @@ def test_after_a_token_that_may_not_stand_every_token_may_and_before_it_none_is_
 
 @pytest.mark.parametrize("kind", BYTES)
 def test_beyond_the_end_of_a_text_nothing_is_kept_and_nothing_fails(kind: Any) -> None:
-    matcher, (end,) = Matcher(PERSON.source, lexicon(kind)), kind()[2]
+    matcher, (end,) = Matcher(Compiled(PERSON.source, lexicon(kind))), kind()[2]
     tokens = spelt(kind, WRITTEN)
     beyond = [*tokens, end, *tokens[:2]]
     rows = matcher.allowed(beyond, range(len(tokens), len(beyond) + 1))
@@ -147,18 +143,22 @@ def test_any_of_several_end_tokens_ends_a_text() -> None:
     raw, size, _ = byte_level()
     both = Lexicon(raw, size, [3, 1])
     tokens = spelt(byte_level, "ab")
-    row = Matcher(Grammar.regex("ab").source, both).allowed(tokens, [2])[0]
+    row = Matcher(Compiled(Grammar.regex("ab").source, both)).allowed(tokens, [2])[0]
     assert row.nonzero().flatten().tolist() == [1, 3]
-    assert not Matcher(Grammar.regex("ab").source, both).allowed(tokens, [1])[0, [1, 3]].any()
+    assert (
+        not Matcher(Compiled(Grammar.regex("ab").source, both))
+        .allowed(tokens, [1])[0, [1, 3]]
+        .any()
+    )
 
 
 @pytest.mark.parametrize("width", [40, 200, 257])
 def test_tokens_that_the_model_does_not_know_do_not_exist(width: int) -> None:
     raw, size, ends = byte_level()
     narrow = Lexicon(raw, width, ends)
-    rows = Matcher(Grammar.regex(".*").source, narrow).allowed([], [0])
+    rows = Matcher(Compiled(Grammar.regex(".*").source, narrow)).allowed([], [0])
     assert rows.shape == (1, width)
-    whole = Matcher(Grammar.regex(".*").source, Lexicon(raw, size, ends)).allowed([], [0])
+    whole = Matcher(Compiled(Grammar.regex(".*").source, Lexicon(raw, size, ends))).allowed([], [0])
     assert equal(rows[0], whole[0, :width])
 
 
@@ -168,7 +168,9 @@ def test_a_wider_model_makes_no_tokens() -> None:
     narrow, wide = Vocabulary(tokenizer, 261), Vocabulary(tokenizer, 512)
     assert (narrow.size, wide.size) == (260, 260)
     raw, _, ends = byte_level()
-    rows = Matcher(Grammar.regex("(?s:.)*").source, Lexicon(raw, 320, ends)).allowed([], [0])
+    rows = Matcher(Compiled(Grammar.regex("(?s:.)*").source, Lexicon(raw, 320, ends))).allowed(
+        [], [0]
+    )
     assert not rows[0, 260:].any()
 
 
@@ -196,14 +198,16 @@ def test_the_bytes_of_a_texts_tokens_are_its_own(kind: Any) -> None:
 
 def test_no_special_token_is_text_to_a_grammar() -> None:
     raw, size, ends = byte_level()
-    row = Matcher(Grammar.regex("(?s:.)*").source, Lexicon(raw, size, ends)).allowed([], [0])[0]
+    row = Matcher(Compiled(Grammar.regex("(?s:.)*").source, Lexicon(raw, size, ends))).allowed(
+        [], [0]
+    )[0]
     assert [t for t in range(4) if row[t]] == ends
     assert row[spelt(byte_level, "<im_start> A")].all()
 
 
 def test_no_text_begins_or_ends_within_a_character() -> None:
     matcher, tokens = (
-        Matcher(Grammar.regex("(?s:.)*").source, lexicon(byte_level)),
+        Matcher(Compiled(Grammar.regex("(?s:.)*").source, lexicon(byte_level))),
         spelt(byte_level, "aé"),
     )
     rows = matcher.allowed(tokens, [0, 1, 2, 3])
@@ -214,55 +218,6 @@ def test_no_text_begins_or_ends_within_a_character() -> None:
 
 def test_what_is_no_grammar_is_refused() -> None:
     with pytest.raises(RequestError, match="cannot be followed"):
-        Matcher("{}", lexicon(byte_level))
+        Matcher(Compiled("{}", lexicon(byte_level)))
     with pytest.raises(RequestError, match="cannot be followed"):
-        Matcher(Grammar.regex("a").source.replace("/a/", "/(/"), lexicon(byte_level))
-
-
-def test_two_threads_may_compile_at_once_and_each_reads_for_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """More grammars than are kept, so that some are compiled anew while others read."""
-    monkeypatch.setattr(matching, "KEPT", 16 * LEAST)
-    raw, size, ends = byte_level()
-    shared, start = Lexicon(raw, size, ends), Barrier(4)
-    sources = [Grammar.regex(f"a{{{n}}}b").source for n in range(20)]
-
-    def read(offset: int) -> list[bool]:
-        start.wait()
-        turned = [*range(offset, len(sources)), *range(offset)]
-        said = []
-        for n in turned:
-            tokens = spelt(byte_level, "a" * n + "b")
-            said.append(follows(Matcher(sources[n], shared), tokens))
-            said.append(not follows(Matcher(sources[n], shared), tokens[1:] or [5]))
-        return said
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(all(said) for said in pool.map(read, [0, 0, 8, 16]))
-
-
-def test_grammars_stay_compiled_by_what_they_weigh_and_not_by_their_number() -> None:
-    lexicon = Lexicon(*byte_level())
-    sources = [Grammar.regex("ab" * 100_000 + str(n)).source for n in range(4)]
-    kept = [ref(lexicon.compiled(source)) for source in sources]
-    assert [each() is not None for each in kept] == [False, False, True, True]
-    assert lexicon.compiled(sources[2]) is kept[2]()  # and so the last used
-    lexicon.compiled(sources[0])
-    assert [each() is not None for each in kept] == [False, False, True, False]
-
-
-def test_a_grammar_that_a_text_follows_is_compiled_once_however_many_come_after() -> None:
-    lexicon = Lexicon(*byte_level())
-    used, *others = [Grammar.regex("ab" * 100_000 + str(n)).source for n in range(4)]
-    reader = Matcher(used, lexicon)
-    kept = ref(lexicon.compiled(used))
-    for source in others:
-        lexicon.compiled(source)
-    assert lexicon.compiled(used) is kept()
-    assert reader.allowed([], [0]).any()
-
-
-def follows(matcher: Matcher, tokens: Sequence[int]) -> bool:
-    rows = matcher.allowed(tokens, range(len(tokens)))
-    return all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
+        Matcher(Compiled(Grammar.regex("a").source.replace("/a/", "/(/"), lexicon(byte_level)))

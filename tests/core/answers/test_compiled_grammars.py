@@ -1,0 +1,70 @@
+"""Grammars of answers are compiled once, kept by what they weigh, and followed by many threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from weakref import ref
+
+import pytest
+from support.families import speaker
+
+from marith.answers import answer_grammar
+from marith.answers.answer_grammar import LEAST, AnswerGrammars
+from marith.decoding.constraints.matcher import Compiled, Matcher
+from marith.request.grammar import Grammar
+from marith.request.request import Request
+
+
+def compiled(answers: AnswerGrammars, pattern: str) -> Compiled:
+    grammar = answers.compiled(Request("u", grammar=Grammar.regex(pattern)), opened=False)
+    assert grammar is not None
+    return grammar
+
+
+def follows(grammar: Compiled, text: str) -> bool:
+    tokens = speaker("chatml").raw.encode(text, add_special_tokens=False).ids
+    rows = Matcher(grammar).allowed(tokens, range(len(tokens)))
+    return all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
+
+
+def test_two_threads_may_compile_at_once_and_each_reads_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More grammars than are kept, so that some are compiled anew while others read."""
+    monkeypatch.setattr(answer_grammar, "KEPT", 16 * LEAST)
+    shared, start = AnswerGrammars(speaker("chatml")), Barrier(4)
+    patterns = [f"a{{{n}}}b" for n in range(20)]
+
+    def read(offset: int) -> list[bool]:
+        start.wait()
+        right = []
+        for n in [*range(offset, len(patterns)), *range(offset)]:
+            text = "a" * n + "b"
+            right.append(follows(compiled(shared, patterns[n]), text))
+            right.append(not follows(compiled(shared, patterns[n]), text[1:] or "c"))
+        return right
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(all(right) for right in pool.map(read, [0, 0, 8, 16]))
+
+
+def test_grammars_stay_compiled_by_what_they_weigh_and_not_by_their_number() -> None:
+    answers = AnswerGrammars(speaker("chatml"))
+    patterns = ["ab" * 100_000 + str(n) for n in range(4)]
+    kept = [ref(compiled(answers, pattern)) for pattern in patterns]
+    assert [each() is not None for each in kept] == [False, False, True, True]
+    assert compiled(answers, patterns[2]) is kept[2]()  # and so the last used
+    compiled(answers, patterns[0])
+    assert [each() is not None for each in kept] == [False, False, True, False]
+
+
+def test_a_grammar_that_a_text_follows_is_compiled_once_however_many_come_after() -> None:
+    answers = AnswerGrammars(speaker("chatml"))
+    used, *others = ["ab" * 100_000 + str(n) for n in range(4)]
+    matcher = Matcher(compiled(answers, used))
+    kept = ref(compiled(answers, used))
+    for pattern in others:
+        compiled(answers, pattern)
+    assert compiled(answers, used) is kept()
+    assert matcher.allowed([], [0]).any()
