@@ -171,12 +171,16 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     return max(texts, key=lambda text: sum(part in text for part in system))
 
 
-def _ways(messages: Sequence[Message], markup: Markup) -> Iterator[list[dict[str, Any]]]:
+def _ways(messages: list[dict[str, Any]], markup: Markup) -> Iterator[list[dict[str, Any]]]:
     """How messages can be put to a template, the one that is most its own first."""
-    beside = any(m["content"] for m in messages if m.get("tool_calls"))
-    native = markup.native and (markup.says or not beside)
-    own = spelt_out(messages, None if native else markup.calls, not markup.answers)
-    for way in (own, numbered(own), spelt_out(messages, markup.calls, answers=True)):
+    calls = [message for message in messages if message.get("tool_calls")]
+    own = messages
+    if calls or any(message["role"] == "tool" for message in messages):
+        native = markup.native and (markup.says or not any(m["content"] for m in calls))
+        own = spelt_out(messages, None if native else markup.calls, not markup.answers)
+    yield own
+    yield fold(own)
+    for way in (numbered(own), spelt_out(messages, markup.calls, answers=True)):
         yield way
         yield fold(way)
 
