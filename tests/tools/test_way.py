@@ -42,6 +42,8 @@ def test_a_chat_call_is_counted_in_its_own_thread(lines: dict[str, Way]) -> None
     assert chat.files[0].startswith("langchain_marith/")
     assert {"langchain_marith", "formula", "engine"} <= set(chat.entries)
     assert not any("step" in file for file in chat.files)
+    assert chat.calls <= 500
+    assert len(chat.files) <= 30
 
 
 def test_comprehensions_hashes_and_other_libraries_are_not_counted() -> None:

@@ -130,6 +130,8 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> li
     """
     if not prompt.messages:
         raise RequestError("of these messages nothing is left to read")
+    if not vocabulary.finds_special([prompt.messages, prompt.tools]):
+        return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False, most=most)
     quotes = Quotes(vocabulary.special_texts)
     messages = tuple(quotes.quote(message) for message in prompt.messages)
     tools = tuple(quotes.quote(tool, escaped=True) for tool in prompt.tools)
