@@ -27,6 +27,19 @@ class Lane:
     used: int = 0
     prompt: tuple[int, ...] | None = None
 
+    def lacks_one(
+        self, weights: Hashable, prompt: Sequence[int], continuation: Sequence[int]
+    ) -> bool:
+        """Whether it holds all of a text but the last token of its continuation.
+
+        No where the prompt is not the one that was compared last: `cut` tells then.
+        """
+        if prompt is not self.prompt or weights != self.weights or not continuation:
+            return False
+        start = len(prompt)
+        as_long = len(self.tokens) == start + len(continuation) - 1
+        return as_long and self.tokens[start:] == continuation[:-1]
+
     def cut(self, prompt: Sequence[int], continuation: Sequence[int]) -> None:
         """Drop what it has not in common with a text."""
         tokens, start = self.tokens, len(prompt)
@@ -50,7 +63,7 @@ class Lanes:
         self.cache = cache
         self.most_bytes = most_bytes
         self._all: list[Lane] = []  # by row
-        self._held: dict[Hashable, Lane] = {}
+        self.held: dict[Hashable, Lane] = {}  # by owner
         self._clock = 0
 
     def __iter__(self) -> Iterator[Lane]:
@@ -59,7 +72,7 @@ class Lanes:
     @property
     def busy(self) -> int:
         """How many lanes are held by someone."""
-        return len(self._held)
+        return len(self.held)
 
     def take(
         self,
@@ -69,9 +82,9 @@ class Lanes:
         continuation: Sequence[int] = (),
     ) -> Lane:
         """The owner's lane, cut back to what it has in common with the text asked for."""
-        lane = self._held.get(owner)
+        lane = self.held.get(owner)
         if lane is None:
-            lane = self._held[owner] = self._free_lane(weights, [*prompt, *continuation])
+            lane = self.held[owner] = self._free_lane(weights, [*prompt, *continuation])
             lane.owner = owner
         if lane.weights != weights:
             lane.tokens.clear()
@@ -79,28 +92,6 @@ class Lanes:
         self._clock += 1
         lane.used = self._clock
         lane.cut(prompt, continuation)
-        return lane
-
-    def before_last(
-        self,
-        owner: Hashable,
-        weights: Hashable,
-        prompt: Sequence[int],
-        continuation: Sequence[int],
-    ) -> Lane | None:
-        """The owner's lane, where it holds all of a text but the last token of a continuation.
-
-        None where it does not, or where the prompt is not the one that was compared last.
-        """
-        lane = self._held.get(owner)
-        if lane is None or lane.prompt is not prompt or lane.weights != weights:
-            return None
-        start = len(prompt)
-        new = len(continuation) - len(lane.tokens) + start
-        if new != 1 or not continuation or lane.tokens[start:] != continuation[:-1]:
-            return None
-        self._clock += 1
-        lane.used = self._clock
         return lane
 
     def learn(self, lane: Lane, tokens: list[int]) -> int:
@@ -116,10 +107,12 @@ class Lanes:
 
     def release(self, owner: Hashable) -> None:
         """The lane stays as it is, for whoever goes on from it, while there is memory for it."""
-        lane = self._held.pop(owner, None)
+        lane = self.held.pop(owner, None)
         if lane is not None:
             lane.owner = None
-            if not self._held:  # nobody asks soon, and so nobody else would make room
+            self._clock += 1
+            lane.used = self._clock
+            if not self.held:  # nobody asks soon, and so nobody else would make room
                 self.make_room(0)
 
     def make_room(self, longest: int) -> None:
@@ -160,7 +153,7 @@ class Lanes:
 
     def forget(self) -> None:
         """Drop all lanes and what they hold; who held one takes another."""
-        self._all, self._held = [], {}
+        self._all, self.held = [], {}
         self.cache.resize(0, 0)
 
     def _free_lane(self, weights: Hashable, tokens: list[int]) -> Lane:

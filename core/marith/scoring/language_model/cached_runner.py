@@ -63,20 +63,20 @@ class CachedRunner:
         None where a long text is still being read: one call reads at most a portion of such texts,
         the first asked first, so that who waits for a single token waits for no more than that.
         """
-        lanes = self._before_last(questions)
+        lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)
 
-    def _before_last(self, questions: Sequence[Asked]) -> list[Lane] | None:
+    def _lacking_one(self, questions: Sequence[Asked]) -> list[Lane] | None:
         """The lanes, where each has one token to read and one answer to give: most often so."""
         if self._unfinished or not questions:
             return None
         lanes = []
         for asked in questions:
-            if asked.count != 1 or asked.exits:
+            lane = self.lanes.held.get(asked.lane)
+            if lane is None or asked.count != 1 or asked.exits:
                 return None
             weights = asked.adapter and asked.adapter.key
-            lane = self.lanes.before_last(asked.lane, weights, asked.prompt, asked.continuation)
-            if lane is None:
+            if not lane.lacks_one(weights, asked.prompt, asked.continuation):
                 return None
             lanes.append(lane)
         return lanes

@@ -126,13 +126,13 @@ async def test_an_event_loop_waits_no_longer_than_that_for_a_thread(
 
 
 def test_a_grammar_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    matcher = type(engine._answers).matcher
+    compiled = type(engine._answers).compiled
 
     def slow(*given: Any) -> Any:
         time.sleep(2 * TIMEOUT)
-        return matcher(*given)
+        return compiled(*given)
 
-    monkeypatch.setattr(type(engine._answers), "matcher", slow)
+    monkeypatch.setattr(type(engine._answers), "compiled", slow)
     late(lambda: engine.submit(Request("a", grammar=Grammar.regex("a"), timeout=TIMEOUT)))
 
 
