@@ -40,7 +40,7 @@ def test_a_draft_makes_the_way_longer(lines: dict[str, Way]) -> None:
 def test_a_chat_call_is_counted_in_its_own_thread(lines: dict[str, Way]) -> None:
     chat = named(lines, "a chat call")
     assert chat.files[0].startswith("langchain_marith/")
-    assert {"langchain_marith", "formula", "engine"} <= set(chat.entries)
+    assert {"langchain_marith", "options", "engine"} <= set(chat.entries)
     assert not any("step" in file for file in chat.files)
     assert chat.calls <= 500
     assert len(chat.files) <= 30

@@ -27,11 +27,7 @@ class Block:
 
     formula: Formula
     rows: Mapping[Term, Sequence[Row]]
-
-    @property
-    def count(self) -> int:
-        """How many positions."""
-        return len(next(iter(self.rows.values())))
+    count: int
 
 
 @dataclass(slots=True)
@@ -171,7 +167,8 @@ class DraftWindow:
         for formula, run in groupby(zip(self.places, self.formulas, strict=True), lambda at: at[1]):
             received = [self._rows[place] for place, _ in run]
             terms = self.plan.leaves(formula)
-            blocks.append(Block(formula, {t: [rows[t] for rows in received] for t in terms}))
+            rows = {term: [evaluated[term] for evaluated in received] for term in terms}
+            blocks.append(Block(formula, rows, len(received)))
         return blocks
 
     def accept(self, verdict: Verdict) -> list[int]:

@@ -78,7 +78,8 @@ class _FormulaQuery(Query[Result]):
 
     def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
         rows = {term: scored.rows for term, scored in answers.items()}
-        return [Block(self.reader.plan.formula, rows)]
+        count = min(map(len, rows.values()))
+        return [Block(self.reader.plan.formula, rows, count)]
 
     def _all_at(self, count: int) -> Mapping[Term, int]:
         """The last positions, of every term."""
