@@ -165,7 +165,7 @@ class Stress:
         end = time.monotonic() + 20
         while not self.engine.status().idle and time.monotonic() < end:
             time.sleep(0.01)
-        held = self.engine._panel.base.runner.lanes.busy
+        held = self.engine._registry.base.runner.lanes.busy
         if self.engine.closed or not self.engine.status().idle or held:
             self.wrong.append(f"closed {self.engine.closed}, {held} lanes held")
         self.text(0, self.engine.submit(_request(0)).result(SECONDS).text)

@@ -83,7 +83,7 @@ def settled(condition: Callable[[], bool]) -> bool:
 
 def test_n_grams_named_once_are_forgotten() -> None:
     with engine(loaded_bytes=40_000) as one:
-        fitted = one._panel.scorer_of(NGram(texts=("a",)))._fitted  # type: ignore[attr-defined]
+        fitted = one._registry.scorer_of(NGram(texts=("a",)))._fitted  # type: ignore[attr-defined]
         for i in range(60):
             texts = tuple(f"{'a b c d ' * 20}{'e ' * i}" for _ in range(3))
             one.generate("a b", "M + counted", {"counted": NGram(texts=texts)}, stop=Stop(2))
@@ -124,14 +124,14 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
             texts, kept = [], []
             for formula in formulas:
                 ticket = one.submit(Request("a b", formula, stop=Stop(3)))
-                alive = [*one._panel._models.values(), *one._panel.base._adapters.values()]
-                kept += [ref(thing) for thing in alive if thing is not one._panel.base]
+                alive = [*one._registry._models.values(), *one._registry.base._adapters.values()]
+                kept += [ref(thing) for thing in alive if thing is not one._registry.base]
                 del alive
                 texts.append(ticket.result(60).tokens)
                 del ticket
             assert len(kept) >= 4
             assert settled(lambda: sum(each() is not None for each in kept) <= 1)
-            assert one._panel.scorer_of(Prompted()) is one._panel.base
+            assert one._registry.scorer_of(Prompted()) is one._registry.base
             again = [one.generate("a b", formula, stop=Stop(3)).tokens for formula in formulas]
             assert [len(tokens) for tokens in again] == [len(tokens) for tokens in texts]
     finally:
@@ -144,11 +144,11 @@ def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) 
         running = one.submit(Request("a b", f"prompted(adapter={first!r})", stop=Stop(1500)))
         chunks = iter(running)
         next(chunks)
-        held = one._panel.base._adapters[first]
+        held = one._registry.base._adapters[first]
         for name in others:
             one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
         one.generate("c", f"prompted(adapter={first!r})", stop=Stop(2))
-        assert one._panel.base._adapters[first] is held
+        assert one._registry.base._adapters[first] is held
         next(chunks)
         running.cancel()
 
@@ -177,16 +177,16 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
 
     monkeypatch.setattr(scoring_adapters, "read", recorded)
     with engine(loaded_bytes=2**24) as one:
-        panel, found = one._panel, one._panel.scorer_of
+        registry, found = one._registry, one._registry.scorer_of
 
         def forgetting(term: Any) -> Any:  # as if another request needed the room just now
-            panel._recent._held.clear()
-            panel.base.runner.lanes.forget()
+            registry._recent._held.clear()
+            registry.base.runner.lanes.forget()
             return found(term)
 
         for each in (name, other):
             one.generate("a b", f"prompted(adapter={each!r})", stop=Stop(2))
-        monkeypatch.setattr(panel, "scorer_of", forgetting)
+        monkeypatch.setattr(registry, "scorer_of", forgetting)
         one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
     assert readers == ["marith-load"] * 2
 
@@ -197,7 +197,7 @@ def test_what_is_within_the_bound_is_loaded_once(tmp_path: Path) -> None:
     formula = f"M + prompted(model={str(tmp_path)!r}) + ngram(texts=('a b c',))"
     with engine(loaded_bytes=2**24) as one:
         one.generate("a b", formula, stop=Stop(2))
-        before = one._panel.scorers()
+        before = one._registry.scorers()
         one.generate("a b", formula, stop=Stop(2))
-        assert one._panel.scorers() == before
+        assert one._registry.scorers() == before
         assert len(before) == 2

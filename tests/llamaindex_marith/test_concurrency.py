@@ -119,7 +119,7 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
 
 
 async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = make().engine()._panel.base
+    base = make().engine()._registry.base
     read = base.read
 
     def slow(*given: Any) -> Any:

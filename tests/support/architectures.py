@@ -241,7 +241,7 @@ def judge(model: Any, folder: str = "", long: int = 90, runs: int = 4, **options
         got = torch.tensor(engine.score(prompt, b[:long]))
         want = uncached(model, a + b[:long])[len(a) - 1 : -1].gather(1, torch.tensor([b[:long]]).T)
         worst.append(float((got - want[:, 0]).abs().max()))
-        return Verdict(not engine._panel.base.runner.plain, max(worst), " ".join(said))
+        return Verdict(not engine._registry.base.runner.plain, max(worst), " ".join(said))
 
 
 def main(names: Sequence[str]) -> int:

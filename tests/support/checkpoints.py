@@ -24,7 +24,7 @@ from marith.errors import ModelError
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.notices import collecting
-from marith.scoring.registry import Panel
+from marith.scoring.registry import Registry
 from marith.testing import tiny_model
 
 FILES = ("config.json", "tokenizer_config.json", "generation_config.json", "tokenizer.json",
@@ -77,7 +77,7 @@ KEYS = (
 def load(home: Path) -> None:
     """Everything that an engine does to load a model."""
     with collecting():
-        Panel(loader.language_model(str(home), Placement("cpu")))
+        Registry(loader.language_model(str(home), Placement("cpu")))
 
 
 def attempt(home: Path, draw: random.Random, use: Callable[[Path], None] = load) -> str:

@@ -19,7 +19,7 @@ def engine(**options: Any) -> Engine:
 
 
 def model_of(engine: Engine) -> Any:
-    return engine._panel.base.checkpoint.model
+    return engine._registry.base.checkpoint.model
 
 
 @contextmanager

@@ -50,7 +50,7 @@ async def frees_its_lanes(model: Any, steps: int) -> None:
             await asyncio.sleep(0.001)
     assert learnt < steps + 100
     assert engine.status().steps <= learnt + 1
-    assert model.engine()._panel.base.runner.lanes.busy == 0
+    assert model.engine()._registry.base.runner.lanes.busy == 0
 
 
 async def running(model: Any) -> Any:

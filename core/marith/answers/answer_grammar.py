@@ -17,7 +17,7 @@ from marith.request.grammar import Grammar
 from marith.request.request import Request
 from marith.request.tools import Tools
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.prompting.tool_format import CallMarkup, Markup, quoted
+from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_text
 
 # JSON in the pieces that it is read in: strings, brackets, and what stands between.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)
@@ -117,8 +117,10 @@ class AnswerGrammars:
         key = request.tools, request.grammar, opened
         grammar = self._compiled.get(key)
         if grammar is None:
-            markup = self.vocabulary.markup
-            source = answer_source(request.tools, request.grammar, markup, opened, self._spelling)
+            tool_format = self.vocabulary.tool_format
+            source = answer_source(
+                request.tools, request.grammar, tool_format, opened, self._spelling
+            )
             grammar = self._compiled[key] = Compiled(source, self.lexicon)
         self._recent.use(grammar, max(LEAST, grammar.letters))
         return grammar
@@ -128,16 +130,20 @@ class AnswerGrammars:
 
         `opened` says that the prompt ends where reasoning has begun, which opens none.
         """
-        text, markup = self.vocabulary.spell(tokens), self.vocabulary.markup
-        if markup.thinking is not None:
-            begin, end = markup.thinking
+        text, tool_format = self.vocabulary.spell(tokens), self.vocabulary.tool_format
+        if tool_format.thinking is not None:
+            begin, end = tool_format.thinking
             if opened or text.lstrip().startswith(begin):
                 _, _, text = text.partition(end)
-        return markup.calls.opening not in text
+        return tool_format.calls.opening not in text
 
 
 def answer_source(
-    tools: Tools | None, grammar: Grammar | None, markup: Markup, opened: bool, spell: Spelling
+    tools: Tools | None,
+    grammar: Grammar | None,
+    tool_format: ToolFormat,
+    opened: bool,
+    spell: Spelling,
 ) -> str:
     """The grammar of the whole answer to a request with tools, a grammar or both.
 
@@ -147,17 +153,17 @@ def answer_source(
     rules: list[str] = []
     calls = tools is not None and bool(tools.callable)
     if tools is not None and calls:
-        rules += _calls(tools, markup.calls, spell)
+        rules += _calls(tools, tool_format.calls, spell)
     if tools is not None and calls and tools.choice != "auto":
         answer = "calls"
     elif grammar is not None:
         answer = "@answer | calls" if calls else "@answer"
     else:
         answer = "PROSE | text_calls" if calls else "PROSE"
-        rules += _prose(markup, opened, spell, calls)
+        rules += _prose(tool_format, opened, spell, calls)
     thought = ""
-    if markup.thinking is not None:
-        begin, end = markup.thinking
+    if tool_format.thinking is not None:
+        begin, end = tool_format.thinking
         rules += spell.until("thinking", end)
         rules.append(f"thought: {'' if opened else spell(begin)} thinking /\\s{{0,4}}/")
         thought = "thought" if opened else "thought?"
@@ -166,33 +172,33 @@ def answer_source(
     return json.dumps({"grammars": [{"lark_grammar": top}, *others]}, ensure_ascii=False)
 
 
-def _prose(markup: Markup, opened: bool, spell: Spelling, calls: bool) -> list[str]:
+def _prose(tool_format: ToolFormat, opened: bool, spell: Spelling, calls: bool) -> list[str]:
     """The rule `PROSE`, and `text_calls` for text before calls, if calls are allowed.
 
     A text that begins as reasoning does is reasoning, and neither of these. Where no call is
     allowed, the text is not empty.
     """
     unlike = ""
-    if markup.thinking is not None and not opened:
-        unlike = f" & ~/\\s*{_escaped(markup.thinking[0])}{ANYTHING}/"
-    mark = markup.calls.opening
+    if tool_format.thinking is not None and not opened:
+        unlike = f" & ~/\\s*{_escaped(tool_format.thinking[0])}{ANYTHING}/"
+    mark = tool_format.calls.opening
     if not calls:
         return [f"PROSE: /(?s:.+)/ & {without(mark)}{unlike}"]
     before_calls = [*spell.until("text", mark, unlike), "text_calls: text called"]
     return [f"PROSE: {without(mark)}{unlike}", *before_calls]
 
 
-def _calls(tools: Tools, markup: CallMarkup, spell: Spelling) -> list[str]:
+def _calls(tools: Tools, tool_format: CallFormat, spell: Spelling) -> list[str]:
     """The rule `calls`, and `called` for what follows the mark that opens them."""
     count = range(len(tools.callable))
     first, next_ = (" | ".join(f"{rule}_{i}" for i in count) for rule in ("first", "next"))
-    several = tools.parallel and markup.joint is not None
-    more = f"({spell(markup.joint or '')} ({next_}))*" if several else ""
-    after = f"{more} {spell(markup.closing)}"
+    several = tools.parallel and tool_format.joint is not None
+    more = f"({spell(tool_format.joint or '')} ({next_}))*" if several else ""
+    after = f"{more} {spell(tool_format.closing)}"
     rules = [f"calls: ({first}) {after}", f"called: ({next_}) {after}"]
     for i, tool in enumerate(tools.callable):
-        begun = quoted(tool["name"]) + markup.middle
-        rules.append(f"first_{i}: {spell.as_json(markup.opening + begun)} arguments_{i}")
+        begun = json_text(tool["name"]) + tool_format.middle
+        rules.append(f"first_{i}: {spell.as_json(tool_format.opening + begun)} arguments_{i}")
         rules.append(f"next_{i}: {spell(begun)} arguments_{i}")
         rules.append(f"arguments_{i}: %json {tools.schema_of(tool)}")
     return rules

@@ -42,15 +42,19 @@ class Output:
         self._ends, self._max_tokens = vocabulary.eos_ids, max_tokens
         self._tokens: tuple[int, ...] = ()  # since the last chunk
         self._logprobs: tuple[TokenLogprob, ...] = ()
-        markup, tools = vocabulary.markup, request.tools
-        marks = [*(markup.thinking or ())]
+        tool_format, tools = vocabulary.tool_format, request.tools
+        marks = [*(tool_format.thinking or ())]
         if tools is not None:
-            marks += [markup.calls.opening, markup.calls.joint or "", markup.calls.closing]
+            marks += [
+                tool_format.calls.opening,
+                tool_format.calls.joint or "",
+                tool_format.calls.closing,
+            ]
         self._detokenizer = Detokenizer(vocabulary, vocabulary.special_in("".join(marks)))
         names = [tool["name"] for tool in tools.callable] if tools is not None else []
         writes = tools is None or tools.choice in ("auto", "none")
-        parses = bool(names) or markup.thinking is not None
-        self._parser = OutputParser(markup, names, opened, writes) if parses else None
+        parses = bool(names) or tool_format.thinking is not None
+        self._parser = OutputParser(tool_format, names, opened, writes) if parses else None
         self._filter = StopStringFilter(request.stop) if request.stop.strings else None
         self._detector = BanDetector(request.ban) if request.ban is not None else None
         self._plain = not (self._parser or self._filter or self._detector)

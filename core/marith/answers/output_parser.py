@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from marith.request.completion import CallChunk
-from marith.scoring.prompting.tool_format import CallMarkup, Markup, quoted
+from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_text
 
 State: TypeAlias = Literal["start", "reasoning", "text", "name", "arguments", "after", "over"]
 
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 class OutputParser:
     """Takes an answer apart. What may yet turn out to be a mark is held back.
 
-    `markup` says how the model marks calls and reasoning; `names` are the tools that may be
+    `tool_format` says how the model marks calls and reasoning; `names` are the tools that may be
     called: a mark before anything else is text, as in JSON that begins as a call does. `opened`
     says that the prompt ends where reasoning has begun; without `writes` an answer is calls alone.
     White space around reasoning is part neither of it nor of the text. `calls` counts the calls so
@@ -37,14 +37,14 @@ class OutputParser:
     """
 
     def __init__(
-        self, markup: Markup, names: Sequence[str], opened: bool, writes: bool = True
+        self, tool_format: ToolFormat, names: Sequence[str], opened: bool, writes: bool = True
     ) -> None:
-        self._markup: CallMarkup | None = markup.calls if names else None
-        self._opening = markup.calls.opening if names else ""
-        self._names = {quoted(name) + markup.calls.middle: name for name in names}
-        self._thinking = markup.thinking
+        self._markup: CallFormat | None = tool_format.calls if names else None
+        self._opening = tool_format.calls.opening if names else ""
+        self._names = {json_text(name) + tool_format.calls.middle: name for name in names}
+        self._thinking = tool_format.thinking
         self._writes = writes
-        self.state: State = "start" if markup.thinking else "text"
+        self.state: State = "start" if tool_format.thinking else "text"
         if opened:
             self.state = "reasoning"
         self.calls = 0

@@ -36,7 +36,7 @@ from marith.request.tools import Tools
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Checkpoint, Placement
 from marith.scoring.checkpoints.locate import locate
-from marith.scoring.registry import Panel
+from marith.scoring.registry import Registry
 
 loading = ForkSafeLock()  # one thread at a time loads checkpoints
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
@@ -56,10 +56,10 @@ class Engine(Entrypoints):
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
             bounds = limits.cache_bytes, limits.loaded_bytes
-            self._panel = workers.apart(lambda: Panel(base, *bounds))
+            self._registry = workers.apart(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
         threads = workers.threads_for(base.model)
-        self._thread = EngineThread(limits, threads, self._panel.device.type)
+        self._thread = EngineThread(limits, threads, self._registry.device.type)
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
@@ -126,12 +126,12 @@ class Engine(Entrypoints):
     @property
     def model_name(self) -> str:
         """The name of the base model, as `load` was given it."""
-        return self._panel.base.checkpoint.name
+        return self._registry.base.checkpoint.name
 
     @property
     def context_length(self) -> int:
         """How many tokens the base model can read."""
-        return self._panel.base.context_length
+        return self._registry.base.context_length
 
     @property
     def closed(self) -> bool:
@@ -140,7 +140,7 @@ class Engine(Entrypoints):
 
     def status(self) -> EngineStatus:
         """How many requests run and wait at this moment, and what is loaded. Any thread may ask."""
-        return replace(self._thread.scheduler.status(), checkpoints=self._panel.checkpoints())
+        return replace(self._thread.scheduler.status(), checkpoints=self._registry.checkpoints())
 
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.
@@ -226,11 +226,11 @@ class Engine(Entrypoints):
     def encode(self, text: str) -> list[int]:
         """A text as tokens of the base model's vocabulary; special tokens in it are plain text."""
         with faults_named():
-            return self._panel.vocabulary.encode(text)
+            return self._registry.vocabulary.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens of the base model's vocabulary as text, special tokens left out."""
-        return self._panel.vocabulary.decode(tokens)
+        return self._registry.vocabulary.decode(tokens)
 
     def count_tokens(
         self,
@@ -241,7 +241,7 @@ class Engine(Entrypoints):
         """How many tokens a prompt has as the bare model reads it, template and tools included."""
         definitions = Tools(tuple(tools)).definitions if tools else ()
         with faults_named():
-            return self._panel.base.count(
+            return self._registry.base.count(
                 BARE_MODEL, to_prompt(prompt, definitions, template_options)
             )
 
@@ -275,7 +275,7 @@ class Engine(Entrypoints):
 
     def _open(self, request: Request, deadline: Deadline = NEVER) -> Prepared:
         self._thread.queue.require_open()
-        return prepare(request, self._panel, loading, deadline)
+        return prepare(request, self._registry, loading, deadline)
 
     def _open_at(
         self,
@@ -291,6 +291,6 @@ class Engine(Entrypoints):
         with faults_named():
             prepared = self._open(request, deadline)
             deadline.check()
-            tokens = tokens_of(continuation, self._panel.vocabulary, prepared.room)
+            tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
         deadline.check()
         return prepared, tokens

@@ -20,7 +20,7 @@ from marith.request.plan import Plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.scoring.prompting.templates import to_tokens
-from marith.scoring.registry import Panel
+from marith.scoring.registry import Registry
 from marith.scoring.scorer import Reading, Scorer
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
@@ -56,7 +56,7 @@ class Prepared:
 
 def prepare(
     request: Request,
-    panel: Panel,
+    registry: Registry,
     loading: AbstractContextManager[object],
     deadline: Deadline = NEVER,
 ) -> Prepared:
@@ -69,9 +69,9 @@ def prepare(
     prompt = to_prompt(request.prompt, tools, request.template_options)
     plan, bare = bound(request)
     deadline.check()
-    scorers, loaded = _scorers(plan.all_terms, panel, loading)
+    scorers, loaded = _scorers(plan.all_terms, registry, loading)
     readings = _readings(plan, scorers, prompt, deadline)
-    visible = _visible(bare, readings, panel, prompt)
+    visible = _visible(bare, readings, registry, prompt)
     rooms = {term: scorers[term].room(reading) for term, reading in readings.items()}
     return Prepared(
         plan,
@@ -80,9 +80,9 @@ def prepare(
         len(visible),
         min(rooms[term] for term in plan.terms),
         {draft: rooms.get(draft, 0) for draft in plan.drafts},
-        panel.vocabulary.opens_reasoning(visible),
+        registry.vocabulary.opens_reasoning(visible),
         loaded,
-        panel.vocabulary.size,
+        registry.vocabulary.size,
         deadline,
     )
 
@@ -125,7 +125,7 @@ def plan_of(
 
 
 def _scorers(
-    terms: Sequence[Term], panel: Panel, loading: AbstractContextManager[object]
+    terms: Sequence[Term], registry: Registry, loading: AbstractContextManager[object]
 ) -> tuple[dict[Term, Scorer], tuple[object, ...]]:
     """The scorer of each term, and what was loaded for the terms, which stays while it is held.
 
@@ -133,11 +133,11 @@ def _scorers(
     """
 
     def load() -> tuple[dict[Term, Scorer], tuple[object, ...]]:
-        scorers = {term: panel.scorer_of(term) for term in terms}
+        scorers = {term: registry.scorer_of(term) for term in terms}
         return scorers, tuple(scorer.loaded(term) for term, scorer in scorers.items())
 
     try:
-        held = [panel.here(term) for term in terms]
+        held = [registry.here(term) for term in terms]
     except KeyError:
         with loading:
             return workers.apart(load)
@@ -171,12 +171,12 @@ def _readings(
 
 
 def _visible(
-    bare: Formula, readings: Mapping[Term, Reading], panel: Panel, prompt: Prompt
+    bare: Formula, readings: Mapping[Term, Reading], registry: Registry, prompt: Prompt
 ) -> Sequence[int]:
     """The prompt's tokens as the bare model reads it."""
     term = bare if isinstance(bare, Prompted) and bare.model is None else BARE_MODEL
     reading = readings.get(term)
-    return to_tokens(term, prompt, panel.vocabulary) if reading is None else [*map(int, reading)]
+    return to_tokens(term, prompt, registry.vocabulary) if reading is None else [*map(int, reading)]
 
 
 def _read_by(term: Term) -> Term:

@@ -1,4 +1,4 @@
-"""Which scorer speaks for which term, over one base model's vocabulary."""
+"""Which scorer evaluates which term, over one base model's vocabulary."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from marith.scoring.counting.trivial import PositionScorer
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Scorer
 
-_Seat: TypeAlias = "tuple[type[Term], str | None]"
-Speaker: TypeAlias = "PromptedScorer | ClassifierScorer"
+_Key: TypeAlias = "tuple[type[Term], str | None]"
+ModelScorer: TypeAlias = "PromptedScorer | ClassifierScorer"
 
 
-class Panel:
+class Registry:
     """The scorers of one engine, over as many checkpoints as terms name.
 
     Those of further checkpoints, adapters and n-grams stay while they are in use, and the last
@@ -49,10 +49,10 @@ class Panel:
         self.cache_bytes = cache_bytes
         self.vocabulary = base.vocabulary
         self.device = base.model.device
-        dtype = str(base.model.dtype)  # other checkpoints stand where the base stands
+        dtype = str(base.model.dtype)  # other checkpoints are loaded to where the base is
         self.placement = Placement(device=str(self.device), dtype=dtype)
-        self._models: WeakValueDictionary[_Seat, Speaker] = WeakValueDictionary()
-        self._models[_seat(Prompted())] = self.base
+        self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
+        self._models[_key_of(Prompted())] = self.base
         self._others: dict[type[Term], Scorer] = {
             NGram: NGramScorer(self.vocabulary, self.device, self._recent),
             Uniform: UniformScorer(self.vocabulary, self.device),
@@ -66,21 +66,21 @@ class Panel:
         """
         if type(term) in self._others:
             return ()
-        scorer = self._models[_seat(term)]
+        scorer = self._models[_key_of(term)]
         return scorer, scorer.here(term) if isinstance(scorer, PromptedScorer) else None
 
     def scorer_of(self, term: Term) -> Scorer:
-        """The scorer that answers for a term; loads its checkpoint if need be.
+        """The scorer of a term; loads its checkpoint if need be.
 
         Raises ModelError for a checkpoint that cannot be had, FormulaError for one whose
         vocabulary differs from the base model's.
         """
         if type(term) in self._others:
             return self._others[type(term)]
-        seat = _seat(term)
-        scorer = self._models.get(seat)
+        key = _key_of(term)
+        scorer = self._models.get(key)
         if scorer is None:
-            scorer = self._models[seat] = self._seated(term)
+            scorer = self._models[key] = self._new_scorer(term)
         if scorer is not self.base:
             self._recent.use(scorer, scorer.nbytes)
         return scorer
@@ -94,15 +94,15 @@ class Panel:
         scorers = [reference() for reference in self._models.valuerefs()]
         return tuple(dict.fromkeys(one.checkpoint.name for one in scorers if one is not None))
 
-    def _seated(self, term: Term) -> Speaker:
+    def _new_scorer(self, term: Term) -> ModelScorer:
         match term:
             case Prompted(model=str(name)) | Likelihood(Prompted(model=str(name))):
-                return self._speaker(term, name)
+                return self._language_model(term, name)
             case Classifier(model=name) | Judgement(model=name):
-                return self._judge(loader.classifier(name, self.placement))
-        raise TypeError(f"nobody speaks for {type(term).__name__}")
+                return self._classifier(loader.classifier(name, self.placement))
+        raise TypeError(f"no scorer evaluates a {type(term).__name__}")
 
-    def _speaker(self, term: Term, name: str) -> Speaker:
+    def _language_model(self, term: Term, name: str) -> ModelScorer:
         checkpoint = loader.language_model(name, self.placement)
         if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
             raise FormulaError(
@@ -115,18 +115,18 @@ class Panel:
                 return scorer
         return PromptedScorer(checkpoint, self.cache_bytes, self._recent)
 
-    def _judge(self, checkpoint: Checkpoint) -> Speaker:
+    def _classifier(self, checkpoint: Checkpoint) -> ModelScorer:
         for scorer in self._models.values():
             if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
                 return scorer
         return ClassifierScorer(checkpoint, self.vocabulary, self.cache_bytes)
 
 
-def _seat(term: Term) -> _Seat:
-    """One seat for each set of weights."""
+def _key_of(term: Term) -> _Key:
+    """One key for each set of weights."""
     match term:
         case Likelihood(of):
-            return _seat(of)
+            return _key_of(of)
         case Prompted(model=name):
             return Prompted, name
         case Classifier(model=name) | Judgement(model=name):

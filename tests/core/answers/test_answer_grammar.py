@@ -18,7 +18,7 @@ END = 1
 LOOK = tool("look", "at", at="string", times="integer")
 PAIR = (LOOK, tool("größe-1"))
 SHIP = Grammar.json_schema({"type": "object", "properties": {"ship": {"type": "string"}}})
-SINGLE = [n for n in FAMILIES if speaker(n).markup.calls.joint is None]
+SINGLE = [n for n in FAMILIES if speaker(n).tool_format.calls.joint is None]
 
 
 def may(
@@ -32,7 +32,7 @@ def may(
     """Whether an answer may be written token by token and end; in `letters` by those alone."""
     known = answers(name)
     opened = name == "opened" if opened is None else opened
-    source = answer_source(tools, grammar, known.vocabulary.markup, opened, spelling(name))
+    source = answer_source(tools, grammar, known.vocabulary.tool_format, opened, spelling(name))
     tokens = [*(spelt if letters else marked)(text, name), END]
     rows = Matcher(Compiled(source, known.lexicon)).allowed(tokens, range(len(tokens)))
     return all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
@@ -52,7 +52,7 @@ def spelt(text: str, name: str) -> list[int]:
 
 def calls(name: str, *pairs: tuple[str, str]) -> str:
     """Calls as a family writes them, behind its thoughts where they have been opened."""
-    return thought(name) + speaker(name).markup.calls.write(pairs)
+    return thought(name) + speaker(name).tool_format.calls.write(pairs)
 
 
 def thought(name: str) -> str:
@@ -68,7 +68,7 @@ def test_where_calls_are_free_an_answer_is_text_or_calls_or_both(name: str) -> N
     tools = Tools(PAIR)
     for said in ("", "Hello. é🌊\n", 'a <b> [c] {d} "name": <tool', '{"name"', "[TOOL", "<|"):
         assert may(name, thought(name) + said, tools)
-        assert may(name, thought(name) + said + speaker(name).markup.calls.write([ONE]), tools)
+        assert may(name, thought(name) + said + speaker(name).tool_format.calls.write([ONE]), tools)
 
 
 @EVERY
@@ -200,7 +200,7 @@ def test_reasoning_is_free_and_comes_first(name: str) -> None:
 def test_reasoning_that_the_prompt_has_begun_has_to_end() -> None:
     for tools, grammar, right in (
         (None, SHIP, '{"ship": "Argo"}'),
-        (Tools(PAIR, "required"), None, speaker("opened").markup.calls.write([ONE])),
+        (Tools(PAIR, "required"), None, speaker("opened").tool_format.calls.write([ONE])),
     ):
         assert may("opened", "Hm.</think>" + right, tools, grammar)
         assert may("opened", "</think>" + right, tools, grammar)
@@ -210,7 +210,7 @@ def test_reasoning_that_the_prompt_has_begun_has_to_end() -> None:
 @EVERY
 def test_letters_that_spell_a_mark_open_no_call_that_is_not_held_to_its_schema(name: str) -> None:
     """Where a mark is a token of its own, its letters may be copied, but not to the end."""
-    call = speaker(name).markup.calls.write([("look", '{"at": 7}')])
+    call = speaker(name).tool_format.calls.write([("look", '{"at": 7}')])
     assert not may(name, thought(name) + call, Tools(PAIR), letters=name != "opened")
     assert may("hermes", "The mark <tool_call> is", Tools(PAIR), letters=True)
 
@@ -249,15 +249,15 @@ def test_nothing_is_asked_of_an_answer_without_tools_and_grammar() -> None:
 
 
 def test_a_call_has_been_opened_where_its_mark_stands() -> None:
-    known, markup = answers("hermes special"), speaker("hermes special").markup.calls
-    for text, outside in (("Hm <tool_call>", True), (f"Hm {markup.opening}", False)):
+    known, tool_format = answers("hermes special"), speaker("hermes special").tool_format.calls
+    for text, outside in (("Hm <tool_call>", True), (f"Hm {tool_format.opening}", False)):
         tokens = speaker("hermes special").encode(text, literal=False)
         assert known.outside_calls(False, tokens) == outside
 
 
 def test_reasoning_opens_no_call_and_what_a_call_holds_ends_none() -> None:
     known, own = answers("thinking"), speaker("thinking")
-    mark = own.markup.calls.opening
+    mark = own.tool_format.calls.opening
     for text, outside in (
         (f"<think>or {mark}", True),
         (f"<think>or {mark}</think>Hm", True),

@@ -93,7 +93,7 @@ CALLS = [("look", '{"at": "a \\"}\\" é"}'), ("größe-1", "{}")]
 
 def test_a_space_behind_a_special_mark_is_written_and_read() -> None:
     known, request = sentencepiece(), Request("u", tools=Tools(TOOLS, "required"))
-    tokens = [*known.encode(known.markup.calls.write(CALLS), literal=False), END]
+    tokens = [*known.encode(known.tool_format.calls.write(CALLS), literal=False), END]
     grammar = AnswerGrammars(known).compiled(request, opened=False)
     assert grammar is not None
     rows = Matcher(grammar).allowed(tokens, range(len(tokens)))

@@ -44,7 +44,7 @@ def drafting(words: tuple[str, ...]) -> tuple[Engine, Reference]:
     model = tiny_model(vocab=len(words) + 2, seed=11, sharpness=2.0)
     engine = Engine.load(model, tokenizer=tiny_tokenizer(words))
     engine._thread.scheduler.controller = Controller(Flat)
-    return engine, Reference({None: (model, engine._panel.vocabulary)})
+    return engine, Reference({None: (model, engine._registry.vocabulary)})
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ class Flat(PassTimes):
 def loaded() -> Iterator[Small]:
     model, tokenizer = tiny_model(vocab=8, seed=11, sharpness=3.0), tiny_tokenizer(tuple("abcdef"))
     with Engine.load(model, tokenizer=tokenizer, max_lanes=192) as engine:
-        yield Small(engine, Reference({None: (model, engine._panel.vocabulary)}))
+        yield Small(engine, Reference({None: (model, engine._registry.vocabulary)}))
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def token_lists(draw: st.DrawFn, family: str) -> list[int]:
     vocabulary = vocabulary_of(family)
     tokens: list[int] = []
     for part in draw(st.lists(st.sampled_from(PARTS), max_size=12)):
-        text = vocabulary.markup.calls.write([CALL]) if part == "CALL" else part
+        text = vocabulary.tool_format.calls.write([CALL]) if part == "CALL" else part
         encoded = vocabulary.encode(text, literal=draw(st.integers(0, 4)) == 0)
         count = draw(st.integers(1, len(encoded))) if draw(st.integers(0, 5)) == 0 else None
         tokens += encoded[:count]

@@ -16,20 +16,20 @@ from support.families import FAMILIES, speaker
 from marith.answers.output import joined
 from marith.answers.output_parser import JsonState, OutputParser, Piece, beginning, object_end
 from marith.request.completion import CallChunk
-from marith.scoring.prompting.tool_format import HERMES, THINKING, CallMarkup, Markup
+from marith.scoring.prompting.tool_format import HERMES, THINKING, CallFormat, ToolFormat
 
-LLAMA = CallMarkup('{"name": "', '", "parameters": ', None, "}")
-PHI = CallMarkup(
+LLAMA = CallFormat('{"name": "', '", "parameters": ', None, "}")
+PHI = CallFormat(
     '<|tool_call|>[{"name": "', '", "arguments": ', '}, {"name": "', "}]<|/tool_call|>"
 )
-BARE = CallMarkup("CALL ", " ", None, "")
-MARKUPS = [HERMES, LLAMA, PHI, BARE, speaker("mistral ids").markup.calls]
+BARE = CallFormat("CALL ", " ", None, "")
+MARKUPS = [HERMES, LLAMA, PHI, BARE, speaker("mistral ids").tool_format.calls]
 NAMES = ["f", "f2", "größe", 'q"\\x']
 Read = tuple[str, str, list[tuple[str, str]]]  # text, reasoning, calls
 
 
-def parser(calls: CallMarkup, thinks: bool = True, opened: bool = False) -> OutputParser:
-    return OutputParser(Markup(calls, thinking=THINKING if thinks else None), NAMES, opened)
+def parser(calls: CallFormat, thinks: bool = True, opened: bool = False) -> OutputParser:
+    return OutputParser(ToolFormat(calls, thinking=THINKING if thinks else None), NAMES, opened)
 
 
 def put_together(pieces: Sequence[Piece]) -> Read:
@@ -106,7 +106,7 @@ anything = st.lists(
 @given(
     text=anything,
     places=st.lists(st.integers(0, 80), max_size=12),
-    markup=st.sampled_from(MARKUPS),
+    tool_format=st.sampled_from(MARKUPS),
     thinks=st.booleans(),
     opened=st.booleans(),
 )
@@ -114,45 +114,45 @@ anything = st.lists(
 @example(" \n<think", [1, 2], HERMES, True, False)
 @example("a  </think", [1, 2, 3], HERMES, True, True)
 def test_however_a_text_is_cut_its_content_is_the_same(
-    text: str, places: list[int], markup: CallMarkup, thinks: bool, opened: bool
+    text: str, places: list[int], tool_format: CallFormat, thinks: bool, opened: bool
 ) -> None:
     opened = opened and thinks
-    whole = read(parser(markup, thinks, opened), [text])
-    assert read(parser(markup, thinks, opened), cut(text, places)) == whole
-    assert read(parser(markup, thinks, opened), list(text)) == whole
+    whole = read(parser(tool_format, thinks, opened), [text])
+    assert read(parser(tool_format, thinks, opened), cut(text, places)) == whole
+    assert read(parser(tool_format, thinks, opened), list(text)) == whole
 
 
 @given(
     made=calls,
     before=st.sampled_from(["", "I look.", "a < b {", "é\n"]),
     thought=st.sampled_from([None, "", "Hm < {", "two\n\nlines"]),
-    markup=st.sampled_from(MARKUPS),
+    tool_format=st.sampled_from(MARKUPS),
     places=st.lists(st.integers(0, 200), max_size=12),
 )
 def test_what_was_written_is_read_back(
     made: list[tuple[str, str]],
     before: str,
     thought: str | None,
-    markup: CallMarkup,
+    tool_format: CallFormat,
     places: list[int],
 ) -> None:
     """Names and arguments with quotes, braces, marks and letters of all scripts."""
-    made = made if markup.joint is not None else made[:1]
+    made = made if tool_format.joint is not None else made[:1]
     thinking = "" if thought is None else f"<think>\n{thought}\n</think>\n\n"
-    text = thinking + before + markup.write(made)
+    text = thinking + before + tool_format.write(made)
     want = (before, thought or "", made)
-    assert read(parser(markup), cut(text, places)) == want
-    assert read(parser(markup), [text]) == want
-    calls = joined(call_chunks(parser(markup).feed(text)))
+    assert read(parser(tool_format), cut(text, places)) == want
+    assert read(parser(tool_format), [text]) == want
+    calls = joined(call_chunks(parser(tool_format).feed(text)))
     assert [call.parsed for call in calls] == [json.loads(arguments) for _, arguments in made]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_familys_calls_are_read_back(name: str) -> None:
-    markup = speaker(name).markup
-    made = [("f", '{"x": "}]"}'), ("größe", "{}")][: 1 if markup.calls.joint is None else 2]
-    one = OutputParser(markup, NAMES, opened=False)
-    assert read(one, [f"Well. {markup.calls.write(made)}"]) == ("Well. ", "", made)
+    tool_format = speaker(name).tool_format
+    made = [("f", '{"x": "}]"}'), ("größe", "{}")][: 1 if tool_format.calls.joint is None else 2]
+    one = OutputParser(tool_format, NAMES, opened=False)
+    assert read(one, [f"Well. {tool_format.calls.write(made)}"]) == ("Well. ", "", made)
     assert one.calls == len(made)
 
 
@@ -214,13 +214,13 @@ def test_a_call_cut_off_is_returned_as_far_as_it_came() -> None:
 
 def test_where_calls_alone_are_allowed_half_a_mark_is_no_text() -> None:
     for end in range(1, len(HERMES.opening)):
-        one = OutputParser(Markup(HERMES), NAMES, opened=False, writes=False)
+        one = OutputParser(ToolFormat(HERMES), NAMES, opened=False, writes=False)
         assert read(one, [HERMES.opening[:end]]) == ("", "", [])
 
 
 def test_nothing_follows_the_last_call() -> None:
-    for markup in (HERMES, PHI, LLAMA):
-        assert read(parser(markup), [markup.write([("f", "{}")]), "and", "more"]) == (
+    for tool_format in (HERMES, PHI, LLAMA):
+        assert read(parser(tool_format), [tool_format.write([("f", "{}")]), "and", "more"]) == (
             "",
             "",
             [("f", "{}")],
@@ -229,7 +229,7 @@ def test_nothing_follows_the_last_call() -> None:
 
 def test_without_tools_calls_are_text_and_without_reasoning_thoughts_are() -> None:
     text = "<think>a</think>" + HERMES.write([("f", "{}")])
-    assert read(OutputParser(Markup(HERMES), [], False), list(text)) == (text, "", [])
+    assert read(OutputParser(ToolFormat(HERMES), [], False), list(text)) == (text, "", [])
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_a_mark_that_goes_on_as_no_call_within_reasoning_is_none(
 ) -> None:
     """With marks that are letters to the tokenizer, as a model's own words are."""
     known = speaker("thinking")
-    begun = f"I may write {known.markup.calls.opening}"
+    begun = f"I may write {known.tool_format.calls.opening}"
     script = [("", f"<think>{begun} but will not.</think>No.")]
     with Engine.load(scripted_model(script, known.tokenizer), tokenizer=known.tokenizer) as engine:
         out = ask(engine, "Begin", tools=Tools((LOOK,)))

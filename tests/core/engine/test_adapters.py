@@ -96,10 +96,10 @@ def test_requests_with_and_without_adapters_share_passes_and_say_what_they_say_a
         for i, formula in enumerate(["M", "t0", "2*t1 - M", "M + t0 - 0.5*t1", "M"] * 2)
     ]
     alone = [engine.submit(one).result(60) for one in asked]
-    before = engine._panel.base.runner.passes.count
+    before = engine._registry.base.runner.passes.count
     together = [ticket.result(60) for ticket in [engine.submit(one) for one in asked]]
     assert [one.tokens for one in together] == [one.tokens for one in alone]
-    passes = engine._panel.base.runner.passes.count - before
+    passes = engine._registry.base.runner.passes.count - before
     assert passes < sum(one.stats.passes for one in alone) / 2
 
 

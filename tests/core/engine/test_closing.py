@@ -44,7 +44,7 @@ def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
         assert not engine.status().idle
     thread.join(20)  # the step has ended, and its lanes are free
     assert not thread.is_alive()
-    assert engine._panel.base.runner.lanes.busy == 0
+    assert engine._registry.base.runner.lanes.busy == 0
     [warning] = [record.getMessage() for record in caplog.records]
     assert "did not end within 0.2 seconds" in warning
     assert 'computes 2*prompted("q") - prompted() (' in warning

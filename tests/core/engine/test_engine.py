@@ -40,7 +40,7 @@ def test_every_formula_is_spoken_as_the_reference_speaks_it(
 def test_every_family_of_models_is_spoken_as_the_reference_speaks_it(family: str) -> None:
     model, tokenizer = tiny_model(family, seed=5), tiny_tokenizer()
     with Engine.load(model, tokenizer=tokenizer) as engine:
-        reference = Reference({None: (model, engine._panel.vocabulary)})
+        reference = Reference({None: (model, engine._registry.vocabulary)})
         for i in range(4):
             asked = Request(
                 "a b c " * (i + 1), "2*M - 0.5*x", {"x": "q q"}, Sampling(seed=i), Stop(20)
@@ -147,7 +147,7 @@ def test_all_64_bits_of_a_seed_count(house: House) -> None:
 
 def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
     long = Request("a", "2*x - M", house.terms, Sampling(seed=1), Stop(100))
-    runner = house.engine._panel.base.runner
+    runner = house.engine._registry.base.runner
     wait_until_idle(house.engine)
     house.engine.submit(long)  # forgotten at once
     for chunk in house.engine.submit(long):
@@ -158,7 +158,7 @@ def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
 
 
 async def test_a_cancelled_task_frees_its_lanes(house: House) -> None:
-    runner = house.engine._panel.base.runner
+    runner = house.engine._registry.base.runner
     await asyncio.to_thread(wait_until_idle, house.engine)
     given = ("a", "2*x - M", house.terms, Sampling(seed=1), Stop(100))
     task = asyncio.create_task(house.engine.agenerate(*given))
@@ -198,7 +198,7 @@ def test_costs_are_counted(house: House) -> None:
 def test_the_context_ends_a_text_by_its_length() -> None:
     model = tiny_model(seed=1, context_length=16)
     with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
-        reference = Reference({None: (model, engine._panel.vocabulary)})
+        reference = Reference({None: (model, engine._registry.vocabulary)})
         asked = Request("a b c d e", sampling=Sampling(seed=3), stop=Stop(100))
         got = engine.submit(asked).result(60)
         assert (got.text, got.tokens, got.finish_reason) == reference.decode(asked, 16)

@@ -89,7 +89,7 @@ def test_what_ends_a_program_is_let_through(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     with loaded() as engine:
-        monkeypatch.setattr(engine._panel.base, "read", stop)
+        monkeypatch.setattr(engine._registry.base, "read", stop)
         with pytest.raises(KeyboardInterrupt):
             engine.generate("a")
 

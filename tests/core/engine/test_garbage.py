@@ -18,7 +18,7 @@ def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path
     tiny_tokenizer().save_pretrained(tmp_path)
     engine = Engine.shared(str(tmp_path))
     engine.generate("k l", stop=Stop(3))
-    weights = weakref.ref(next(engine._panel.base.checkpoint.model.parameters()))
+    weights = weakref.ref(next(engine._registry.base.checkpoint.model.parameters()))
     gc.disable()
     try:
         engine.close()

@@ -208,7 +208,7 @@ def freed(engine: Engine) -> None:
     while engine.status().steps < steps + 2 and time.monotonic() < end:
         time.sleep(0.0005)
     assert engine.status().lanes == 1
-    assert engine._panel.base.runner.lanes.busy == 1
+    assert engine._registry.base.runner.lanes.busy == 1
 
 
 def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> None:

@@ -66,7 +66,7 @@ def test_many_threads_cancelling_at_random_leave_texts_right_and_nothing_behind(
         assert (got.text, got.tokens, got.finish_reason) == want
     wait_until_idle(house.engine)
     busy = []
-    for scorer in house.engine._panel.scorers():
+    for scorer in house.engine._registry.scorers():
         for holder in (getattr(scorer, "runner", None), getattr(scorer, "judge", None)):
             if holder is not None:
                 busy.append(holder.lanes.busy)
@@ -86,7 +86,7 @@ def test_what_is_held_stays_level_over_many_requests() -> None:
         ask(100)
         objects, size = ask(100)
         more, larger = ask(100)
-        assert len(list(engine._panel.base.runner.lanes)) <= IDLE_LANES + 2
+        assert len(list(engine._registry.base.runner.lanes)) <= IDLE_LANES + 2
     assert abs(more - objects) < 100, "an object a request"
     assert larger <= 1.05 * size
 
@@ -104,7 +104,7 @@ def test_lanes_that_weigh_too_much_go_when_the_last_is_released_and_the_engine_g
 
 def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
     engine, read = endless(), defaultdict(int)
-    base = engine._panel.base.checkpoint.model
+    base = engine._registry.base.checkpoint.model
     base.register_forward_pre_hook(
         lambda _, args, given: read.__setitem__(
             engine.status().steps, read[engine.status().steps] + given["input_ids"].numel()
@@ -158,7 +158,7 @@ def test_a_request_that_takes_too_long_ends_with_an_error_and_frees_its_lanes(wa
         assert other._end is None
         other.cancel()
         wait_until_idle(engine)
-        assert engine._panel.base.runner.lanes.busy == 0
+        assert engine._registry.base.runner.lanes.busy == 0
 
 
 def test_scores_that_take_too_long_end_with_an_error() -> None:

@@ -15,7 +15,7 @@ from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
-from marith.scoring.registry import Panel
+from marith.scoring.registry import Registry
 from marith.scoring.scorer import Span
 from marith.testing import LETTERS, tiny_classifier, tiny_model, tiny_tokenizer
 
@@ -28,12 +28,12 @@ def save(model: Any, tokenizer: Any, where: Path) -> str:
     return str(where)
 
 
-def panel() -> Panel:
-    return Panel(loader.from_loaded(tiny_model(), tiny_tokenizer(), CPU))
+def registry() -> Registry:
+    return Registry(loader.from_loaded(tiny_model(), tiny_tokenizer(), CPU))
 
 
 def test_all_prompts_of_the_base_model_share_one_scorer() -> None:
-    asked = panel()
+    asked = registry()
     assert asked.scorer_of(Prompted()) is asked.base
     assert asked.scorer_of(Prompted("angry", mode="replace")) is asked.base
     assert asked.scorers() == [asked.base]
@@ -41,7 +41,7 @@ def test_all_prompts_of_the_base_model_share_one_scorer() -> None:
 
 def test_a_model_named_twice_is_loaded_once(tmp_path: Path) -> None:
     name = save(tiny_model(seed=1), tiny_tokenizer(), tmp_path / "other")
-    asked = panel()
+    asked = registry()
     first = asked.scorer_of(Prompted(model=name))
     assert asked.scorer_of(Prompted("angry", model=name)) is first
     assert first is not asked.base
@@ -55,7 +55,7 @@ def test_a_model_named_twice_is_loaded_once(tmp_path: Path) -> None:
 
 def test_two_panels_share_the_weights_of_a_named_model(tmp_path: Path) -> None:
     name = save(tiny_model(seed=1), tiny_tokenizer(), tmp_path / "other")
-    one, other = (panel().scorer_of(Prompted(model=name)) for _ in range(2))
+    one, other = (registry().scorer_of(Prompted(model=name)) for _ in range(2))
     assert isinstance(one, PromptedScorer)
     assert isinstance(other, PromptedScorer)
     assert one.checkpoint.model is other.checkpoint.model
@@ -63,7 +63,7 @@ def test_two_panels_share_the_weights_of_a_named_model(tmp_path: Path) -> None:
 
 def test_the_base_model_by_its_own_name_is_the_base_model(tmp_path: Path) -> None:
     name = save(tiny_model(), tiny_tokenizer(), tmp_path / "base")
-    asked = Panel(loader.language_model(name, CPU))
+    asked = Registry(loader.language_model(name, CPU))
     assert asked.scorer_of(Prompted(model=name)) is asked.base
 
 
@@ -73,7 +73,7 @@ def test_one_checkpoint_under_two_names_is_one_scorer(
     other = save(tiny_model(seed=4), tiny_tokenizer(), tmp_path / "other")
     judge = save(tiny_classifier(), tiny_tokenizer(), tmp_path / "judge")
     monkeypatch.chdir(tmp_path)
-    asked = panel()
+    asked = registry()
     assert asked.scorer_of(Prompted(model="./other")) is asked.scorer_of(Prompted(model=other))
     assert asked.scorer_of(Classifier("./judge")) is asked.scorer_of(Classifier(judge))
 
@@ -81,7 +81,7 @@ def test_one_checkpoint_under_two_names_is_one_scorer(
 def test_another_vocabulary_is_refused_with_both_sizes(tmp_path: Path) -> None:
     words = tuple(LETTERS[:10])
     name = save(tiny_model(vocab=12), tiny_tokenizer(words), tmp_path / "other")
-    asked = panel()
+    asked = registry()
     with pytest.raises(FormulaError, match=r"\b12 tokens.*\b28 tokens") as caught:
         asked.scorer_of(Prompted(model=name))
     assert name in str(caught.value)
@@ -91,27 +91,27 @@ def test_another_vocabulary_is_refused_with_both_sizes(tmp_path: Path) -> None:
 def test_the_same_words_in_another_order_are_another_vocabulary(tmp_path: Path) -> None:
     name = save(tiny_model(), tiny_tokenizer(tuple(reversed(LETTERS))), tmp_path / "other")
     with pytest.raises(FormulaError, match="vocabulary"):
-        panel().scorer_of(Prompted(model=name))
+        registry().scorer_of(Prompted(model=name))
 
 
 def test_a_classifier_keeps_a_vocabulary_of_its_own(tmp_path: Path) -> None:
     words = tuple(LETTERS[:10])
     name = save(tiny_classifier(vocab=12), tiny_tokenizer(words), tmp_path / "judge")
-    asked = panel()
+    asked = registry()
     first = asked.scorer_of(Classifier(name))
     assert isinstance(first, ClassifierScorer)
     assert asked.scorer_of(Classifier(name, label="no", candidates=3)) is first
 
 
 def test_counting_terms_have_scorers_of_their_own() -> None:
-    asked = panel()
+    asked = registry()
     assert isinstance(asked.scorer_of(NGram(texts=("a",))), NGramScorer)
     assert asked.scorer_of(NGram(texts=("b",))) is asked.scorer_of(NGram(texts=("a",)))
     assert isinstance(asked.scorer_of(Uniform()), UniformScorer)
 
 
 def test_a_model_that_cannot_be_had_leaves_the_panel_as_it_was(tmp_path: Path) -> None:
-    asked = panel()
+    asked = registry()
     for term in (Prompted(model=str(tmp_path)), Classifier(str(tmp_path))):
         with pytest.raises(ModelError):
             asked.scorer_of(term)
@@ -121,7 +121,7 @@ def test_a_model_that_cannot_be_had_leaves_the_panel_as_it_was(tmp_path: Path) -
 def test_another_model_keeps_its_own_context(tmp_path: Path) -> None:
     name = save(tiny_model(seed=1, context_length=64), tiny_tokenizer(), tmp_path / "other")
     short = Placement(context_length=100)
-    asked = Panel(loader.from_loaded(tiny_model(), tiny_tokenizer(), short))
+    asked = Registry(loader.from_loaded(tiny_model(), tiny_tokenizer(), short))
     other = asked.scorer_of(Prompted(model=name))
     assert isinstance(other, PromptedScorer)
     assert (asked.base.context_length, other.context_length) == (100, 64)

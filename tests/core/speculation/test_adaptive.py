@@ -122,7 +122,7 @@ def test_a_cheap_model_that_drafts_what_the_formula_says_saves_most_passes(
     CheapDraft.made = 0
     with Engine.load(model, tokenizer=tokenizer) as engine:
         fly(engine, CheapDraft)
-        own = engine._panel.base.runner
+        own = engine._registry.base.runner
         before = own.passes.count
         formula = f'supersede(prompted(model="{twin}"), M.top_k(12))'
         made = sum(

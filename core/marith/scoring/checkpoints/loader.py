@@ -59,12 +59,12 @@ _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDi
 
 def language_model(name: str, placement: Placement) -> Checkpoint:
     """A causal language model by embedded name, directory or hub id; packed where oneDNN can."""
-    return _shelved(LANGUAGE_MODEL, name, placement)
+    return _cached(LANGUAGE_MODEL, name, placement)
 
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
     """A sequence classifier by embedded name, directory or hub id."""
-    return _shelved(CLASSIFIER, name, placement)
+    return _cached(CLASSIFIER, name, placement)
 
 
 def as_stored(
@@ -81,7 +81,7 @@ def as_stored(
 def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A model that is loaded already, with its tokenizer.
 
-    It stays as it is: what changes is a twin, which shares its weights unless they are packed, or
+    It stays as it is: what changes is a copy, which shares its weights unless they are packed, or
     the model itself writes to them.
     """
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
@@ -98,7 +98,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     return _checkpoint(name, _packed(own), tokenizer, placement)
 
 
-def _shelved(kind: str, name: str, placement: Placement) -> Checkpoint:
+def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
     device = _device(placement.device)
     resolved = replace(placement, device=str(device), dtype=str(_dtype(placement.dtype, device)))
     key = kind, locate(name), resolved

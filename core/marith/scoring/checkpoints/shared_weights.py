@@ -25,18 +25,18 @@ def nbytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def twin(model: Model) -> Model:
+def shared_copy(model: Model) -> Model:
     """The model again: modules and computed buffers of its own, all that is stored shared."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in _stored(model)})
 
 
 def independent(model: Model, run: Callable[[Model], object]) -> Model:
-    """A twin that never writes to the model's weights when it is `run`.
+    """A copy that never writes to the model's weights when it is `run`.
 
-    Where a run would write to them, the twin has weights of its own: RWKV rescales its weights in
-    its first pass.
+    It shares them, but for a model that would write to them, such as RWKV, which rescales its
+    weights in its first pass: its copy has weights of its own.
     """
-    second = twin(model).eval()
+    second = shared_copy(model).eval()
     guard = _Guard(_stored(second))
     try:
         with guard:

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints.lora_files import Adapter, Update, read, sizes_of
-from marith.scoring.checkpoints.shared_weights import twin
+from marith.scoring.checkpoints.shared_weights import shared_copy
 
 __all__ = ["Adapted", "Adapter", "read"]
 
@@ -61,7 +61,7 @@ class Adapted:
         starts, rank = WeakKeyDictionary[Adapter, int](), 0
         for adapter in kept:
             starts[adapter], rank = rank, rank + adapter.rank
-        tree = twin(self.model).eval()
+        tree = shared_copy(self.model).eval()
         for layer in dict.fromkeys(layer for adapter in kept for layer in adapter.updates):
             updates = {starts[a]: a.updates[layer] for a in kept if layer in a.updates}
             base = tree.get_submodule(layer)

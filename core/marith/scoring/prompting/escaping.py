@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from marith.scoring.prompting.tool_format import quoted
+from marith.scoring.prompting.tool_format import json_text
 
 
-class Quotes:
+class Escaping:
     """Texts that spell special tokens, each replaced by a mark that no text can guess."""
 
     def __init__(self, special: tuple[str, ...]) -> None:
@@ -19,21 +19,21 @@ class Quotes:
         self.name = uuid4().hex
         self.mark = re.compile(f"@{self.name}-(\\d+)@")
 
-    def quote(self, value: Any, escaped: bool = False) -> Any:
-        """`value` with marks for such texts; a call's arguments are `escaped`, as in JSON."""
+    def escape(self, value: Any, in_json: bool = False) -> Any:
+        """`value` with marks for such texts; the arguments of a call are text `in_json`."""
         match value:
             case str() if any(text in value for text in self.special):
-                self.texts.append(quoted(value) if escaped else value)
+                self.texts.append(json_text(value) if in_json else value)
                 return f"@{self.name}-{len(self.texts) - 1}@"
             case Mapping():
                 return {
-                    self.quote(key, escaped) if isinstance(key, str) else key: self.quote(
-                        item, escaped or _is_tree(key, item)
+                    self.escape(key, in_json) if isinstance(key, str) else key: self.escape(
+                        item, in_json or _is_tree(key, item)
                     )
                     for key, item in value.items()
                 }
             case list() | tuple():
-                return [self.quote(item, escaped) for item in value]
+                return [self.escape(item, in_json) for item in value]
         return value
 
 

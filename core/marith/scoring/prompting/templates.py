@@ -12,10 +12,16 @@ from marith.errors import RequestError, shown
 from marith.formula.patterns import compiled
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Message, Prompt
-from marith.scoring.prompting.escaping import Quotes
+from marith.scoring.prompting.escaping import Escaping
 from marith.scoring.prompting.rendering import Refused, render
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.prompting.tool_format import HERMES, Markup, numbered, spelt_out, tools_told
+from marith.scoring.prompting.tool_format import (
+    HERMES,
+    ToolFormat,
+    numbered,
+    spelt_out,
+    with_tools_listed,
+)
 
 ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 _SYSTEM = ("system", "developer")
@@ -69,7 +75,7 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | 
         options = {**prompt.options, **dict(term.options)}
         return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, most)
     if prompt.tools:
-        seen = tools_told(seen, prompt.tools, HERMES)
+        seen = with_tools_listed(seen, prompt.tools, HERMES)
     text = to_plain_text(spelt_out(seen, HERMES, answers=True))
     tokens = vocabulary.encode(text, start=True, most=most)
     if not tokens and vocabulary.start_id is not None:
@@ -132,14 +138,14 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> li
         raise RequestError("of these messages nothing is left to read")
     if not vocabulary.finds_special([prompt.messages, prompt.tools]):
         return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False, most=most)
-    quotes = Quotes(vocabulary.special_texts)
-    messages = tuple(quotes.quote(message) for message in prompt.messages)
-    tools = tuple(quotes.quote(tool, escaped=True) for tool in prompt.tools)
+    escaping = Escaping(vocabulary.special_texts)
+    messages = tuple(escaping.escape(message) for message in prompt.messages)
+    tools = tuple(escaping.escape(tool, in_json=True) for tool in prompt.tools)
     text = _chat_text(replace(prompt, messages=messages, tools=tools), vocabulary)
     tokens: list[int] = []
-    for i, piece in enumerate(quotes.mark.split(text)):
+    for i, piece in enumerate(escaping.mark.split(text)):
         is_content = i % 2 == 1
-        text = quotes.texts[int(piece)] if is_content else piece
+        text = escaping.texts[int(piece)] if is_content else piece
         tokens += vocabulary.encode(text, literal=is_content, most=most)
         if most is not None and len(tokens) > most:
             break
@@ -147,21 +153,21 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> li
 
 
 def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
-    """The template's text; what it has no words for is written out in those it has.
+    """The text that the template renders; tools that it does not support are written out as text.
 
-    Where the template refuses the messages, or loses the system's text, they are folded, their
-    calls numbered anew, or those written out too.
+    Where the template refuses the messages, or drops the system's text, other layouts of the same
+    messages are tried: folded roles, calls with new ids, and calls written out as text.
     """
-    markup = vocabulary.markup
+    tool_format = vocabulary.tool_format
     messages = [dict(message) for message in prompt.messages]
-    if prompt.tools and not markup.offers:
-        messages = tools_told(messages, prompt.tools, markup.calls)
+    if prompt.tools and not tool_format.offers:
+        messages = with_tools_listed(messages, prompt.tools, tool_format.calls)
         prompt = replace(prompt, tools=())
     system = {m["content"].strip() for m in messages if m["role"] in _SYSTEM}
     texts, refusal = [], ""
-    for way in _ways(messages, markup):
+    for layout in _layouts(messages, tool_format):
         try:
-            text = render(vocabulary.tokenizer, way, prompt.tools, prompt.options)
+            text = render(vocabulary.tokenizer, layout, prompt.tools, prompt.options)
         except Refused as error:
             refusal = str(error)
             continue
@@ -173,18 +179,22 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     return max(texts, key=lambda text: sum(part in text for part in system))
 
 
-def _ways(messages: list[dict[str, Any]], markup: Markup) -> Iterator[list[dict[str, Any]]]:
-    """How messages can be put to a template, the one that is most its own first."""
+def _layouts(
+    messages: list[dict[str, Any]], tool_format: ToolFormat
+) -> Iterator[list[dict[str, Any]]]:
+    """How a template may accept the messages, in order of preference."""
     calls = [message for message in messages if message.get("tool_calls")]
-    own = messages
+    written = messages
     if calls or any(message["role"] == "tool" for message in messages):
-        native = markup.native and (markup.says or not any(m["content"] for m in calls))
-        own = spelt_out(messages, None if native else markup.calls, not markup.answers)
-    yield own
-    yield fold(own)
-    for way in (numbered(own), spelt_out(messages, markup.calls, answers=True)):
-        yield way
-        yield fold(way)
+        native = tool_format.native and (tool_format.says or not any(m["content"] for m in calls))
+        written = spelt_out(
+            messages, None if native else tool_format.calls, not tool_format.answers
+        )
+    yield written
+    yield fold(written)
+    for layout in (numbered(written), spelt_out(messages, tool_format.calls, answers=True)):
+        yield layout
+        yield fold(layout)
 
 
 def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.prompting.tool_format import Markup, quoted, read_markup
+from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
 
 MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
 
@@ -43,7 +43,7 @@ class Vocabulary:
         added = self._raw.get_added_tokens_decoder().values()
         special = {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
         self.special_texts = tuple(sorted(text for text in special if text))
-        self._special_in_json = tuple(map(quoted, self.special_texts))
+        self._special_in_json = tuple(map(json_text, self.special_texts))
 
     @property
     def has_chat_template(self) -> bool:
@@ -51,9 +51,9 @@ class Vocabulary:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     @cached_property
-    def markup(self) -> Markup:
+    def tool_format(self) -> ToolFormat:
         """How the model calls tools and thinks aloud, as its chat template shows."""
-        return read_markup(self.tokenizer)
+        return read_tool_format(self.tokenizer)
 
     @property
     def raw(self) -> Tokenizer:
@@ -105,7 +105,7 @@ class Vocabulary:
 
     def opens_reasoning(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt ends with the mark that begins reasoning, as some templates do."""
-        marks = self.markup.thinking
+        marks = self.tool_format.thinking
         if marks is None or not self.spell(prompt[-16:]).rstrip().endswith(marks[0]):
             return False
         mark = self.encode(marks[0], literal=False)

@@ -15,11 +15,11 @@ _FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
 ID = "call00001"  # nine letters and digits, which some templates insist on
 _QUESTION = {"role": "user", "content": "question"}
-_SAID = "walnut answer"
+_TEXT = "walnut answer"
 
 
 @dataclass(frozen=True, slots=True)
-class CallMarkup:
+class CallFormat:
     """What stands around the names and arguments of calls.
 
     `opening` name `middle` arguments (`joint` name `middle` arguments)… `closing`; without a
@@ -33,13 +33,13 @@ class CallMarkup:
 
     def write(self, calls: Sequence[tuple[str, str]]) -> str:
         """Calls, each a name and its arguments as JSON, as the model writes them."""
-        written = [f"{quoted(name)}{self.middle}{arguments}" for name, arguments in calls]
+        written = [f"{json_text(name)}{self.middle}{arguments}" for name, arguments in calls]
         if self.joint is None:
             return "\n".join(f"{self.opening}{each}{self.closing}" for each in written)
         return f"{self.opening}{self.joint.join(written)}{self.closing}"
 
 
-HERMES = CallMarkup(
+HERMES = CallFormat(
     '<tool_call>\n{"name": "',
     '", "arguments": ',
     '}\n</tool_call>\n<tool_call>\n{"name": "',
@@ -49,15 +49,15 @@ THINKING = ("<think>", "</think>")
 
 
 @dataclass(frozen=True, slots=True)
-class Markup:
-    """How a model is told of tools, calls them, hears from them, and thinks aloud.
+class ToolFormat:
+    """How a chat template shows tools, their calls and results, and reasoning.
 
-    `native` says that `calls` is the template's own way, `offers` that the template tells of
-    tools, `answers` that it tells what they returned, `says` that it keeps what is said beside a
-    call. `thinking` are the marks around reasoning.
+    `native` says that the template itself writes calls as `calls` does, `offers` that it lists the
+    tools, `answers` that it shows what a tool returned, `says` that it keeps an assistant's text
+    beside a call. `thinking` are the marks around reasoning.
     """
 
-    calls: CallMarkup = HERMES
+    calls: CallFormat = HERMES
     native: bool = False
     offers: bool = False
     answers: bool = False
@@ -65,45 +65,45 @@ class Markup:
     thinking: tuple[str, str] | None = None
 
 
-def read_markup(tokenizer: Any) -> Markup:
+def read_tool_format(tokenizer: Any) -> ToolFormat:
     """What the tokenizer's chat template shows of it."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     if not template:
-        return Markup()
-    calls = call_markup(tokenizer)
+        return ToolFormat()
+    calls = call_format(tokenizer)
     thinks = THINKING[1] in template or THINKING[1] in tokenizer.get_added_vocab()
-    return Markup(
+    return ToolFormat(
         calls or HERMES,
         calls is not None,
         offers_tools(tokenizer),
         answers_tools(tokenizer),
-        _tells(tokenizer, {**_calling(1), "content": _SAID}),
+        _renders_text(tokenizer, {**_calls_of(1), "content": _TEXT}),
         THINKING if thinks else None,
     )
 
 
-def call_markup(tokenizer: Any) -> CallMarkup | None:
+def call_format(tokenizer: Any) -> CallFormat | None:
     """How the template writes calls of an assistant; None where it does not.
 
     Found by rendering calls of names and arguments that no template holds. An id that a template
     writes is a part of what stands around them, the same for every call.
     """
     try:
-        said = _render(tokenizer, {"role": "assistant", "content": _SAID})
-        one = _render(tokenizer, _calling(1))
+        plain = _render(tokenizer, {"role": "assistant", "content": _TEXT})
+        one = _render(tokenizer, _calls_of(1))
     except REFUSED:
         return None
-    before, found, end = said.partition(_SAID)
+    before, text, end = plain.partition(_TEXT)
     first, second = (json.dumps(each) for each in _ARGUMENTS)
     alone = _split(one, (_FIRST, first))
-    if not found or alone is None:
+    if not text or alone is None:
         return None
     head, middle, tail = alone
     before, end = before.rstrip(), end.strip()
     if not (head.startswith(before) and tail.rstrip().endswith(end)):
         return None
     opening, closing = head[len(before) :].lstrip(), tail.rstrip().removesuffix(end).rstrip()
-    parts = _split(_two(tokenizer), (_FIRST, first, _SECOND, second))
+    parts = _split(_two_calls(tokenizer), (_FIRST, first, _SECOND, second))
     alike = parts is not None and [parts[0], parts[1], parts[3], parts[4]] == [
         head,
         middle,
@@ -111,11 +111,11 @@ def call_markup(tokenizer: Any) -> CallMarkup | None:
         tail,
     ]
     joint = parts[2] if parts is not None and alike else None
-    return CallMarkup(opening, middle, joint, closing) if opening else None
+    return CallFormat(opening, middle, joint, closing) if opening else None
 
 
 def offers_tools(tokenizer: Any) -> bool:
-    """Whether the template tells the model which tools there are."""
+    """Whether the template lists the tools that there are."""
     tool = {"name": _FIRST, "description": _SECOND, "parameters": {"type": "object"}}
     try:
         text = render(tokenizer, [_QUESTION], [{"type": "function", "function": tool}])
@@ -125,73 +125,73 @@ def offers_tools(tokenizer: Any) -> bool:
 
 
 def answers_tools(tokenizer: Any) -> bool:
-    """Whether the template tells the model what a tool has returned."""
-    answer = {"role": "tool", "tool_call_id": ID, "name": _FIRST, "content": _SAID}
-    return _tells(tokenizer, _calling(1), answer)
+    """Whether the template shows what a tool has returned."""
+    answer = {"role": "tool", "tool_call_id": ID, "name": _FIRST, "content": _TEXT}
+    return _renders_text(tokenizer, _calls_of(1), answer)
 
 
 def spelt_out(
-    messages: Sequence[Mapping[str, Any]], calls: CallMarkup | None, answers: bool
+    messages: Sequence[Mapping[str, Any]], calls: CallFormat | None, answers: bool
 ) -> list[dict[str, Any]]:
     """Messages whose calls are text, as `calls` writes them, and with `answers` those of tools."""
-    told = []
+    written = []
     for message in map(dict, messages):
         if calls is not None and message.get("tool_calls"):
-            said = [(call["function"]["name"], _json(call)) for call in message.pop("tool_calls")]
-            message["content"] = "\n".join(filter(None, (message["content"], calls.write(said))))
+            pairs = [(call["function"]["name"], _json(call)) for call in message.pop("tool_calls")]
+            message["content"] = "\n".join(filter(None, (message["content"], calls.write(pairs))))
         if answers and message["role"] == "tool":
             name = f"{message['name']}: " if message.get("name") else ""
             text = f"<tool_response>\n{name}{message['content']}\n</tool_response>"
             message = {"role": "user", "content": text}
-        told.append(message)
-    return told
+        written.append(message)
+    return written
 
 
 def numbered(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages whose calls have ids as every template takes them."""
-    known: dict[Any, str] = {}
+    numbers: dict[Any, str] = {}
 
     def number(old: Any) -> str:
-        return known.setdefault(old, f"call{len(known) + 1:05d}")
+        return numbers.setdefault(old, f"call{len(numbers) + 1:05d}")
 
-    told = []
+    numbered_messages = []
     for message in map(dict, messages):
         if message.get("tool_calls"):
             calls = message["tool_calls"]
             message["tool_calls"] = [{**call, "id": number(call.get("id"))} for call in calls]
         elif message["role"] == "tool":
             message["tool_call_id"] = number(message.get("tool_call_id"))
-        told.append(message)
-    return told
+        numbered_messages.append(message)
+    return numbered_messages
 
 
-def tools_told(
-    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], calls: CallMarkup
+def with_tools_listed(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], calls: CallFormat
 ) -> list[dict[str, Any]]:
-    """Messages whose system text tells of tools, for a template that does not."""
+    """Messages whose system text lists the tools, for a template that does not."""
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     shape = calls.write([("name of the function", "{its arguments}")])
-    told = (
+    instructions = (
         f"You may call functions to answer. These are available:\n{listed}\n\n"
         f"To call one, reply with nothing but:\n{shape}"
     )
     first, *rest = map(dict, messages) if messages else ({"role": "user", "content": ""},)
     if first["role"] in ("system", "developer"):
-        return [{**first, "content": f"{first['content']}\n\n{told}"}, *rest]
-    return [{"role": "system", "content": told}, first, *rest]
+        return [{**first, "content": f"{first['content']}\n\n{instructions}"}, *rest]
+    return [{"role": "system", "content": instructions}, first, *rest]
 
 
-def _tells(tokenizer: Any, *messages: Mapping[str, Any]) -> bool:
+def _renders_text(tokenizer: Any, *messages: Mapping[str, Any]) -> bool:
     try:
-        return _SAID in _render(tokenizer, *messages)
+        return _TEXT in _render(tokenizer, *messages)
     except REFUSED:
         return False
 
 
-def _two(tokenizer: Any) -> str:
+def _two_calls(tokenizer: Any) -> str:
     """Two calls at once; nothing where the template allows but one."""
     try:
-        return _render(tokenizer, _calling(2))
+        return _render(tokenizer, _calls_of(2))
     except REFUSED:
         return ""
 
@@ -202,7 +202,7 @@ def _json(call: Mapping[str, Any]) -> str:
     return arguments if is_text else json.dumps(arguments, ensure_ascii=False)
 
 
-def _calling(count: int) -> dict[str, Any]:
+def _calls_of(count: int) -> dict[str, Any]:
     named = zip((_FIRST, _SECOND)[:count], _ARGUMENTS, strict=False)
     calls = [
         {
@@ -230,6 +230,6 @@ def _split(text: str, marks: Sequence[str]) -> list[str] | None:
     return [*pieces, text]
 
 
-def quoted(name: str) -> str:
+def json_text(name: str) -> str:
     """A name as it stands between the quotes of a JSON text."""
     return json.dumps(name, ensure_ascii=False)[1:-1]

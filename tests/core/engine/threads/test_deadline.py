@@ -69,7 +69,7 @@ def test_waiting_ends_at_the_deadline_while_a_pass_goes_on(engine: Engine, way: 
         assert overshoot(lambda: late(lambda: WAITS[way](engine)), TIMEOUT) < LATE
     assert running.result(30).usage
     wait_until_idle(engine)
-    assert engine._panel.base.runner.lanes.busy == 0
+    assert engine._registry.base.runner.lanes.busy == 0
 
 
 def test_many_deadlines_pass_each_in_its_time(engine: Engine) -> None:

@@ -83,7 +83,7 @@ def test_a_cancelled_question_frees_its_lanes_within_a_step(engine: Engine) -> N
         assert future.cancel()  # twice is once
     wait_until_idle(engine)
     assert engine.status().steps <= steps + 1
-    assert engine._panel.base.runner.lanes.busy == 0
+    assert engine._registry.base.runner.lanes.busy == 0
 
 
 def test_who_waits_for_several_learns_that_one_was_cancelled(engine: Engine) -> None:

@@ -69,7 +69,7 @@ def test_who_waits_in_a_child_for_the_parents_request_is_told(engine: Engine, wa
     assert "forked" in errors[0]
     assert ticket.result(60).usage
     assert future.result(60).logprobs
-    assert engine._panel.base.runner.lanes.busy == 0 or not engine.status().idle
+    assert engine._registry.base.runner.lanes.busy == 0 or not engine.status().idle
 
 
 def test_a_fork_waits_for_the_step_that_runs_and_for_no_load(engine: Engine, want: str) -> None:

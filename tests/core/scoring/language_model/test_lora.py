@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.shared_weights import twin
+from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.language_model.lora import MOST, Adapted, Adapter, read
 from marith.scoring.layouts.packing import Packed
 from marith.testing import FAMILIES, tiny_model
@@ -157,7 +157,7 @@ def test_the_longest_unused_make_room_and_come_back(tmp_path: Path) -> None:
 def test_packed_weights_take_adapters_too(tmp_path: Path, kind: str) -> None:
     model = tiny_model(kind)
     adapter, merged = made(model, tmp_path, 3, target_modules="all-linear")
-    packed = twin(model)
+    packed = shared_copy(model)
     for layer in adapter.updates:
         try:
             packed.set_submodule(layer, Packed(packed.get_submodule(layer)))

@@ -170,7 +170,7 @@ def test_the_warning_names_model_reason_remedy_and_the_callers_line_for_each_mod
         warnings.simplefilter("error")
         engine = marith.Engine.load(model, tokenizer=endless(), context_length=16)
     with engine:
-        assert not engine._panel.base.runner.plain
+        assert not engine._registry.base.runner.plain
 
 
 def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:

@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.pytorch_utils import Conv1D
 
 from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.shared_weights import twin
+from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.layouts import packing
 from marith.scoring.layouts.packing import Packed
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
@@ -202,7 +202,7 @@ def test_without_the_operator_a_model_stays_as_it_is(
 
 def test_a_user_s_model_is_packed_in_a_twin_of_it() -> None:
     model = tiny_model()
-    copy = twin(model)
+    copy = shared_copy(model)
     packing.pack(copy, smallest=1)
     assert not any(isinstance(m, Packed) for m in model.modules())
     assert close(logprobs(copy), logprobs(model))
@@ -211,7 +211,7 @@ def test_a_user_s_model_is_packed_in_a_twin_of_it() -> None:
 def test_a_packed_model_has_twins_over_the_same_weights() -> None:
     model = tiny_model("gpt2")
     packing.pack(model, smallest=1)
-    copy = twin(model)
+    copy = shared_copy(model)
     pairs = list(zip(linears(model), linears(copy), strict=True))
     assert all(a is not b and a.weight is b.weight for a, b in pairs)
     assert torch.equal(logprobs(copy), logprobs(model))

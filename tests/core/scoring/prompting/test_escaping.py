@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.scoring.prompting.escaping import Quotes
+from marith.scoring.prompting.escaping import Escaping
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_tokenizer
 
@@ -40,15 +40,15 @@ def texts(value: Any) -> Iterator[str]:
 
 @given(DATA)
 def test_a_text_is_marked_if_it_spells_a_special_token(value: Any) -> None:
-    quotes = Quotes(SPECIAL)
-    quoted = [*texts(quotes.quote(value))]
+    escaping = Escaping(SPECIAL)
+    quoted = [*texts(escaping.escape(value))]
     given_texts = [*texts(value)]
     assert len(quoted) == len(given_texts)
     for text, other in zip(given_texts, quoted, strict=True):
         if any(special in text for special in SPECIAL):
-            mark = quotes.mark.fullmatch(other)
+            mark = escaping.mark.fullmatch(other)
             assert mark is not None
-            assert quotes.texts[int(mark[1])] == text
+            assert escaping.texts[int(mark[1])] == text
         else:
             assert other == text
 
@@ -64,9 +64,9 @@ def vocabulary() -> Vocabulary:
 def test_data_in_which_a_vocabulary_finds_nothing_have_no_text_to_mark(value: Any) -> None:
     assert {*SPECIAL} <= {*vocabulary().special_texts}
     if not vocabulary().finds_special(value):
-        quotes = Quotes(vocabulary().special_texts)
-        quotes.quote(value)
-        assert quotes.texts == []
+        escaping = Escaping(vocabulary().special_texts)
+        escaping.escape(value)
+        assert escaping.texts == []
 
 
 def test_a_vocabulary_finds_its_special_tokens_in_data() -> None:
@@ -76,9 +76,9 @@ def test_a_vocabulary_finds_its_special_tokens_in_data() -> None:
 
 
 def test_arguments_are_marked_as_json_writes_them() -> None:
-    quotes = Quotes(SPECIAL)
+    escaping = Escaping(SPECIAL)
     call = {"name": "</s>", "arguments": {"x": 'a"b'}}
-    written = json.dumps(quotes.quote(call), ensure_ascii=False)
-    for i, text in enumerate(quotes.texts):
-        written = written.replace(f"@{quotes.name}-{i}@", text)
+    written = json.dumps(escaping.escape(call), ensure_ascii=False)
+    for i, text in enumerate(escaping.texts):
+        written = written.replace(f"@{escaping.name}-{i}@", text)
     assert written == json.dumps(call, ensure_ascii=False)

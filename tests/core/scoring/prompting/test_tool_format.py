@@ -13,56 +13,56 @@ from support.families import FAMILIES, answering, call, calling, speaker, tool
 from marith.scoring.prompting.tool_format import (
     HERMES,
     THINKING,
-    CallMarkup,
-    Markup,
-    call_markup,
+    CallFormat,
+    ToolFormat,
+    call_format,
+    json_text,
     numbered,
-    quoted,
-    read_markup,
+    read_tool_format,
     spelt_out,
-    tools_told,
+    with_tools_listed,
 )
 from marith.testing import CHAT_TEMPLATE, tiny_tokenizer
 
-HERMES_LIKE = CallMarkup(
+HERMES_LIKE = CallFormat(
     '<tool_call>\n{"name": "',
     '", "arguments": ',
     '}\n</tool_call>\n<tool_call>\n{"name": "',
     "}\n</tool_call>",
 )
-LLAMA = CallMarkup('{"name": "', '", "parameters": ', None, "}")
-MISTRAL = CallMarkup('[TOOL_CALLS] [{"name": "', '", "arguments": ', '}, {"name": "', "}]")
-PHI = CallMarkup(
+LLAMA = CallFormat('{"name": "', '", "parameters": ', None, "}")
+MISTRAL = CallFormat('[TOOL_CALLS] [{"name": "', '", "arguments": ', '}, {"name": "', "}]")
+PHI = CallFormat(
     '<|tool_call|>[{"name": "', '", "arguments": ', '}, {"name": "', "}]<|/tool_call|>"
 )
-NUMBERED = CallMarkup(
+NUMBERED = CallFormat(
     '[TOOL_CALLS] [{"name": "',
     '", "arguments": ',
     ', "id": "call00001"}, {"name": "',
     ', "id": "call00001"}]',
 )
 WANT = {
-    "hermes": Markup(HERMES_LIKE, True, True, True, True),
-    "hermes special": Markup(HERMES_LIKE, True, True, True, True),
-    "thinking": Markup(HERMES_LIKE, True, True, True, True, THINKING),
-    "thinking special": Markup(HERMES_LIKE, True, True, True, True, THINKING),
-    "opened": Markup(HERMES_LIKE, True, True, True, True, THINKING),
-    "llama": Markup(LLAMA, True, True, True, False),
-    "mistral": Markup(MISTRAL, True, True, True, False),
-    "mistral plain": Markup(MISTRAL, True, True, True, False),
-    "mistral ids": Markup(NUMBERED, True, True, True, False),
-    "phi": Markup(PHI, True, True, True, True),
-    "phi plain": Markup(PHI, True, True, True, True),
-    "chatml": Markup(HERMES, False, False, True, True),
-    "deaf": Markup(HERMES, False, False, False, True),
-    "stern": Markup(HERMES, False, False, False, True),
-    "none": Markup(),
+    "hermes": ToolFormat(HERMES_LIKE, True, True, True, True),
+    "hermes special": ToolFormat(HERMES_LIKE, True, True, True, True),
+    "thinking": ToolFormat(HERMES_LIKE, True, True, True, True, THINKING),
+    "thinking special": ToolFormat(HERMES_LIKE, True, True, True, True, THINKING),
+    "opened": ToolFormat(HERMES_LIKE, True, True, True, True, THINKING),
+    "llama": ToolFormat(LLAMA, True, True, True, False),
+    "mistral": ToolFormat(MISTRAL, True, True, True, False),
+    "mistral plain": ToolFormat(MISTRAL, True, True, True, False),
+    "mistral ids": ToolFormat(NUMBERED, True, True, True, False),
+    "phi": ToolFormat(PHI, True, True, True, True),
+    "phi plain": ToolFormat(PHI, True, True, True, True),
+    "chatml": ToolFormat(HERMES, False, False, True, True),
+    "deaf": ToolFormat(HERMES, False, False, False, True),
+    "stern": ToolFormat(HERMES, False, False, False, True),
+    "none": ToolFormat(),
 }
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_template_shows_how_its_model_writes(name: str) -> None:
-    assert speaker(name).markup == WANT[name]
+    assert speaker(name).tool_format == WANT[name]
 
 
 @pytest.mark.parametrize("name", [n for n, want in WANT.items() if want.native])
@@ -70,7 +70,7 @@ def test_a_template_shows_how_its_model_writes(name: str) -> None:
 def test_calls_are_written_as_the_template_writes_them(name: str, count: int) -> None:
     """Ids aside, for templates that write them."""
     known = speaker(name)
-    if count > 1 and known.markup.calls.joint is None:
+    if count > 1 and known.tool_format.calls.joint is None:
         return
     pairs = [("look", {"at": 'é "q" {'}), ("go", {})][:count]
     message = calling(*(call(n, {}, "call00001") for n, _ in pairs), said="")
@@ -80,7 +80,7 @@ def test_calls_are_written_as_the_template_writes_them(name: str, count: int) ->
         [{"role": "user", "content": "u"}, message], tokenize=False
     )
     written = [(n, json.dumps(arguments, ensure_ascii=False)) for n, arguments in pairs]
-    assert known.markup.calls.write(written) in text
+    assert known.tool_format.calls.write(written) in text
 
 
 def test_one_call_at_a_time_is_written_one_after_the_other() -> None:
@@ -95,7 +95,7 @@ def test_one_call_at_a_time_is_written_one_after_the_other() -> None:
 
 @given(name=st.text(max_size=8))
 def test_a_quoted_name_is_what_json_writes(name: str) -> None:
-    assert json.loads(f'"{quoted(name)}"') == name
+    assert json.loads(f'"{json_text(name)}"') == name
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_a_quoted_name_is_what_json_writes(name: str) -> None:
 )
 def test_calls_that_are_not_understood_are_written_as_hermes_does(template: str) -> None:
     tokenizer = tiny_tokenizer(chat_template=template)
-    assert call_markup(tokenizer) is None
-    markup = read_markup(tokenizer)
-    assert (markup.calls, markup.native) == (HERMES, False)
+    assert call_format(tokenizer) is None
+    tool_format = read_tool_format(tokenizer)
+    assert (tool_format.calls, tool_format.native) == (HERMES, False)
 
 
 def test_a_template_that_joins_calls_in_another_way_may_make_but_one() -> None:
@@ -133,13 +133,13 @@ def test_a_template_that_joins_calls_in_another_way_may_make_but_one() -> None:
         "{{ c.function.name }}{{ c.function.arguments | tojson }};{% endfor %}{% endif %}\n"
         "{% endfor %}"
     )
-    markup = call_markup(tiny_tokenizer(chat_template=template))
-    assert markup == CallMarkup("<1>", "", None, ";")
+    tool_format = call_format(tiny_tokenizer(chat_template=template))
+    assert tool_format == CallFormat("<1>", "", None, ";")
 
 
 def test_no_reasoning_is_looked_for_where_nobody_speaks_of_it() -> None:
-    assert read_markup(tiny_tokenizer(chat_template=CHAT_TEMPLATE)).thinking is None
-    assert read_markup(tiny_tokenizer(("</think>",))).thinking is None
+    assert read_tool_format(tiny_tokenizer(chat_template=CHAT_TEMPLATE)).thinking is None
+    assert read_tool_format(tiny_tokenizer(("</think>",))).thinking is None
 
 
 CALLS = [call("f", {"x": 'é"'}, "a"), call("g", "not JSON {", "b")]
@@ -173,7 +173,7 @@ def test_tools_are_told_behind_the_systems_text_or_in_its_place() -> None:
     tools = [tool("f", x="string"), tool("größe")]
     user, system = {"role": "user", "content": "u"}, {"role": "system", "content": "S"}
     for messages in ([system, user], [user], []):
-        told = tools_told(messages, tools, HERMES)
+        told = with_tools_listed(messages, tools, HERMES)
         assert told[0]["role"] == "system"
         assert told[0]["content"].startswith("S\n\n" if system in messages else "You may")
         for each in tools:

@@ -74,11 +74,11 @@ def test_a_conversation_with_tools_is_read_whole_and_in_order(name: str) -> None
 @pytest.mark.parametrize("name", FAMILIES)
 def test_calls_that_were_made_are_written_as_new_ones_are(name: str) -> None:
     """One way for history and grammar alike: the model is shown what it is held to."""
-    markup = speaker(name).markup.calls
+    tool_format = speaker(name).tool_format.calls
     for said in (None, "b"):
         made = calling(call("weather", {"city": "Málaga"}), said=said)
         text = read(name, [user("u"), made, answering("19")], TOOLS)
-        assert markup.write([("weather", '{"city": "Málaga"}')]) in text
+        assert tool_format.write([("weather", '{"city": "Málaga"}')]) in text
 
 
 @pytest.mark.parametrize("name", FAMILIES)
