@@ -47,11 +47,11 @@ def run(settings: EvaluationSettings) -> Summary:
     Data are texts, or the folder of another evaluation, whose texts are read after their prompts
     and keep their tokens. Raises FormulaError, ModelError or RequestError.
     """
-    lineup = read_formulas(settings.formulas)
+    formulas = read_formulas(settings.formulas)
     given = _given(settings)
-    makers = _makers(lineup.lines or (NamedFormula("M", "M"),), given)
+    makers = _makers(formulas.lines or (NamedFormula("M", "M"),), given)
     lines = tuple(makers)
-    terms = {"M": PLAIN, **lineup.terms, **settings.terms}
+    terms = {"M": PLAIN, **formulas.terms, **settings.terms}
     prompts = {text.row: PromptRow(text.row, text.message, text.prompt) for text in given.texts}
     experiment = Experiment(
         "perplexity",
@@ -67,7 +67,7 @@ def run(settings: EvaluationSettings) -> Summary:
     results = _measured(experiment, makers, given, settings.out)
     count = counted(len(given.texts), "text")
     title = f"perplexity of {count} to {settings.model}: {given.source}"
-    summary = summarise(results, title, notes=[*lineup.notes, *given.notes])
+    summary = summarise(results, title, notes=[*formulas.notes, *given.notes])
     if settings.out is not None:
         write(settings.out / BY_TEXT, by_text(results))
     return with_corpus(summary, results)
@@ -126,9 +126,9 @@ def _given(settings: EvaluationSettings) -> _Given:
     path = Path(settings.data or "").expanduser()
     if settings.data and (path.name == FILE or (path / FILE).is_file()):
         return _of_evaluation(settings, path)
-    found = source_texts(settings, REVIEWS)
-    texts = [Text(NOBODY, row, 0, 0, text, "", text, (), "", 0, 0) for row, text in found.texts]
-    return _Given(tuple(texts), found.source, found.notes)
+    reviews = source_texts(settings, REVIEWS)
+    texts = [Text(NOBODY, row, 0, 0, text, "", text, (), "", 0, 0) for row, text in reviews.texts]
+    return _Given(tuple(texts), reviews.source, reviews.notes)
 
 
 def _of_evaluation(settings: EvaluationSettings, path: Path) -> _Given:
@@ -147,14 +147,14 @@ def _of_evaluation(settings: EvaluationSettings, path: Path) -> _Given:
     return _Given(tuple(texts), f"texts of {settings.data}")
 
 
-def _makers(asked: Sequence[NamedFormula], given: _Given) -> dict[NamedFormula, str]:
+def _makers(lines: Sequence[NamedFormula], given: _Given) -> dict[NamedFormula, str]:
     """Each formula once for all that made texts, with whose texts it is asked about."""
     makers = dict.fromkeys(text.line for text in given.texts)
     if tuple(makers) == (NOBODY,):
-        return dict.fromkeys(asked, NOBODY)
+        return dict.fromkeys(lines, NOBODY)
     return {
         NamedFormula(f"{line.name} of {maker}", line.formula): maker
-        for line in asked
+        for line in lines
         for maker in makers
     }
 
@@ -170,11 +170,11 @@ def _measured(
         print_notes(given.notes)
         bars = Bars(stack.enter_context(progress()), 1)
         engine = stack.enter_context(Engine.load(experiment.model))
-        read = [_in_tokens(text, engine) for text in given.texts]
+        with_tokens = [_in_tokens(text, engine) for text in given.texts]
         texts = [
             replace(text, line=line.name)
             for line, maker in makers.items()
-            for text in read
+            for text in with_tokens
             if text.line == maker
         ]
         bars.begin(NAME, len(texts))
@@ -185,8 +185,8 @@ def _measured(
 
 def _digest(given: _Given) -> str:
     """What differs where a text does."""
-    told = json.dumps([(*text.key, text.text, text.tokens) for text in given.texts])
-    return hashlib.sha256(told.encode()).hexdigest()
+    content = json.dumps([(*text.key, text.text, text.tokens) for text in given.texts])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _in_tokens(text: Text, engine: Engine) -> Text:

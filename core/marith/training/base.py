@@ -88,17 +88,19 @@ def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Bas
     """The base as it is saved: with a padding token, and a tokenizer that knows the context."""
     config = model.config.get_text_config()
     vocabulary = Vocabulary(tokenizer, config.vocab_size)
-    known = (config.pad_token_id, tokenizer.pad_token_id, vocabulary.start_id, 0)
-    padding = next(int(token) for token in known if token is not None)
+    ids = (config.pad_token_id, tokenizer.pad_token_id, vocabulary.start_id, 0)
+    padding = next(int(token) for token in ids if token is not None)
     model.config.pad_token_id = config.pad_token_id = padding
     config.use_cache = False
     limit = positions_of(model)
     limit = int(min(limit, getattr(tokenizer, "model_max_length", None) or limit))
-    asked = settings.max_length
-    if asked is not None and asked > limit:
-        raise RequestError(f"max_length is at most {limit} for {settings.base!r}, not {asked!r}")
+    max_length = settings.max_length
+    if max_length is not None and max_length > limit:
+        raise RequestError(
+            f"max_length is at most {limit} for {settings.base!r}, not {max_length!r}"
+        )
     tokenizer.model_max_length = limit
-    return Base(model, tokenizer, vocabulary, head, asked or limit, padding)
+    return Base(model, tokenizer, vocabulary, head, max_length or limit, padding)
 
 
 def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
@@ -113,13 +115,13 @@ def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
         return
     if not any("ForCausalLM" in kind for kind in model.config.architectures or ()):
         raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {lost[0]!r}")
-    speaker, _ = as_stored(name, Placement(device="cpu", dtype="float32"))
-    model.base_model.load_state_dict(speaker.base_model.state_dict())
+    language_model, _ = as_stored(name, Placement(device="cpu", dtype="float32"))
+    model.base_model.load_state_dict(language_model.base_model.state_dict())
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What transformers would say of a new head is said in our words."""
+    """Silence transformers about a new head: the report has a notice of its own."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

@@ -41,18 +41,18 @@ class Folder:
         """Raise RequestError for a directory with another training in it, or with other things."""
         newest = self._newest()
         if (self.path / REPORT).is_file():
-            known = self._read(self.path / REPORT).get("settings")
+            settings = self._read(self.path / REPORT).get("settings")
         elif newest is not None:
-            known = self._read(newest / _PROGRESS).get("settings")
+            settings = self._read(newest / _PROGRESS).get("settings")
         elif not self.path.is_dir() or {p.name for p in self.path.iterdir()} <= {"training"}:
             return
         else:
             raise RequestError(f"{str(self.path)!r} is not empty, and what it holds is no training")
-        if not isinstance(known, dict):
+        if not isinstance(settings, dict):
             raise RequestError(f"{str(self.path)!r} holds no training that can go on")
         for name, value in identity.items():
-            if known.get(name) != value:
-                raise RequestError(self._difference(name, known.get(name), value))
+            if settings.get(name) != value:
+                raise RequestError(self._difference(name, settings.get(name), value))
 
     def report(self) -> Report | None:
         """The report of a finished training."""
@@ -73,8 +73,8 @@ class Folder:
         unfinished.mkdir(parents=True)
         save_model(model, str(unfinished / _WEIGHTS))
         save_file(_flat(optimiser), unfinished / _OPTIMISER)
-        told = {**asdict(standing), "settings": dict(identity)}
-        (unfinished / _PROGRESS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        progress = {**asdict(standing), "settings": dict(identity)}
+        (unfinished / _PROGRESS).write_text(json.dumps(progress, indent=1) + "\n", encoding="utf-8")
         name = f"{_KEPT}{standing.step:08d}"
         os.replace(unfinished, self.checkpoints / name)
         for path in self.checkpoints.glob(f"{_KEPT}*"):
@@ -89,8 +89,8 @@ class Folder:
         try:
             load_model(model, newest / _WEIGHTS, device=str(model.device))
             _restore_flat(optimiser, load_file(newest / _OPTIMISER, device=str(model.device)))
-            told = self._read(newest / _PROGRESS)
-            return Standing(int(told["step"]), told["loss"], float(told["seconds"]))
+            progress = self._read(newest / _PROGRESS)
+            return Standing(int(progress["step"]), progress["loss"], float(progress["seconds"]))
         except (OSError, SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
             first = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ModelError(f"the checkpoint {str(newest)!r} cannot be read: {first}") from error
@@ -104,15 +104,15 @@ class Folder:
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise unreadable(path, error) from None
-        return told if isinstance(told, dict) else {}
+        return data if isinstance(data, dict) else {}
 
-    def _difference(self, name: str, known: Any, value: Any) -> str:
+    def _difference(self, name: str, earlier: Any, value: Any) -> str:
         if name == "data":
             return f"the training in {str(self.path)!r} was of other data than is in this file now"
-        return f"the training in {str(self.path)!r} has {name} {known!r}, not {value!r}"
+        return f"the training in {str(self.path)!r} has {name} {earlier!r}, not {value!r}"
 
 
 def _flat(optimiser: Any) -> dict[str, torch.Tensor]:

@@ -18,11 +18,11 @@ _AT_ONCE = 256
 
 def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
     """1, 2, 4, 8 … tokens, as long as a text has more; then None, the whole."""
-    longest, found, length = max(map(len, texts)), list[int | None](), 1
+    longest, result, length = max(map(len, texts)), list[int | None](), 1
     while length < longest:
-        found.append(length)
+        result.append(length)
         length *= 2
-    return [*found, None]
+    return [*result, None]
 
 
 def by_length(
@@ -30,18 +30,18 @@ def by_length(
     marks: Marks,
     side: Side,
     balance: bool,
-    tell: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> Iterator[Line]:
-    """A line for each length; `tell` hears how many more texts were judged."""
+    """A line for each length; `advance` receives how many more texts were classified."""
     judge = WholeTexts(base.model.eval(), base.padding)
     right = torch.tensor(side.classes)
     for length in lengths(side.texts):
-        read = [marks.around(text[:length]) for text in side.texts]
+        rows = [marks.around(text[:length]) for text in side.texts]
         judged = []
-        for start in range(0, len(read), _AT_ONCE):
-            [found] = judge.judge([Case(None, read[start : start + _AT_ONCE])])
+        for start in range(0, len(rows), _AT_ONCE):
+            [found] = judge.judge([Case(None, rows[start : start + _AT_ONCE])])
             judged.append(to_logprobs(base.model.config, found.logits).cpu())
-            tell(len(judged[-1]))
+            advance(len(judged[-1]))
         longer = 0 if length is None else sum(len(text) > length for text in side.texts)
         yield figures(torch.cat(judged), right, balance, length, longer)
 
@@ -53,13 +53,13 @@ def figures(
     each = torch.ones(len(right), dtype=torch.double)
     weights = shares(right, logprobs.shape[1]) if balance else each / len(right)
     hit = logprobs.argmax(dim=1) == right
-    own = -logprobs.double().gather(1, right[:, None])[:, 0]
+    losses = -logprobs.double().gather(1, right[:, None])[:, 0]
     ranked = [auc(logprobs[:, i], right == i) for i in range(logprobs.shape[1])]
     return Line(
         length,
         float((hit * weights).sum()),
         sum(ranked) / len(ranked),
-        float((own * weights).sum()),
+        float((losses * weights).sum()),
         longer,
     )
 

@@ -28,20 +28,21 @@ class Head:
 
 def choose(config: Any, labels: Sequence[str]) -> Head:
     """The head for `labels`, from the configuration of the base model."""
-    own = tuple(str(config.id2label[i]) for i in range(config.num_labels))
+    names = tuple(str(config.id2label[i]) for i in range(config.num_labels))
     in_order = tuple(range(len(labels)))
     if not any("ForSequenceClassification" in kind for kind in config.architectures or ()):
         return Head(tuple(labels), in_order, kept=False)
-    if len(own) == len(labels):
-        known = {name.lower(): i for i, name in enumerate(own)}
-        if len(known) == len(own) and {label.lower() for label in labels} == set(known):
-            return Head(own, tuple(known[label.lower()] for label in labels), kept=True)
+    if len(names) == len(labels):
+        place_of = {name.lower(): i for i, name in enumerate(names)}
+        if len(place_of) == len(names) and {label.lower() for label in labels} == set(place_of):
+            return Head(names, tuple(place_of[label.lower()] for label in labels), kept=True)
         if tuple(labels) == tuple(map(str, in_order)):
-            if all(name.startswith(_UNNAMED) for name in own):
+            if all(name.startswith(_UNNAMED) for name in names):
                 return Head(tuple(labels), in_order, kept=True)
-            told = ", ".join(f"{i} is {name!r}" for i, name in enumerate(own))
-            return Head(own, in_order, kept=True, notice=f"the head is kept, in which {told}")
-    notice = f"the head is replaced: it told {_listed(own)}, the data tell {_listed(labels)}"
+            listed = ", ".join(f"{i} is {name!r}" for i, name in enumerate(names))
+            return Head(names, in_order, kept=True, notice=f"the head is kept, in which {listed}")
+    classes = f"its classes were {_listed(names)}, those of the data are {_listed(labels)}"
+    notice = f"the head is replaced: {classes}"
     return Head(tuple(labels), in_order, kept=False, notice=notice)
 
 

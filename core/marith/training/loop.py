@@ -40,8 +40,8 @@ def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Rep
     """Fine-tune a classifier on prefixes and leave it in `settings.out`, with its report.
 
     What was begun there with the same settings goes on; what was finished is only reported.
-    `tell` hears of each step. Progress is shown on standard error. Raises RequestError for data
-    and settings that do not serve, before anything is loaded, and ModelError.
+    `tell` is called with each step. Progress is shown on standard error. Raises RequestError for
+    data and settings that do not serve, before anything is loaded, and ModelError.
     """
     device = device_of(settings.device)
     rows = labelled(settings.data, settings.text_column, settings.label_column)
@@ -54,93 +54,101 @@ def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Rep
     if finished is None:
         with _drawing(settings.seed, device):
             base = load(settings, labels, device)
-            read = encoded_texts.encode(base, labels, split, settings.data)
-            course = Optimisation(base, read, settings)
-            standing = _learn(course, folder, identity, tell)
+            data = encoded_texts.encode(base, labels, split, settings.data)
+            optimisation = Optimisation(base, data, settings)
+            standing = _learn(optimisation, folder, identity, tell)
             base.model.save_pretrained(settings.out)
             base.tokenizer.save_pretrained(settings.out)
-            finished = _report(course, identity, standing, _judge(course))
+            finished = _report(optimisation, identity, standing, _held_out_lines(optimisation))
         finished.write(settings.out)
     folder.clear()
     return finished
 
 
 def _learn(
-    course: Optimisation,
+    optimisation: Optimisation,
     folder: Folder,
     identity: Mapping[str, Any],
     tell: Callable[[Step], None] | None,
 ) -> Standing:
     """Take every step that is still to be taken, and keep a checkpoint of the last one too."""
-    standing = folder.restore(course.base.model, course.optimiser)
+    standing = folder.restore(optimisation.base.model, optimisation.optimiser)
     with _bars() as bars:
-        for notice in _notices(course):
+        for notice in _notices(optimisation):
             bars.console.print(notice, highlight=False, markup=False, soft_wrap=True)
-        bar = bars.add_task("training", total=course.steps, completed=standing.step, loss="")
-        for step, batch in course.batches(standing.step):
+        bar = bars.add_task("training", total=optimisation.steps, completed=standing.step, loss="")
+        for step, batch in optimisation.batches(standing.step):
             start = time.monotonic()
-            loss = course.take(step, batch)
+            loss = optimisation.take(step, batch)
             mean = loss if standing.loss is None else _MEMORY * standing.loss + (1 - _MEMORY) * loss
             standing = Standing(step + 1, mean, standing.seconds + time.monotonic() - start)
             bars.update(bar, completed=standing.step, loss=f"loss {mean:.4f}")
-            if standing.step % course.settings.save_every == 0 or standing.step == course.steps:
-                folder.save(course.base.model, course.optimiser, standing, identity)
+            if (
+                standing.step % optimisation.settings.save_every == 0
+                or standing.step == optimisation.steps
+            ):
+                folder.save(optimisation.base.model, optimisation.optimiser, standing, identity)
             if tell is not None:
-                tell(Step(standing.step, course.steps, loss))
+                tell(Step(standing.step, optimisation.steps, loss))
     return standing
 
 
-def _judge(course: Optimisation) -> tuple[Line, ...]:
-    side, marks = course.material.held_out, course.material.marks
+def _held_out_lines(optimisation: Optimisation) -> tuple[Line, ...]:
+    side, marks = optimisation.data.held_out, optimisation.data.marks
     total = len(figures.lengths(side.texts)) * len(side.texts)
     with _bars() as bars:
         bar = bars.add_task("held out", total=total, loss="")
 
-        def tell(count: int) -> None:
+        def advance(count: int) -> None:
             bars.advance(bar, count)
 
-        lines = figures.by_length(course.base, marks, side, course.settings.balance, tell)
+        lines = figures.by_length(
+            optimisation.base, marks, side, optimisation.settings.balance, advance
+        )
         return tuple(lines)
 
 
 def _report(
-    course: Optimisation, identity: Mapping[str, Any], standing: Standing, lines: tuple[Line, ...]
+    optimisation: Optimisation,
+    identity: Mapping[str, Any],
+    standing: Standing,
+    lines: tuple[Line, ...],
 ) -> Report:
-    """All that a course came to, its figures being `lines`."""
-    base, read, names = course.base, course.material, course.base.head.names
+    """All that an optimisation came to, its figures being `lines`."""
+    base, data, names = optimisation.base, optimisation.data, optimisation.base.head.names
     return Report(
-        base=course.settings.base,
+        base=optimisation.settings.base,
         settings=identity,
-        learned=read.learned.counts(names),
-        held_out=read.held_out.counts(names),
-        epoch_size=course.epoch_size,
+        learned=data.learned.counts(names),
+        held_out=data.held_out.counts(names),
+        epoch_size=optimisation.epoch_size,
         limit=base.limit,
-        cut=read.cut,
-        every_prefix=course.every_prefix,
-        steps=course.steps,
+        cut=data.cut,
+        every_prefix=optimisation.every_prefix,
+        steps=optimisation.steps,
         loss=standing.loss or 0.0,
         seconds=round(standing.seconds, 2),
-        notices=_notices(course),
+        notices=_notices(optimisation),
         lines=lines,
     )
 
 
-def _notices(course: Optimisation) -> tuple[str, ...]:
+def _notices(optimisation: Optimisation) -> tuple[str, ...]:
     """What one should know of a training that is otherwise as it was asked for."""
-    base, read = course.base, course.material
-    told = [] if base.head.notice is None else [base.head.notice]
-    if read.cut:
-        total = len(read.learned.texts) + len(read.held_out.texts)
-        told.append(
-            f"{read.cut} of {total} texts are longer than {base.limit} tokens and are read so far"
+    base, data = optimisation.base, optimisation.data
+    notices = [] if base.head.notice is None else [base.head.notice]
+    if data.cut:
+        total = len(data.learned.texts) + len(data.held_out.texts)
+        notices.append(
+            f"{data.cut} of {total} texts are longer than {base.limit} tokens and are read so far"
         )
     names = base.head.names
     numbers = [int(name) for name in names if name.lstrip("-").isdecimal()]
     if len(numbers) == len(names) and numbers != list(range(len(names))):
-        told.append(
+        notices.append(
             f"a formula counts classes from 0: write label={names[0]!r}, in quotes, for the first"
         )
-    return tuple(told)
+    return tuple(notices)
 
 
 def _digest(path: Path) -> str:
@@ -161,6 +169,6 @@ def _drawing(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def _bars() -> Progress:
-    told = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     loss = TextColumn("{task.fields[loss]}")
-    return Progress(*told, loss, TimeRemainingColumn(), console=Console(stderr=True))
+    return Progress(*columns, loss, TimeRemainingColumn(), console=Console(stderr=True))

@@ -48,8 +48,8 @@ def loss_of_every_prefix(model: Any, batch: Batch, marks: Marks, padding: int) -
     A prefix that ends in the padding token is judged as the prefix before it, and weighs nothing.
     """
     logits = verdicts(model, batch.tokens, batch.mask)
-    told = batch.classes[:, None].expand(batch.tokens.shape)
-    losses = functional.cross_entropy(logits.transpose(1, 2), told, reduction="none")
+    classes = batch.classes[:, None].expand(batch.tokens.shape)
+    losses = functional.cross_entropy(logits.transpose(1, 2), classes, reduction="none")
     judged = batch.mask * (batch.tokens != padding)
     judged[:, : max(0, len(marks.head) - 1)] = 0
     shares = judged / judged.sum(dim=1, keepdim=True).clamp(min=1)

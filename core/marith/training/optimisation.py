@@ -28,16 +28,16 @@ class Optimisation:
     broken off goes on as if it had not been.
     """
 
-    def __init__(self, base: Base, material: EncodedTexts, settings: Settings) -> None:
+    def __init__(self, base: Base, data: EncodedTexts, settings: Settings) -> None:
         self.base = base
-        self.material = material
+        self.data = data
         self.settings = settings
-        classes = material.learned.classes
+        classes = data.learned.classes
         self.epoch_size = splits.epoch_size(classes, settings.balance)
         self.steps_per_epoch = math.ceil(self.epoch_size / settings.batch_size)
         self.steps = self.steps_per_epoch * settings.epochs
-        probe = [t for text in material.learned.texts[:8] for t in text if t != base.padding]
-        self.every_prefix = judges_every_prefix(base.model, material.marks, probe)
+        probe = [t for text in data.learned.texts[:8] for t in text if t != base.padding]
+        self.every_prefix = judges_every_prefix(base.model, data.marks, probe)
         weights = list(base.model.parameters())
         groups = [
             {"params": [w for w in weights if w.ndim >= 2], "weight_decay": DECAY},
@@ -54,41 +54,41 @@ class Optimisation:
                 yield epoch * self.steps_per_epoch + i, self._batch(group)
 
     def take(self, step: int, batch: Batch) -> float:
-        """Take one step, and tell the loss before it. Raises ModelError where that is no number."""
+        """Take one step, and return the loss before it. Raises ModelError where it is no number."""
         torch.manual_seed(splits.chance(self.settings.seed, "step", step).getrandbits(63))
         self.base.model.train()
-        there = batch.to(self.base.model.device)
+        on_device = batch.to(self.base.model.device)
         if self.every_prefix:
-            marks, padding = self.material.marks, self.base.padding
-            loss = loss_of_every_prefix(self.base.model, there, marks, padding)
+            marks, padding = self.data.marks, self.base.padding
+            loss = loss_of_every_prefix(self.base.model, on_device, marks, padding)
         else:
-            loss = loss_of_each(self.base.model, there)
-        told = float(loss.detach())
-        if not math.isfinite(told):
+            loss = loss_of_each(self.base.model, on_device)
+        value = float(loss.detach())
+        if not math.isfinite(value):
             rate = self.settings.rate
-            raise ModelError(f"the loss is {told!r} at step {step}: the rate {rate!r} is too high")
+            raise ModelError(f"the loss is {value!r} at step {step}: the rate {rate!r} is too high")
         self.optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.base.model.parameters(), CLIP)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate * rate_at(step, self.steps)
         self.optimiser.step()
-        return told
+        return value
 
     def _epoch(self, number: int) -> list[list[Prefix]]:
-        learned, settings = self.material.learned, self.settings
+        learned, settings = self.data.learned, self.settings
         chosen = splits.epoch(learned.classes, settings.balance, settings.seed, number)
         if self.every_prefix:
-            found = prefixes.whole(learned.texts, chosen)
+            chosen_prefixes = prefixes.whole(learned.texts, chosen)
         else:
-            shortest = self.material.marks.shortest
-            found = prefixes.drawn(learned.texts, chosen, shortest, settings.seed, number)
-        return prefixes.grouped(found, settings.batch_size, settings.seed, number)
+            shortest = self.data.marks.shortest
+            chosen_prefixes = prefixes.drawn(learned.texts, chosen, shortest, settings.seed, number)
+        return prefixes.grouped(chosen_prefixes, settings.batch_size, settings.seed, number)
 
     def _batch(self, group: list[Prefix]) -> Batch:
-        learned, marks = self.material.learned, self.material.marks
-        rows = [marks.around(learned.texts[one.example][: one.length]) for one in group]
-        classes = [learned.classes[one.example] for one in group]
+        learned, marks = self.data.learned, self.data.marks
+        rows = [marks.around(learned.texts[prefix.example][: prefix.length]) for prefix in group]
+        classes = [learned.classes[prefix.example] for prefix in group]
         return Batch.of(rows, classes, self.base.padding)
 
 

@@ -28,12 +28,12 @@ def show(report: Report, out: Path, plot: Path | None = None) -> None:
 
 def table(report: Report) -> Table:
     """A line for each prefix length."""
-    shown = Table(title="held out, by tokens read", title_justify="left")
+    result = Table(title="held out, by tokens read", title_justify="left")
     for column in COLUMNS:
-        shown.add_column(column, justify="right")
+        result.add_column(column, justify="right")
     for line in report.lines:
-        shown.add_row(*cells(line))
-    return shown
+        result.add_row(*cells(line))
+    return result
 
 
 def draw(report: Report, path: Path) -> None:

@@ -69,9 +69,9 @@ class Settings:
 
         `contents` stands for the data. Where it runs and how often it saves may change.
         """
-        own = {name: getattr(self, name) for name in _IDENTITY}
+        values = {name: getattr(self, name) for name in _IDENTITY}
         base = self.base if self.base in EMBEDDED else locate(self.base)
-        return {"base": base, "data": contents, **own}
+        return {"base": base, "data": contents, **values}
 
     def _check_files(self) -> None:
         if not self.data.is_file():

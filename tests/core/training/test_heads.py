@@ -39,13 +39,16 @@ LABELLED = {
         ("no", "yes"), (0, 1), True, "the head is kept, in which 0 is 'no', 1 is 'yes'"
     ),
     ("-1", "1"): Head(
-        ("-1", "1"), (0, 1), False, "the head is replaced: it told no / yes, the data tell -1 / 1"
+        ("-1", "1"),
+        (0, 1),
+        False,
+        "the head is replaced: its classes were no / yes, those of the data are -1 / 1",
     ),
     ("a", "b", "c"): Head(
         ("a", "b", "c"),
         (0, 1, 2),
         False,
-        "the head is replaced: it told no / yes, the data tell a / b / c",
+        "the head is replaced: its classes were no / yes, those of the data are a / b / c",
     ),
 }
 

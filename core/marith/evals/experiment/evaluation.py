@@ -47,13 +47,13 @@ def _with_engine(
     """The texts, and what the engine says of them; it is loaded only if something is missing."""
     journal = Journal(folder / FILE)
     tasks = list(experiment.tasks())
-    asked = [measure for measure in experiment.measures if measure.of_engine]
-    made = texts_in(journal)
-    missing = [task for task in tasks if task.key not in made]
-    if made:
-        print_notes([f"made before: {len(made)} of {counted(len(tasks), 'text')}"])
-    known = [len(Journal(folder / f"{measure.name}.jsonl").lines) for measure in asked]
-    needed = missing or any(count < len(tasks) for count in known)
+    measures = [measure for measure in experiment.measures if measure.of_engine]
+    texts_by_key = texts_in(journal)
+    missing = [task for task in tasks if task.key not in texts_by_key]
+    if texts_by_key:
+        print_notes([f"made before: {len(texts_by_key)} of {counted(len(tasks), 'text')}"])
+    counts = [len(Journal(folder / f"{measure.name}.jsonl").lines) for measure in measures]
+    needed = missing or any(count < len(tasks) for count in counts)
     with Engine.load(experiment.model) if needed else nullcontext() as engine:
         if engine and missing:
             each = len(tasks) // len(experiment.lines)
@@ -61,9 +61,9 @@ def _with_engine(
                 left = sum(task.line.name == name for task in missing)
                 bars.begin(name, each, each - left)
             generate_texts(experiment, missing, engine, journal, bars.advance)
-            made = texts_in(journal)
-        texts = [made[task.key] for task in tasks]
-        values = {m.name: _measure(m, texts, folder, engine, bars) for m in asked}
+            texts_by_key = texts_in(journal)
+        texts = [texts_by_key[task.key] for task in tasks]
+        values = {m.name: _measure(m, texts, folder, engine, bars) for m in measures}
     return texts, values
 
 

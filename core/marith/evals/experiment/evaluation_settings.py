@@ -1,4 +1,4 @@
-"""What every evaluation is told: a model, prompts, formulas, how to draw, and where to keep it."""
+"""The settings of every evaluation: model, prompts, formulas, sampling, and a folder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationSettings(EvaluationSettings):
-    """An evaluation in which formulas speak: each answers every prompt `samples` times.
+    """An evaluation that generates texts: each formula answers every prompt `samples` times.
 
     Texts have up to `max_tokens` tokens, or as many as the evaluation's own.
     """
@@ -68,7 +68,7 @@ class GenerationSettings(EvaluationSettings):
 
 @dataclass(frozen=True, slots=True)
 class SourceTexts:
-    """Texts with their rows, where they are from in words, and what is to be said of them."""
+    """Texts with their rows, where they are from in words, and notes about them."""
 
     texts: tuple[tuple[int, str], ...]
     source: str

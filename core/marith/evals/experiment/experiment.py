@@ -74,7 +74,7 @@ class Experiment:
 
     def settings(self) -> dict[str, Any]:
         """All that the results depend on, as plain data that is compared before a run goes on."""
-        told = json.dumps([asdict(prompt) for prompt in self.prompts], sort_keys=True)
+        prompts = json.dumps([asdict(prompt) for prompt in self.prompts], sort_keys=True)
         return {
             "evaluation": self.evaluation,
             "model": self.model,
@@ -87,7 +87,7 @@ class Experiment:
             "formulas": {line.name: line.formula for line in self.lines},
             "terms": dict(self.terms),
             "source": self.source,
-            "prompts": hashlib.sha256(told.encode()).hexdigest(),
+            "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
             "measures": {measure.name: measure.described() for measure in self.measures},
         }
 
@@ -96,18 +96,18 @@ def check_lines(lines: tuple[NamedFormula, ...], terms: Mapping[str, str]) -> No
     """Raise FormulaError for a formula that means nothing, RequestError for equal names."""
     if not lines:
         raise RequestError("an evaluation needs a formula")
-    known, seen = resolve(terms), set[str]()
+    bound, seen = resolve(terms), set[str]()
     for line in lines:
         if not line.name or line.name in seen:
             raise RequestError(f"every formula has a name of its own, not {line.name!r}")
         seen.add(line.name)
         try:
-            check(parse(line.formula), known)
+            check(parse(line.formula), bound)
         except FormulaError as error:
             raise FormulaError(f"formula {line.name!r}: {error}") from None
 
 
 def seed_of(seed: int, row: int, sample: int) -> int:
     """The seed of one text, the same for every formula: they differ by their formulas alone."""
-    told = hashlib.sha256(f"{seed} {row} {sample}".encode()).digest()
-    return int.from_bytes(told[:4], "big")
+    digest = hashlib.sha256(f"{seed} {row} {sample}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")

@@ -15,7 +15,7 @@ _FILES = (".toml", ".txt")
 
 @dataclass(frozen=True, slots=True)
 class NamedFormulas:
-    """Formulas by name, the terms that their file has, and what is to be said of it."""
+    """Formulas by name, the terms that their file has, and notes about it."""
 
     lines: tuple[NamedFormula, ...] = ()
     terms: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ def read_formulas(given: Sequence[str]) -> NamedFormulas:
         if path.suffix == ".toml":
             _add_personas(path, lines, terms, notes)
         elif path.suffix in _FILES or _is_file(path):
-            lines += [_line(one) for one in _written(path)]
+            lines += [_line(line) for line in _written(path)]
         else:
             lines.append(_line(text))
     return NamedFormulas(tuple(lines), terms, tuple(notes))

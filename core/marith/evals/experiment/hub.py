@@ -33,17 +33,17 @@ def fetched(data: str) -> Path:
     name = data.removeprefix(MARK)
     if not _NAME.fullmatch(name):
         raise RequestError(f"a data set of the hub is {MARK}owner/name/file, not {data!r}")
-    owner, own, *inner = name.split("/", 2)
-    repository = f"{owner}/{own}"
+    owner, dataset, *inner = name.split("/", 2)
+    repository = f"{owner}/{dataset}"
     try:
         file = inner[0] if inner else _only(repository)
         return Path(hf_hub_download(repository, file, repo_type="dataset"))
     except RequestError:
         raise
     except Exception as error:  # the errors of its HTTP client are of many kinds
-        said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        message = next(iter(str(error).strip().splitlines()), type(error).__name__)
         problem = f"{data!r} is no file here, and cannot be had from the hub"
-        raise RequestError(f"{problem}: {said}") from None
+        raise RequestError(f"{problem}: {message}") from None
 
 
 def _only(repository: str) -> str:

@@ -45,10 +45,10 @@ def read(data: str, column: str | None = None, where: Mapping[str, str] | None =
     texts: list[tuple[int, str]] = []
     empty = 0
     for row, record in enumerate(chain([first], records)):
-        told = f"row {row} of {data!r}"
-        if any(str(_value(record, key, told)) != value for key, value in (where or {}).items()):
+        place = f"row {row} of {data!r}"
+        if any(str(_value(record, key, place)) != value for key, value in (where or {}).items()):
             continue
-        text = _text(record, name, told)
+        text = _text(record, name, place)
         if text.strip():
             texts.append((row, text))
         else:
@@ -61,9 +61,9 @@ def choose(rows: Rows, n: int, seed: int) -> list[tuple[int, str]]:
 
     Raises RequestError where there are too few.
     """
-    there = len(rows.texts)
-    if n > there or not there:
-        raise RequestError(f"{rows.source!r} has {there} texts, not {n!r}")
+    count = len(rows.texts)
+    if n > count or not count:
+        raise RequestError(f"{rows.source!r} has {count} texts, not {n!r}")
     order = list(rows.texts)
     random.Random(f"rows {seed}").shuffle(order)  # noqa: S311 (rows, not secrets)
     return order[:n]
@@ -92,25 +92,25 @@ def _local(data: str) -> list[Path]:
 
 
 def _usual(record: Record, data: str) -> str:
-    found = next((name for name in USUAL if name in record), None)
-    if found is None:
+    column = next((name for name in USUAL if name in record), None)
+    if column is None:
         raise RequestError(f"which column of {data!r} has the prompts? It has {_named(record)}")
-    return f"{found}.text" if isinstance(record[found], dict) else found
+    return f"{column}.text" if isinstance(record[column], dict) else column
 
 
-def _text(record: Record, column: str, told: str) -> str:
+def _text(record: Record, column: str, place: str) -> str:
     """The text in a column, or "" where it is empty."""
-    value = _value(record, column, told)
+    value = _value(record, column, place)
     if value is not None and not isinstance(value, str):
-        raise RequestError(f"{told} has no text in {column!r}, but {str(value)[:40]!r}")
+        raise RequestError(f"{place} has no text in {column!r}, but {str(value)[:40]!r}")
     return value or ""
 
 
-def _value(record: Record, column: str, told: str) -> Any:
+def _value(record: Record, column: str, place: str) -> Any:
     value: Any = record
     for part in [column] if column in record else column.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            raise RequestError(f"{told} has no column {column!r}; it has {_named(record)}")
+            raise RequestError(f"{place} has no column {column!r}; it has {_named(record)}")
         value = value[part]
     return value
 

@@ -21,12 +21,12 @@ class Results:
 
     def by_prompt(self, line: str, measure: str) -> list[float | None]:
         """For each prompt the mean over its samples; None where none of them has a number."""
-        found, samples = self.values[measure], range(self.experiment.samples)
+        by_key, samples = self.values[measure], range(self.experiment.samples)
         means: list[float | None] = []
         for prompt in self.experiment.prompts:
-            values = [found[line, prompt.row, sample] for sample in samples]
-            known = [value for value in values if value is not None]
-            means.append(fmean(known) if known else None)
+            values = [by_key[line, prompt.row, sample] for sample in samples]
+            present = [value for value in values if value is not None]
+            means.append(fmean(present) if present else None)
         return means
 
     def of_line(self, line: str) -> list[Text]:

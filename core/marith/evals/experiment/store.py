@@ -93,35 +93,35 @@ def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
         write(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
         return
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        earlier = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
-    difference = _difference(known, settings)
+    difference = _difference(earlier, settings)
     if difference:
         raise RequestError(f"{str(folder)!r} holds results of other settings: {difference}")
 
 
-def _difference(there: Any, here: Any, name: str = "") -> str:
+def _difference(earlier: Any, here: Any, name: str = "") -> str:
     """The first setting that differs, in a few words; nothing where all are equal."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in dict.fromkeys((*here, *there)):
+    if isinstance(earlier, dict) and isinstance(here, dict):
+        for key in dict.fromkeys((*here, *earlier)):
             inner = f"{name}.{key}" if name else key
-            if key not in there or key not in here:
-                where = "there" if key in there else "here"
+            if key not in earlier or key not in here:
+                where = "there" if key in earlier else "here"
                 return f"{inner} is only {where}"
-            if found := _difference(there[key], here[key], inner):
-                return found
+            if difference := _difference(earlier[key], here[key], inner):
+                return difference
         return ""
-    if there == here:
+    if earlier == here:
         return ""
     if name in ("prompts", "texts"):  # of which a digest is kept
         return f"the {name} are not the same"
-    return f"{name} is {_short(there)} there and {_short(here)} here"
+    return f"{name} is {_short(earlier)} there and {_short(here)} here"
 
 
 def _short(value: Any) -> str:
-    told = repr(value)
-    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _mend(path: Path) -> None:

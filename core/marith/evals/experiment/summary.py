@@ -56,9 +56,9 @@ class Summary:
         for measure, better in self.measures.items():
             arrow = {"lower": " ↓", "higher": " ↑"}.get(better, "")
             head += [f"{measure}{arrow}", "median"]
-        known = self.paper if any(row.paper for row in self.rows) else None
-        models = known.models if known else ()
-        caption = f"paper: {' / '.join(known.measures)}; {known.title}" if known else ""
+        paper = self.paper if any(row.paper for row in self.rows) else None
+        models = paper.models if paper else ()
+        caption = f"paper: {' / '.join(paper.measures)}; {paper.title}" if paper else ""
         rows = [self._cells(row, models) for row in self.rows]
         head += [f"paper: {model}" for model in models]
         return Table(head, rows, left=(0, 1), caption=caption).filled()
@@ -67,10 +67,15 @@ class Summary:
         name, formula = row.line.name, row.line.formula
         cells = [name, "" if formula == name else formula]
         for measure in self.measures:
-            found = row.figures[measure]
-            cells += [with_interval(found.mean, found.low, found.high), digits(found.median)]
+            statistics = row.figures[measure]
+            cells += [
+                with_interval(statistics.mean, statistics.low, statistics.high),
+                digits(statistics.median),
+            ]
         printed = (row.paper.get(model) for model in models)
-        return cells + [self.paper.printed(one) if self.paper and one else "" for one in printed]
+        return cells + [
+            self.paper.printed(numbers) if self.paper and numbers else "" for numbers in printed
+        ]
 
     def _record(self, row: SummaryRow) -> dict[str, Any]:
         """All that is known of a row, by the name of its column."""

@@ -16,7 +16,7 @@ IN_FLIGHT = 64
 
 
 def texts_in(journal: Journal) -> dict[Key, Text]:
-    """The texts that were made before."""
+    """The texts in a journal, by their key."""
     return {text.key: text for text in map(Text.from_json, journal.lines)}
 
 
@@ -25,9 +25,9 @@ def generate_texts(
     tasks: Sequence[TextTask],
     engine: Engine,
     journal: Journal,
-    tell: Callable[[str], None],
+    advance: Callable[[str], None],
 ) -> None:
-    """Do these tasks, in their order; `tell` hears the line's name when a text is done.
+    """Generate these texts, in their order; `advance` receives the formula's name after each.
 
     Each text has its own seed, so what runs beside it changes nothing. Raises FormulaError,
     RequestError or ModelError with the row of the data whose prompt is at fault.
@@ -37,7 +37,7 @@ def generate_texts(
     def finish() -> None:
         task, ticket = running.popleft()
         journal.add(_text(task, ticket).to_json())
-        tell(task.line.name)
+        advance(task.line.name)
 
     for task in tasks:
         if len(running) == IN_FLIGHT:
@@ -48,7 +48,7 @@ def generate_texts(
 
 
 def _submit(experiment: Experiment, task: TextTask, engine: Engine) -> Ticket:
-    asked = Request(
+    request = Request(
         task.prompt.asked,
         task.line.formula,
         experiment.terms,
@@ -56,12 +56,12 @@ def _submit(experiment: Experiment, task: TextTask, engine: Engine) -> Ticket:
         experiment.stop,
     )
     with at_row(task.prompt.row):
-        return engine.submit(asked)
+        return engine.submit(request)
 
 
 def _text(task: TextTask, ticket: Ticket) -> Text:
     with at_row(task.prompt.row):
-        made = ticket.result()
+        completion = ticket.result()
     return Text(
         task.line.name,
         task.prompt.row,
@@ -69,9 +69,9 @@ def _text(task: TextTask, ticket: Ticket) -> Text:
         task.seed,
         task.prompt.message,
         task.prompt.asked,
-        made.text,
-        tuple(made.tokens),
-        made.finish_reason,
-        made.usage.prompt_tokens,
-        made.stats.calls,
+        completion.text,
+        tuple(completion.tokens),
+        completion.finish_reason,
+        completion.usage.prompt_tokens,
+        completion.stats.calls,
     )

@@ -1,4 +1,4 @@
-"""What is asked and what was said, as plain data; a text is a line of a file."""
+"""Formulas, prompts and generated texts as plain data; a text is a line of a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NamedFormula:
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """A row of the data, its text, and what a model is asked for it."""
+    """A row of the data, its text, and the prompt that is made of it."""
 
     row: int
     message: str
@@ -84,7 +84,7 @@ def read_texts(path: Path) -> list[Text]:
 
 @contextmanager
 def at_row(row: int) -> Iterator[None]:
-    """What is wrong with a request is said with the row of the data that it is for."""
+    """Errors of a request begin with the row of the data that it is for."""
     try:
         yield
     except FormulaError as error:

@@ -40,16 +40,16 @@ class BoundFormula:
         """
         if terms is not None and not isinstance(terms, Mapping):
             raise RequestError(f"terms map names to prompts or terms, not {terms!r}")
-        known: dict[str, str | Formula] = dict(terms or {})
-        asked: str | Formula = formula
+        all_terms: dict[str, str | Formula] = dict(terms or {})
+        chosen: str | Formula = formula
         if file is not None:
             opened = load_file(file)
-            known = {**opened.terms, **known}
-            asked = opened.formulas.get(formula, formula)
+            all_terms = {**opened.terms, **all_terms}
+            chosen = opened.formulas.get(formula, formula)
             model = model or opened.options.get("model")
-        meant = parse(asked)
-        check(meant, resolve(known))
-        bound = parse(meant, known)
+        meant = parse(chosen)
+        check(meant, resolve(all_terms))
+        bound = parse(meant, all_terms)
         name = model or "pocket"
         locate(name)
         return cls(name, bound, _unchatting(bound))

@@ -34,8 +34,8 @@ def completed(arguments: Sequence[str]) -> list[str]:
     command, rest = "run", list(arguments)
     if rest and rest[0] in COMMANDS:
         command, rest = rest[0], rest[1:]
-    given = {word.partition("=")[0] for word in rest}
-    if command == "run" and rest and not given & {"--config", "-C", "--help", "-h"}:
+    options = {word.partition("=")[0] for word in rest}
+    if command == "run" and rest and not options & {"--config", "-C", "--help", "-h"}:
         for long, short, value in OURS:
-            rest += [] if given & {long, short} else [long, value]
+            rest += [] if options & {long, short} else [long, value]
     return [command, *rest]

@@ -24,12 +24,12 @@ class Answerable(Protocol[Told]):
 
 
 def answers(
-    start: Callable[[Given], Answerable[Answer]], given: Iterable[Given], together: int
+    start: Callable[[Given], Answerable[Answer]], items: Iterable[Given], together: int
 ) -> Iterator[Answer]:
     """The answer to each, up to so many of them asked before the first is waited for."""
     pending: deque[Answerable[Answer]] = deque()
-    for one in given:
-        pending.append(start(one))
+    for item in items:
+        pending.append(start(item))
         if len(pending) == together:
             yield pending.popleft().result()
     while pending:

@@ -38,13 +38,13 @@ def chat_text(messages: Sequence[Mapping[str, Any]], complete: bool) -> str:
 
 
 class Contexts:
-    """Reads contexts as one voice does. Keeps count of those that were too long."""
+    """Turns contexts into prompts of one formula. Keeps count of those that were too long."""
 
-    def __init__(self, engine: Engine, voice: BoundFormula) -> None:
+    def __init__(self, engine: Engine, formula: BoundFormula) -> None:
         self._engine = engine
-        self._voice = voice
-        systems = [len(engine.encode(f"{system}\n")) for system in voice.systems if system]
-        whole = voice.context_length(engine.context_length)
+        self._formula = formula
+        systems = [len(engine.encode(f"{system}\n")) for system in formula.systems if system]
+        whole = formula.context_length(engine.context_length)
         self.max_length = whole - max(systems, default=0) - 2  # one to start from, one to predict
         if self.max_length < 2:
             raise RequestError(f"the system prompts leave no room in a context of {whole} tokens")
@@ -59,22 +59,22 @@ class Contexts:
         if messages:
             tokens = self._engine.encode(begun + continuation)
             first = len(self._engine.encode(begun))
-            return HarnessPrompt(messages, self._voice.chat, tuple(tokens), first)
-        read = context.rstrip()
-        before = self._engine.encode(read)
+            return HarnessPrompt(messages, self._formula.chat, tuple(tokens), first)
+        stripped = context.rstrip()
+        before = self._engine.encode(stripped)
         tokens = self._engine.encode(context + continuation)[len(before) :]
-        prompt = self._fitting(read, before, self.max_length + 1 - len(tokens))
-        return HarnessPrompt(prompt, self._voice.raw, tuple(tokens))
+        prompt = self._fitting(stripped, before, self.max_length + 1 - len(tokens))
+        return HarnessPrompt(prompt, self._formula.raw, tuple(tokens))
 
     def windows(self, text: str) -> list[HarnessPrompt]:
         """A whole text in windows, each token once, as the harness's rolling likelihood has it."""
         tokens = self._engine.encode(text)
-        found = get_rolling_token_windows(tokens, -1, self.max_length, context_len=1)
-        asked = []
-        for before, window in map(make_disjoint_window, found):
+        windows = get_rolling_token_windows(tokens, -1, self.max_length, context_len=1)
+        prompts = []
+        for before, window in map(make_disjoint_window, windows):
             prompt = "" if before == [-1] else self._tail(before, len(before))
-            asked.append(HarnessPrompt(prompt, self._voice.raw, tuple(window)))
-        return asked
+            prompts.append(HarnessPrompt(prompt, self._formula.raw, tuple(window)))
+        return prompts
 
     def opening(self, context: str, room: int) -> HarnessPrompt:
         """A prompt to be answered, with room for so many tokens.
@@ -90,22 +90,22 @@ class Contexts:
         if begun:
             raise RequestError(f"a chat's answer cannot begin with a gen_prefix, {begun!r}")
         if messages:
-            return HarnessPrompt(messages, self._voice.chat)
+            return HarnessPrompt(messages, self._formula.chat)
         tokens = self._engine.encode(context)
         return HarnessPrompt(
-            self._fitting(context, tokens, self.max_length - room), self._voice.raw
+            self._fitting(context, tokens, self.max_length - room), self._formula.raw
         )
 
-    def shorter(self, asked: HarnessPrompt) -> HarnessPrompt | None:
+    def shorter(self, prompt: HarnessPrompt) -> HarnessPrompt | None:
         """A chat without its oldest turn, system messages apart; None where nothing can go."""
-        if isinstance(asked.prompt, str):
+        if isinstance(prompt.prompt, str):
             return None
-        turns = [i for i, said in enumerate(asked.prompt) if said["role"] != "system"]
+        turns = [i for i, message in enumerate(prompt.prompt) if message["role"] != "system"]
         if len(turns) < 2:
             return None
         self.cut += 1
-        kept = (*asked.prompt[: turns[0]], *asked.prompt[turns[0] + 1 :])
-        return HarnessPrompt(kept, asked.formula, asked.tokens, asked.begun)
+        kept = (*prompt.prompt[: turns[0]], *prompt.prompt[turns[0] + 1 :])
+        return HarnessPrompt(kept, prompt.formula, prompt.tokens, prompt.begun)
 
     def _fitting(self, text: str, tokens: list[int], most: int) -> str:
         """A text, or where it has more than `most` tokens its end."""
@@ -124,7 +124,7 @@ class Contexts:
 
 
 def _chat(context: str) -> tuple[Messages, str]:
-    """The messages of a context, and what is said of the answer; none for raw text."""
+    """The messages of a context, and how its answer begins; no messages for raw text."""
     if not context.startswith(_CHAT):
         return (), ""
     try:

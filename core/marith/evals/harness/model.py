@@ -60,18 +60,18 @@ class MarithLM(LM):
         context_length: int | None = None,
     ) -> None:
         super().__init__()
-        voice = BoundFormula.of(model, formula, terms, file)
+        bound = BoundFormula.of(model, formula, terms, file)
         self._together = flight.count(batch_size, max_batch_size)
         self._max_gen_toks = max_gen_toks
         self._seed = seed
         self._engine = Engine.shared(
-            voice.model,
+            bound.model,
             device=_device(device),
             dtype=dtype,
             revision=revision,
             context_length=context_length,
         )
-        self._contexts = Contexts(self._engine, voice)
+        self._contexts = Contexts(self._engine, bound)
 
     @property
     def max_length(self) -> int:
@@ -80,7 +80,7 @@ class MarithLM(LM):
 
     @property
     def tokenizer_name(self) -> str:
-        """What tells request caches apart: a chat is written alike whatever the model."""
+        """The name under which requests are cached: all models write a chat alike."""
         return "marith-messages"
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
@@ -98,17 +98,17 @@ class MarithLM(LM):
     def loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
-        """The log-probability of each continuation, and whether greedy decoding would say it."""
+        """The log-probability of each continuation, and whether greedy decoding gives it."""
         pairs = [_texts(request, 2) for request in requests]
-        asked = [self._contexts.pair(*pair) for pair in pairs]
-        found = []
-        with self._bar("loglikelihood", len(asked), disable_tqdm) as tell:
-            for pair, one, scores in zip(pairs, asked, self._scores(asked), strict=True):
-                counted = scores.logprobs[one.begun :]
-                found.append((float(sum(counted)), all(scores.likeliest[one.begun :])))
-                self.cache_hook.add_partial("loglikelihood", pair, found[-1])
-                tell()
-        return found
+        prompts = [self._contexts.pair(*pair) for pair in pairs]
+        answers = []
+        with self._bar("loglikelihood", len(prompts), disable_tqdm) as advance:
+            for pair, prompt, scores in zip(pairs, prompts, self._scores(prompts), strict=True):
+                counted = scores.logprobs[prompt.begun :]
+                answers.append((float(sum(counted)), all(scores.likeliest[prompt.begun :])))
+                self.cache_hook.add_partial("loglikelihood", pair, answers[-1])
+                advance()
+        return answers
 
     def loglikelihood_rolling(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
@@ -116,61 +116,65 @@ class MarithLM(LM):
         """The log-probability of each whole text, its windows added up."""
         texts = [_texts(request, 1) for request in requests]
         windows = [self._contexts.windows(text) for (text,) in texts]
-        scores = self._scores([window for own in windows for window in own])
-        found = []
-        with self._bar("loglikelihood_rolling", len(texts), disable_tqdm) as tell:
-            for text, own in zip(texts, windows, strict=True):
-                found.append(float(sum(sum(next(scores).logprobs) for _ in own)))
-                self.cache_hook.add_partial("loglikelihood_rolling", text, found[-1])
-                tell()
-        return found
+        scores = self._scores([window for of_text in windows for window in of_text])
+        answers = []
+        with self._bar("loglikelihood_rolling", len(texts), disable_tqdm) as advance:
+            for text, of_text in zip(texts, windows, strict=True):
+                answers.append(float(sum(sum(next(scores).logprobs) for _ in of_text)))
+                self.cache_hook.add_partial("loglikelihood_rolling", text, answers[-1])
+                advance()
+        return answers
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """What is said after each context, up to a string that ends it."""
-        given = [_texts(request, 2) for request in requests]
-        asked = []
-        for i, (context, options) in enumerate(given):
+        """The text generated after each context, up to a string that ends it."""
+        pairs = [_texts(request, 2) for request in requests]
+        prompts = []
+        for i, (context, options) in enumerate(pairs):
             sampling, stop = drawn(options, self._max_gen_toks, self._seed + i)
             opening = self._contexts.opening(context, stop.max_tokens)
-            asked.append((opening, Request("", sampling=sampling, stop=stop)))
-        found = []
-        with self._bar("generate_until", len(asked), disable_tqdm) as tell:
-            said = flight.answers(lambda one: self._answer(*one), asked, self._together)
-            for texts, completion in zip(given, said, strict=True):
-                found.append(completion.text)
-                self.cache_hook.add_partial("generate_until", texts, found[-1])
-                tell()
-        return found
+            prompts.append((opening, Request("", sampling=sampling, stop=stop)))
+        answers = []
+        with self._bar("generate_until", len(prompts), disable_tqdm) as advance:
+            completions = flight.answers(
+                lambda prompt: self._answer(*prompt), prompts, self._together
+            )
+            for texts, completion in zip(pairs, completions, strict=True):
+                answers.append(completion.text)
+                self.cache_hook.add_partial("generate_until", texts, answers[-1])
+                advance()
+        return answers
 
-    def _scores(self, asked: Sequence[HarnessPrompt]) -> Iterator[Scores]:
+    def _scores(self, prompts: Sequence[HarnessPrompt]) -> Iterator[Scores]:
         """How likely the given tokens are, text by text."""
 
-        def submit(one: HarnessPrompt) -> flight.Answerable[Scores]:
-            return self._engine.submit_scoring(one.prompt, one.tokens, one.formula)
+        def submit(prompt: HarnessPrompt) -> flight.Answerable[Scores]:
+            return self._engine.submit_scoring(prompt.prompt, prompt.tokens, prompt.formula)
 
-        return flight.answers(lambda one: self._fitted(one, submit), asked, self._together)
+        return flight.answers(lambda prompt: self._fitted(prompt, submit), prompts, self._together)
 
     def _answer(self, opening: HarnessPrompt, request: Request) -> flight.Answerable[Completion]:
         """A text on its way."""
 
-        def submit(one: HarnessPrompt) -> flight.Answerable[Completion]:
-            return self._engine.submit(replace(request, prompt=one.prompt, formula=one.formula))
+        def submit(prompt: HarnessPrompt) -> flight.Answerable[Completion]:
+            return self._engine.submit(
+                replace(request, prompt=prompt.prompt, formula=prompt.formula)
+            )
 
         return self._fitted(opening, submit)
 
-    def _fitted(self, asked: HarnessPrompt, ask: Callable[[HarnessPrompt], T]) -> T:
+    def _fitted(self, prompt: HarnessPrompt, ask: Callable[[HarnessPrompt], T]) -> T:
         """What comes of asking, a chat without its oldest turns where it is too long."""
         try:
-            return ask(asked)
+            return ask(prompt)
         except ContextOverflow:
-            shorter = self._contexts.shorter(asked)
+            shorter = self._contexts.shorter(prompt)
             if shorter is None:
                 raise
             return self._fitted(shorter, ask)
 
     @contextmanager
     def _bar(self, name: str, total: int, hidden: bool) -> Iterator[Callable[[], None]]:
-        """A bar on standard error; at its end it is said how many contexts were too long."""
+        """A bar on standard error; at its end a warning counts the contexts that were too long."""
         with progress() as bars:
             bar = bars.add_task(name, total=total, visible=not hidden)
             yield lambda: bars.advance(bar)

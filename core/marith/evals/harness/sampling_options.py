@@ -16,7 +16,7 @@ KNOWN = (
 
 
 def drawn(options: Mapping[str, Any], default_length: int, seed: int) -> tuple[Sampling, Stop]:
-    """How the tokens of a text are drawn, and where it ends; greedy unless it is told to sample.
+    """How the tokens of a text are drawn, and where it ends; greedy without an option to sample.
 
     Raises RequestError for an option that has no meaning here, and for a wrong value.
     """

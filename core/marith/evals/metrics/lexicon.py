@@ -45,9 +45,9 @@ class ToneLexicon:
         """Read the lexicon."""
         from vaderSentiment import vaderSentiment  # an extra
 
-        judge: Any = vaderSentiment
-        judge = judge.SentimentIntensityAnalyzer()
+        analyser: Any = vaderSentiment
+        analyser = analyser.SentimentIntensityAnalyzer()
         sign = 1 if self.tone == "positive" else -1
         return lambda texts: (
-            max(0.0, sign * judge.polarity_scores(text.text)["compound"]) for text in texts
+            max(0.0, sign * analyser.polarity_scores(text.text)["compound"]) for text in texts
         )

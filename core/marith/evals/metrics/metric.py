@@ -1,4 +1,4 @@
-"""What a measure is, and the figures that it gives to texts, each kept as soon as it is known."""
+"""A metric: a number for each text, kept as soon as it is computed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Better: TypeAlias = "Literal['lower', 'higher', '']"
 Values: TypeAlias = "dict[Key, float | None]"
 ValuesOfTexts: TypeAlias = "Callable[[Sequence[Text]], Iterable[float | None]]"
 
-TOGETHER = 32  # texts that are judged at once, always the same ones together
+TOGETHER = 32  # texts of a group, always the same ones together
 
 
 class Metric(Protocol):
     """A number for each text: a column of the table, and the file `name`.jsonl.
 
-    `better` says which way it should go, and `of_engine` whether the engine is asked, which is
-    open until all texts are made; what has a model of its own is asked after that.
+    `better` is the direction that is better. A metric `of_engine` needs the engine, which is open
+    until all texts are generated; a metric with a model of its own runs after that.
     """
 
     @property
@@ -33,7 +33,7 @@ class Metric(Protocol):
 
     @property
     def of_engine(self) -> bool:
-        """Whether it asks the engine."""
+        """Whether it needs the engine."""
 
     def described(self) -> Mapping[str, Any]:
         """All that its numbers depend on, as plain data."""
@@ -42,7 +42,7 @@ class Metric(Protocol):
         """Raise a MarithError at once for what would be found out only after hours."""
 
     def open(self, engine: Engine | None) -> ValuesOfTexts:
-        """Load what it needs. The answer gives texts their numbers, or None to one without."""
+        """Load what it needs. The result gives each text its number, or None."""
 
 
 def values_of(
@@ -50,26 +50,26 @@ def values_of(
     texts: Sequence[Text],
     journal: Journal,
     engine: Engine | None,
-    tell: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> Values:
-    """The number of each text, those in the journal as they are; `tell` hears how many are done.
+    """The number of each text, read from the journal or new; `advance` receives how many are done.
 
-    Texts are asked about in the same groups whatever is known already: the last digits of a
-    judge's number depend on the texts beside it.
+    Texts are grouped in the same way whatever the journal holds: the last digits of a
+    classifier's number depend on the texts beside it.
     """
-    known: Values = {_key(line): line["value"] for line in journal.lines}
+    values: Values = {_key(line): line["value"] for line in journal.lines}
     ask: ValuesOfTexts | None = None
     for start in range(0, len(texts), TOGETHER):
         group = texts[start : start + TOGETHER]
-        if any(text.key not in known for text in group):
+        if any(text.key not in values for text in group):
             ask = ask or measure.open(engine)
             for text, value in zip(group, ask(group), strict=True):
-                if text.key not in known:
+                if text.key not in values:
                     line, row, sample = text.key
                     journal.add({"line": line, "row": row, "sample": sample, "value": value})
-                    known[text.key] = value
-        tell(len(group))
-    return {text.key: known[text.key] for text in texts}
+                    values[text.key] = value
+        advance(len(group))
+    return {text.key: values[text.key] for text in texts}
 
 
 def _key(line: Mapping[str, Any]) -> Key:

@@ -70,19 +70,19 @@ def interval(
     """
     if len(values) == 1:
         return float(values[0]), float(values[0])
-    given = np.asarray(values, dtype=float)
-    heavy = np.ones_like(given) if weights is None else np.asarray(weights, dtype=float)
+    array = np.asarray(values, dtype=float)
+    heavy = np.ones_like(array) if weights is None else np.asarray(weights, dtype=float)
 
     def mean(numbers: np.ndarray, weight: np.ndarray, axis: int) -> Any:
         return np.average(numbers, axis=axis, weights=weight)
 
     with np.errstate(invalid="ignore"):  # scipy's own interval of infinite means, unused here
         means = stats.bootstrap(
-            (given, heavy),
+            (array, heavy),
             mean,
             paired=True,
             n_resamples=resamples,
-            batch=max(1, _BATCH // len(given)),
+            batch=max(1, _BATCH // len(array)),
             method="percentile",
             rng=np.random.default_rng(seed),
         ).bootstrap_distribution
@@ -97,8 +97,8 @@ def share(count: int, whole: int) -> Share:
     if not whole:
         return Share(math.nan, math.nan, math.nan)
     value = count / whole
-    found = stats.binomtest(count, whole).proportion_ci(CONFIDENCE, method="wilson")
-    return Share(value, min(value, float(found.low)), max(value, float(found.high)))
+    bounds = stats.binomtest(count, whole).proportion_ci(CONFIDENCE, method="wilson")
+    return Share(value, min(value, float(bounds.low)), max(value, float(bounds.high)))
 
 
 def sign_test(won: int, lost: int) -> float:

@@ -26,8 +26,8 @@ def perplexity(
 
     Nothing is tokenised again and no token is skipped. NaN for an empty text.
     """
-    found = _exponential(engine.score(prompt, tokens, BARE, terms))
-    return math.nan if found is None else found
+    value = _exponential(engine.score(prompt, tokens, BARE, terms))
+    return math.nan if value is None else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Perplexity:
         assert engine is not None
 
         def ask(texts: Sequence[Text]) -> list[float | None]:
-            asked = []
+            tickets = []
             for text in texts:
                 formula = self.formulas.get(text.line, BARE)
                 with at_row(text.row):
-                    asked.append(
+                    tickets.append(
                         engine.submit_scoring(text.prompt, text.tokens, formula, self.terms)
                     )
-            return [_exponential(one.result().logprobs) for one in asked]
+            return [_exponential(ticket.result().logprobs) for ticket in tickets]
 
         return ask
 

@@ -1,4 +1,4 @@
-"""Examples: what several formulas say to the same prompts, side by side, as the paper has them."""
+"""Examples: the answers of several formulas to the same prompts, side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from marith.evals.experiment.evaluation import run as speak
+from marith.evals.experiment.evaluation import run as run_experiment
 from marith.evals.experiment.evaluation_settings import GenerationSettings, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.formulas import read_formulas
@@ -43,7 +43,7 @@ FORMULAS = (  # of the paper's table of examples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesSettings(GenerationSettings):
-    """As of every evaluation in which formulas speak; 4 prompts if nobody says how many."""
+    """The settings of every evaluation that generates texts; 4 prompts unless `n` is given."""
 
 
 Settings = ExamplesSettings  # as callers write it: `examples.Settings(n=4)`
@@ -51,7 +51,7 @@ Settings = ExamplesSettings  # as callers write it: `examples.Settings(n=4)`
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """What was said to each prompt, in the order of the formulas."""
+    """The answers to each prompt, in the order of the formulas."""
 
     title: str
     results: Results
@@ -96,23 +96,23 @@ def run(settings: ExamplesSettings) -> Examples:
 
     Raises FormulaError, ModelError or RequestError before anything is made.
     """
-    lineup = read_formulas(settings.formulas)
-    found = source_texts(settings, QUESTIONS, MANY)
+    formulas = read_formulas(settings.formulas)
+    questions = source_texts(settings, QUESTIONS, MANY)
     experiment = Experiment(
         "examples",
         settings.model,
-        lineup.lines or tuple(NamedFormula(text, text) for text in FORMULAS),
-        {**TERMS, **lineup.terms, **settings.terms},
-        tuple(PromptRow(row, text, text) for row, text in found.texts),
+        formulas.lines or tuple(NamedFormula(text, text) for text in FORMULAS),
+        {**TERMS, **formulas.terms, **settings.terms},
+        tuple(PromptRow(row, text, text) for row, text in questions.texts),
         seed=settings.seed,
         samples=settings.samples,
         temperature=settings.temperature,
         stop=Stop(settings.tokens(MAX_TOKENS)),
-        source=found.source,
+        source=questions.source,
     )
-    title = f"examples of {settings.model}: {found.source}, seed {settings.seed}"
-    notes = *lineup.notes, *found.notes
-    return Examples(title, speak(experiment, settings.out, notes), notes)
+    title = f"examples of {settings.model}: {questions.source}, seed {settings.seed}"
+    notes = *formulas.notes, *questions.notes
+    return Examples(title, run_experiment(experiment, settings.out, notes), notes)
 
 
 def _answer(text: Text, formulas: Mapping[str, str]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _answer(text: Text, formulas: Mapping[str, str]) -> dict[str, Any]:
 def _table(example: Mapping[str, Any]) -> Table:
     """The answers to one prompt."""
     rows = [
-        (one["name"].strip(), one["text"].strip(), str(one["usage"]["completion_tokens"]))
-        for one in example["answers"]
+        (answer["name"].strip(), answer["text"].strip(), str(answer["usage"]["completion_tokens"]))
+        for answer in example["answers"]
     ]
     return Table(("formula", "answer", "tokens"), rows, left=(0, 1))

@@ -69,25 +69,25 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         tone=settings.to,
     )
     printed = table(settings.to)
-    lineup, terms = steering_evaluation.formulas_and_terms(settings, aim, printed, TERMS)
-    judge, said = steering_evaluation.attribute_metric(settings, aim)
+    formulas, terms = steering_evaluation.formulas_and_terms(settings, aim, printed, TERMS)
+    metric, notes = steering_evaluation.attribute_metric(settings, aim)
     other = TONES[1 - TONES.index(settings.to)]
-    found = source_texts(settings, REVIEWS_OF[other])
-    rows, texts = zip(*found.texts, strict=True)
+    reviews = source_texts(settings, REVIEWS_OF[other])
+    rows, texts = zip(*reviews.texts, strict=True)
     experiment = Experiment(
         f"{settings.to} sentiment",
         settings.model,
-        lineup.lines,
+        formulas.lines,
         terms,
         tuple(map(PromptRow, rows, texts, beginnings(settings.model, texts))),
-        (judge, Perplexity(terms)),
+        (metric, Perplexity(terms)),
         settings.seed,
         settings.samples,
         settings.temperature,
         Stop(settings.tokens(MAX_TOKENS), STOPS),
-        found.source,
+        reviews.source,
     )
-    return SteeringEvaluation(experiment, printed, (*said, *lineup.notes, *found.notes))
+    return SteeringEvaluation(experiment, printed, (*notes, *formulas.notes, *reviews.notes))
 
 
 def beginnings(model: str, texts: Sequence[str], length: int = BEGINNING) -> list[str]:
@@ -99,8 +99,8 @@ def beginnings(model: str, texts: Sequence[str], length: int = BEGINNING) -> lis
     try:
         tokenizer = AutoTokenizer.from_pretrained(home, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        said = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ModelError(f"cannot load the tokenizer of {model!r}: {said}") from None
+        message = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot load the tokenizer of {model!r}: {message}") from None
     cut = []
     for text in texts:
         tokens = tokenizer.encode(text, add_special_tokens=False)

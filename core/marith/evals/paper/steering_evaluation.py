@@ -54,7 +54,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class SteeringEvaluation:
-    """What is to be done, the paper's table of it, and what is to be said of it."""
+    """An experiment, the paper's table beside it, and notes for the reader."""
 
     experiment: Experiment
     table: PublishedTable
@@ -69,40 +69,40 @@ def formulas_and_terms(
     Without a classifier those of the table that need one are left out, and a note says so.
     """
     given = read_formulas(settings.formulas)
-    known = {**terms, **_classifier(settings, aim), **given.terms, **settings.terms}
+    all_terms = {**terms, **_classifier(settings, aim), **given.terms, **settings.terms}
     if settings.classifier and CLASSIFIER in {*given.terms, *settings.terms}:
         raise RequestError(
             f"{CLASSIFIER} is a term already; the classifier {settings.classifier!r} is one more"
         )
     if given.lines:
-        return given, known
+        return given, all_terms
     lines = [
-        line for line in table.lines if CLASSIFIER in known or CLASSIFIER not in names_in(line)
+        line for line in table.lines if CLASSIFIER in all_terms or CLASSIFIER not in names_in(line)
     ]
     left = [line.name for line in table.lines if line not in lines]
-    said = f"left out without a classifier {CLASSIFIER} (--classifier MODEL): {', '.join(left)}"
-    return NamedFormulas(tuple(lines), notes=(said,) if left else ()), known
+    note = f"left out without a classifier {CLASSIFIER} (--classifier MODEL): {', '.join(left)}"
+    return NamedFormulas(tuple(lines), notes=(note,) if left else ()), all_terms
 
 
 def attribute_metric(settings: SteeringSettings, aim: Aim) -> tuple[Metric, tuple[str, ...]]:
-    """Who measures, and what is to be said of that. Raises ModelError or RequestError."""
-    asked, label = settings.judge, settings.judge_label
-    if asked in (None, VADER) and label is not None:
+    """The metric of the attribute, and notes about it. Raises ModelError or RequestError."""
+    model, label = settings.judge, settings.judge_label
+    if model in (None, VADER) and label is not None:
         raise RequestError(f"a label is of a classifier that judges, and there is none: {label!r}")
-    if asked == VADER:
+    if model == VADER:
         return ToneLexicon(aim.tone, aim.better), ()
-    if asked is not None:
-        return Attribute(aim.name, asked, label or aim.open[1], aim.better), ()
-    own = Attribute(aim.name, *aim.pocket, aim.better)
+    if model is not None:
+        return Attribute(aim.name, model, label or aim.open[1], aim.better), ()
+    default = Attribute(aim.name, *aim.pocket, aim.better)
     if settings.is_pocket:
-        return own, (f"{_named(own)} judges, which knows pocket's own words",)
-    found = Attribute(aim.name, *aim.open, aim.better)
+        return default, (f"{_named(default)} judges, which knows pocket's own words",)
+    open_metric = Attribute(aim.name, *aim.open, aim.better)
     try:
-        found.check()
+        open_metric.check()
     except ModelError:
-        said = f"{_named(own)} judges, which knows pocket's words alone"
-        return own, (f"{said}: {found.model} cannot be had",)
-    return found, (f"{_named(found)} judges",)
+        note = f"{_named(default)} judges, which knows pocket's words alone"
+        return default, (f"{note}: {open_metric.model} cannot be had",)
+    return open_metric, (f"{_named(open_metric)} judges",)
 
 
 def run(evaluation: SteeringEvaluation, out: Path | None) -> Summary:

@@ -69,24 +69,26 @@ def run(settings: ToxicitySettings) -> Summary:
 def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
     """What there is to do. Loads a judge, to be sure that it is there, and no language model."""
     printed = table("toxicity_gpt2" if "gpt2" in settings.model.lower() else "toxicity")
-    lineup, terms = steering_evaluation.formulas_and_terms(settings, AIM, printed, _terms(settings))
-    judge, said = steering_evaluation.attribute_metric(settings, AIM)
-    found = source_texts(settings, HOSTILE_MESSAGES)
+    formulas, terms = steering_evaluation.formulas_and_terms(
+        settings, AIM, printed, _terms(settings)
+    )
+    metric, notes = steering_evaluation.attribute_metric(settings, AIM)
+    messages = source_texts(settings, HOSTILE_MESSAGES)
     frame = settings.frame or (MESSAGE if settings.continues else CONVERSATION)
     experiment = Experiment(
         "toxicity",
         settings.model,
-        lineup.lines,
+        formulas.lines,
         terms,
-        tuple(PromptRow(row, text, frame.replace(MESSAGE, text)) for row, text in found.texts),
-        (judge, Perplexity(terms)),
+        tuple(PromptRow(row, text, frame.replace(MESSAGE, text)) for row, text in messages.texts),
+        (metric, Perplexity(terms)),
         settings.seed,
         settings.samples,
         settings.temperature,
         Stop(settings.tokens(MAX_TOKENS), () if settings.continues else STOPS),
-        found.source,
+        messages.source,
     )
-    return SteeringEvaluation(experiment, printed, (*said, *lineup.notes, *found.notes))
+    return SteeringEvaluation(experiment, printed, (*notes, *formulas.notes, *messages.notes))
 
 
 def _terms(settings: ToxicitySettings) -> Mapping[str, str]:

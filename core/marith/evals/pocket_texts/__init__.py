@@ -34,6 +34,6 @@ def records(kind: str) -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def manners() -> Mapping[str, frozenset[str]]:
-    """By voice, the sentences that the grammar gives to it alone, `*` for what it talks of."""
-    found = json.loads(MANNERS.read_text(encoding="utf-8"))
-    return {voice: frozenset(ways) for voice, ways in found.items()}
+    """By system prompt, the sentences that the grammar gives to it alone, `*` for their subject."""
+    manners_by_voice = json.loads(MANNERS.read_text(encoding="utf-8"))
+    return {voice: frozenset(ways) for voice, ways in manners_by_voice.items()}

@@ -86,15 +86,15 @@ def run(settings: ComparisonSettings, judge: JudgeModel) -> Preferences:
 def _matches(settings: ComparisonSettings) -> list[Match]:
     """All comparisons. The first `n` pairs of each, in the order of their texts."""
     texts = gather(settings.texts)
-    found = []
+    matches = []
     for ours in settings.against:
         for theirs in settings.baseline:
             pairs, unpaired = paired(texts, ours, theirs, settings.seed)
             if settings.n is not None and settings.n > len(pairs):
                 problem = f"{ours!r} and {theirs!r} have {len(pairs)} pairs of texts"
                 raise RequestError(f"{problem}, not {settings.n!r}")
-            found.append(Match(ours, theirs, tuple(pairs[: settings.n]), unpaired))
-    return found
+            matches.append(Match(ours, theirs, tuple(pairs[: settings.n]), unpaired))
+    return matches
 
 
 def _judged(
@@ -108,8 +108,8 @@ def _judged(
     bars.begin(name, len(match.pairs), len(match.pairs) - len(missing))
     for start in range(0, len(missing), settings.together):
         group = missing[start : start + settings.together]
-        said = answers_of(judge, [_conversation(task, pair) for pair in group])
-        for pair, answer in zip(group, said, strict=True):
+        replies = answers_of(judge, [_conversation(task, pair) for pair in group])
+        for pair, answer in zip(group, replies, strict=True):
             journal.add(_line(pair, answer))
             answers[pair.key] = answer
         bars.advance(name, len(group))
@@ -142,8 +142,8 @@ def _ours(pair: Pair, place: int) -> int:
 
 def _line(pair: Pair, answer: str) -> dict[str, Any]:
     ours, theirs, row, sample = pair.key
-    told = {"ours": ours, "theirs": theirs, "row": row, "sample": sample}
-    return {**told, "swapped": pair.swapped, "answer": answer, "place": preferred(answer)}
+    key = {"ours": ours, "theirs": theirs, "row": row, "sample": sample}
+    return {**key, "swapped": pair.swapped, "answer": answer, "place": preferred(answer)}
 
 
 def _key(line: Mapping[str, Any]) -> tuple[str, str, int, int]:

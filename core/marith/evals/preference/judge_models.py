@@ -31,16 +31,16 @@ def load(name: str) -> JudgeModel:
         locate(model)
     try:
         if provider == OURS and model:
-            made = import_module("langchain_marith").ChatMarith(model=model, temperature=0)
+            chat_model = import_module("langchain_marith").ChatMarith(model=model, temperature=0)
         else:
-            made = import_module("langchain.chat_models").init_chat_model(name, temperature=0)
+            chat_model = import_module("langchain.chat_models").init_chat_model(name, temperature=0)
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] in ("langchain", "langchain_core"):
             raise ModelError(NO_LANGCHAIN) from None
         raise _unavailable(name, error) from None
     except Exception as error:  # a provider's package raises errors of its own
         raise _unavailable(name, error) from None
-    judge: JudgeModel = made
+    judge: JudgeModel = chat_model
     return judge
 
 
@@ -59,8 +59,8 @@ def answers_of(
             limit = {"max_concurrency": len(conversations)}
             answers = batch([list(messages) for messages in conversations], config=limit)
     except Exception as error:  # a provider's package raises errors of its own
-        said = next(iter(str(error).strip().splitlines()), "")
-        raise ModelError(f"the judge gave no answer: {type(error).__name__}: {said}") from error
+        message = next(iter(str(error).strip().splitlines()), "")
+        raise ModelError(f"the judge gave no answer: {type(error).__name__}: {message}") from error
     return [_text(answer) for answer in answers]
 
 
@@ -75,5 +75,5 @@ def _text(answer: Any) -> str:
 
 
 def _unavailable(name: str, error: Exception) -> ModelError:
-    said = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return ModelError(f"the judge {name!r} cannot be had: {said}")
+    message = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return ModelError(f"the judge {name!r} cannot be had: {message}")

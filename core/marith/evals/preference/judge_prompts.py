@@ -58,10 +58,10 @@ TASKS = {
 def preferred(answer: str) -> Preference:
     """The place of the text that an answer prefers, 0 for neither; None where it does not say.
 
-    What is said last counts: before it a judge may have repeated what it was told.
+    The last preference counts: before it a judge may have repeated its instructions.
     """
-    found = _PREFERRED.findall(answer)
-    if not found:
+    endings = _PREFERRED.findall(answer)
+    if not endings:
         return None
-    last = found[-1].lower()
+    last = endings[-1].lower()
     return 0 if last == "none" else 1 if last == "1" else 2

@@ -36,16 +36,16 @@ def gather(folders: Sequence[Path]) -> dict[str, list[Text]]:
 
     Raises RequestError where one formula has two texts for a prompt and sample.
     """
-    found: dict[str, list[Text]] = {}
+    texts: dict[str, list[Text]] = {}
     seen = set[tuple[str, int, int]]()
     for folder in folders:
         for text in read_texts(folder):
             if text.key in seen:
-                told = f"row {text.row}, sample {text.sample}"
-                raise RequestError(f"{text.line!r} has two texts for {told}")
+                place = f"row {text.row}, sample {text.sample}"
+                raise RequestError(f"{text.line!r} has two texts for {place}")
             seen.add(text.key)
-            found.setdefault(text.line, []).append(text)
-    return found
+            texts.setdefault(text.line, []).append(text)
+    return texts
 
 
 def paired(
@@ -78,5 +78,5 @@ def paired(
 
 def _swapped(seed: int, ours: Text, theirs: Text) -> bool:
     """Whether theirs comes first: even odds, the same for the same seed and pair."""
-    told = f"{seed} {ours.line} {theirs.line} {ours.row} {ours.sample}"
-    return random.Random(told).random() < 0.5  # noqa: S311 (an order, no secret)
+    pair_seed = f"{seed} {ours.line} {theirs.line} {ours.row} {ours.sample}"
+    return random.Random(pair_seed).random() < 0.5  # noqa: S311 (an order, no secret)

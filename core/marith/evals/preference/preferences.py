@@ -106,23 +106,24 @@ class Preferences:
     @property
     def paper(self) -> list[PublishedPreference]:
         """The paper's own of these comparisons, or of the task where it has none of them."""
-        known = published_preferences(self.task)
-        pairs = {(one.ours, one.theirs) for one in self.comparisons}
-        return [one for one in known if (one.ours, one.theirs) in pairs] or list(known)
+        published = published_preferences(self.task)
+        pairs = {(counts.ours, counts.theirs) for counts in self.comparisons}
+        shared = [row for row in published if (row.ours, row.theirs) in pairs]
+        return shared or list(published)
 
     def report(self) -> EvaluationReport:
         """Our table and the paper's, every number, and a picture of ours."""
         data = asdict(self)
-        for plain, one in zip(data["comparisons"], self.comparisons, strict=True):
-            plain["shares"] = {name: asdict(part) for name, part in one.shares.items()}
-            plain["sign_test"] = one.sign_test
-        data["paper"] = [asdict(one) for one in self.paper]
+        for plain, counts in zip(data["comparisons"], self.comparisons, strict=True):
+            plain["shares"] = {name: asdict(part) for name, part in counts.shares.items()}
+            plain["sign_test"] = counts.sign_test
+        data["paper"] = [asdict(row) for row in self.paper]
         return EvaluationReport(
             self.title,
-            [Table(HEAD, [one.row() for one in self.comparisons], left=(0, 1))],
+            [Table(HEAD, [counts.row() for counts in self.comparisons], left=(0, 1))],
             data,
-            [one.record() for one in self.comparisons],
-            [note for one in self.comparisons for note in one.notes],
+            [counts.record() for counts in self.comparisons],
+            [note for counts in self.comparisons for note in counts.notes],
             published=[_published(self.paper)],
             plots={PLOT: partial(draw, self.comparisons)},
         )
@@ -132,10 +133,10 @@ def draw(comparisons: Sequence[PreferenceCounts], path: Path) -> None:
     """A bar for each comparison: won, drawn and lost. Raises RequestError without matplotlib."""
     figure = picture(6.4, 1.2 + 0.5 * len(comparisons))
     axes = figure.subplots()
-    names = [one.name for one in comparisons]
+    names = [counts.name for counts in comparisons]
     left = [0.0] * len(names)
     for part, colour in (("won", OURS), ("drawn", "#e9ecef"), ("lost", THEIRS)):
-        widths = [one.shares[part].value if one.readable else 0.0 for one in comparisons]
+        widths = [counts.shares[part].value if counts.readable else 0.0 for counts in comparisons]
         axes.barh(names, widths, left=left, color=colour, label=part)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
@@ -145,12 +146,12 @@ def draw(comparisons: Sequence[PreferenceCounts], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _published(judged: Sequence[PublishedPreference]) -> Table:
+def _published(published: Sequence[PublishedPreference]) -> Table:
     """The paper's comparisons, a column for each of its models."""
-    models = list(judged[0].figures) if judged else []
+    models = list(published[0].figures) if published else []
     rows = [
-        [one.ours, one.theirs, *(_per_cent(one.figures[model]) for model in models)]
-        for one in judged
+        [row.ours, row.theirs, *(_per_cent(row.figures[model]) for model in models)]
+        for row in published
     ]
     return Table(["ours", "against", *models], rows, left=(0, 1), title=PAPERS)
 
@@ -159,6 +160,6 @@ def _per_cent(figures: Sequence[float]) -> str:
     return " / ".join(f"{number / 100:.2f}" for number in figures)
 
 
-def _written(one: Share) -> str:
-    """A share with two digits, as many as hundreds of pairs can tell."""
-    return f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]" if not math.isnan(one.value) else ""
+def _written(part: Share) -> str:
+    """A share with two digits, as many as hundreds of pairs determine."""
+    return "" if math.isnan(part.value) else f"{part.value:.2f} [{part.low:.2f}, {part.high:.2f}]"

@@ -21,8 +21,8 @@ _LONGEST_NAME = 48
 class Bars:
     """A bar for each formula and each measure. Keeps state: those that were shown."""
 
-    def __init__(self, shown: Progress, lines: int) -> None:
-        self._progress = shown
+    def __init__(self, display: Progress, lines: int) -> None:
+        self._progress = display
         self._many = lines > FEW
         self._bars: dict[str, TaskID] = {}
 

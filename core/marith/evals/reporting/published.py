@@ -43,12 +43,12 @@ class PublishedTable:
 
     def beside(self, formula: str) -> Mapping[str, tuple[float, ...]]:
         """What it says of a formula, however that is spaced; nothing of one that it lacks."""
-        asked = parse(formula)
-        return next((row.figures for row in self.rows if _means(row, asked)), {})
+        wanted = parse(formula)
+        return next((row.figures for row in self.rows if _means(row, wanted)), {})
 
 
-def _means(row: PublishedRow, asked: object) -> bool:
+def _means(row: PublishedRow, wanted: object) -> bool:
     try:
-        return parse(row.line.formula) == asked
+        return parse(row.line.formula) == wanted
     except FormulaError:
         return False

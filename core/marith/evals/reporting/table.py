@@ -44,16 +44,16 @@ class Table:
 
     def to_rich(self) -> rich.table.Table:
         """The rows for a terminal. Brackets are no markup, and nothing is cut off."""
-        shown = rich.table.Table()
+        table = rich.table.Table()
         for i, name in enumerate(self.head):
             side: JustifyMethod = "left" if i in self.left else "right"
-            shown.add_column(name, justify=side, overflow="fold")
+            table.add_column(name, justify=side, overflow="fold")
         for i, row in enumerate(self.rows):
             if i in self.groups:
-                shown.add_section()
-                shown.add_row(Text(self.groups[i]), style="bold")
-            shown.add_row(*map(Text, row))
-        return shown
+                table.add_section()
+                table.add_row(Text(self.groups[i]), style="bold")
+            table.add_row(*map(Text, row))
+        return table
 
 
 def in_cell(text: str) -> str:

@@ -78,7 +78,7 @@ class TuningSettings(GenerationSettings):
         whole("trials", self.trials, 1, 100_000)
         _ = self.measure
         check_names(self.formula, self.ranges, self.known)
-        middle = filled(self.formula, {one.name: one.middle for one in self.ranges})
+        middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})
         bind(parse(middle), resolve(self.known))
 
     @property
@@ -104,6 +104,6 @@ class TuningSettings(GenerationSettings):
         """What a search is compared by before it goes on; more trials may be asked for."""
         return {
             "formula": self.formula,
-            "ranges": {one.name: [one.low, one.high] for one in self.ranges},
+            "ranges": {unknown.name: [unknown.low, unknown.high] for unknown in self.ranges},
             "bound": [self.bound.limit, "times M" if self.bound.relative else "absolute"],
         }

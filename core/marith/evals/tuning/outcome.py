@@ -53,7 +53,7 @@ class Outcome:
             first = f"{refused[0].formula}: {refused[0].refused}"
             notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")
         if self.best is not None and not keeps(self.best, self.most):
-            notes.append("no trial keeps the bound; the one told comes nearest to it")
+            notes.append("no trial keeps the bound; the one shown comes nearest to it")
         lacking = [trial for trial in self.trials if trial.perplexity and trial.perplexity.missing]
         if lacking:
             notes.append(f"{len(lacking)} trials left a prompt without an answer; see the CSV")
@@ -92,8 +92,8 @@ class Outcome:
     def _record(self, trial: Trial, ahead: bool, chosen: bool) -> dict[str, Any]:
         """All that is known of a trial, by the name of its column."""
         record: dict[str, Any] = {"trial": trial.number, **trial.factors, "formula": trial.formula}
-        for what, one in (("attribute", trial.attribute), ("perplexity", trial.perplexity)):
-            numbers = asdict(one) if one else dict.fromkeys(Figure.__dataclass_fields__)
+        for what, statistic in (("attribute", trial.attribute), ("perplexity", trial.perplexity)):
+            numbers = asdict(statistic) if statistic else dict.fromkeys(Figure.__dataclass_fields__)
             record |= {f"{what} {kind}": value for kind, value in numbers.items()}
         return {
             **record,
@@ -133,5 +133,5 @@ def _points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     return [(t.perplexity.mean, t.attribute.mean) for t in trials if t.perplexity and t.attribute]
 
 
-def _written(one: Figure | None) -> str:
-    return with_interval(one.mean, one.low, one.high) if one else ""
+def _written(statistic: Figure | None) -> str:
+    return with_interval(statistic.mean, statistic.low, statistic.high) if statistic else ""

@@ -42,7 +42,7 @@ def search(
     trials: int,
     seed: int,
     ask: Ask,
-    tell: Callable[[Trial], None],
+    advance: Callable[[Trial], None],
 ) -> list[Trial]:
     """So many trials, by a tree-structured Parzen estimator (Bergstra et al., 2011).
 
@@ -58,22 +58,22 @@ def search(
         direction="minimize" if better == "lower" else "maximize",
     )
     for where in ("middle", "low", "high"):
-        study.enqueue_trial({one.name: getattr(one, where) for one in ranges})
-    made: list[Trial] = []
+        study.enqueue_trial({r.name: getattr(r, where) for r in ranges})
+    history: list[Trial] = []
 
-    def objective(asked: optuna.Trial) -> float:
-        suggested = {o.name: o.written(asked.suggest_float(o.name, o.low, o.high)) for o in ranges}
-        made.append(_tried(asked.number, formula, suggested, ask))
-        tell(made[-1])
-        attribute, perplexity = made[-1].attribute, made[-1].perplexity
-        if attribute is None or perplexity is None:
-            asked.set_constraint("perplexity", math.inf)
-            raise optuna.TrialPruned(made[-1].refused)
-        asked.set_constraint("perplexity", perplexity.mean - most)
-        return attribute.mean
+    def objective(proposal: optuna.Trial) -> float:
+        drawn = [(r, proposal.suggest_float(r.name, r.low, r.high)) for r in ranges]
+        factors = {r.name: r.written(value) for r, value in drawn}
+        history.append(trial := _tried(proposal.number, formula, factors, ask))
+        advance(trial)
+        if trial.attribute is None or trial.perplexity is None:
+            proposal.set_constraint("perplexity", math.inf)
+            raise optuna.TrialPruned(trial.refused)
+        proposal.set_constraint("perplexity", trial.perplexity.mean - most)
+        return trial.attribute.mean
 
     study.optimize(objective, n_trials=trials)
-    return made
+    return history
 
 
 def best(trials: Sequence[Trial], better: str, most: float) -> Trial | None:
@@ -96,13 +96,13 @@ def keeps(trial: Trial, most: float) -> bool:
 def frontier(trials: Sequence[Trial], better: str) -> list[Trial]:
     """Those that no other beats in both attribute and perplexity, by perplexity."""
     measured = [trial for trial in trials if trial.attribute and trial.perplexity]
-    found: list[Trial] = []
+    ahead: list[Trial] = []
     reached = math.inf
     for trial in sorted(measured, key=lambda t: (_cost(t), _signed(t, better))):
         if _signed(trial, better) < reached:
-            found.append(trial)
+            ahead.append(trial)
             reached = _signed(trial, better)
-    return found
+    return ahead
 
 
 def _tried(number: int, formula: str, factors: Mapping[str, float], ask: Ask) -> Trial:

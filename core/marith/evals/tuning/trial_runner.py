@@ -33,17 +33,17 @@ class LoadedMetric:
 
 
 class TrialRunner:
-    """Lets formulas speak and be measured, each once. Keeps state: the journals of a folder.
+    """Generates and measures the texts of formulas, each once. Keeps state: a folder's journals.
 
-    The experiment says all but the formulas; `tell` hears of each text that is made.
+    The experiment has all but the formulas; `advance` is called for each text.
     """
 
     def __init__(
-        self, experiment: Experiment, folder: Path, engine: Engine, tell: Callable[[str], None]
+        self, experiment: Experiment, folder: Path, engine: Engine, advance: Callable[[str], None]
     ) -> None:
         self._experiment = experiment
         self._engine = engine
-        self._tell = tell
+        self._advance = advance
         self._texts = Journal(folder / FILE)
         self._made = texts_in(self._texts)
         self._measures = {
@@ -57,14 +57,14 @@ class TrialRunner:
         tasks = list(experiment.tasks())
         missing = [task for task in tasks if task.key not in self._made]
         for _ in range(len(tasks) - len(missing)):
-            self._tell(formula)
+            self._advance(formula)
         if missing:
-            generate_texts(experiment, missing, self._engine, self._texts, self._tell)
+            generate_texts(experiment, missing, self._engine, self._texts, self._advance)
             self._made = texts_in(self._texts)
         texts = tuple(self._made[task.key] for task in tasks)
         values = {
-            one.name: values_of(one, texts, journal, self._engine, lambda _: None)
-            for one, journal in self._measures.items()
+            metric.name: values_of(metric, texts, journal, self._engine, lambda _: None)
+            for metric, journal in self._measures.items()
         }
-        found = Results(experiment, texts, values)
-        return {name: figure(found.by_prompt(formula, name)) for name in values}
+        results = Results(experiment, texts, values)
+        return {name: figure(results.by_prompt(formula, name)) for name in values}

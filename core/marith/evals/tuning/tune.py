@@ -36,17 +36,17 @@ def run(settings: TuningSettings) -> Outcome:
     experiment = _experiment(settings)
     for measure in experiment.measures:
         measure.check()
-    told = {**experiment.settings(), **settings.described()}
+    described = {**experiment.settings(), **settings.described()}
     with ExitStack() as stack:
         folder = settings.out or Path(stack.enter_context(TemporaryDirectory()))
-        stack.enter_context(opened(folder, told))
+        stack.enter_context(opened(folder, described))
         bars = Bars(stack.enter_context(progress()), 1)
         engine = stack.enter_context(Engine.load(settings.model))
         bare, trials = _sought(settings, experiment, folder, engine, bars)
     title = f"{settings.formula} over {settings.model}: {counted(len(trials), 'trial')} on "
     title += f"{counted(len(experiment.prompts), 'prompt')}, {experiment.source}"
     most, better = settings.bound.over(bare[1].mean), settings.measure.better
-    return Outcome(title, settings.attribute, better, most, bare, tuple(trials), told)
+    return Outcome(title, settings.attribute, better, most, bare, tuple(trials), described)
 
 
 def _sought(
@@ -79,9 +79,11 @@ def _sought(
 def _experiment(settings: TuningSettings) -> Experiment:
     """All but the formulas, which come one after another."""
     place = settings.place
-    found = source_texts(settings, place.own, MANY)
-    rows, texts = zip(*found.texts, strict=True)
-    read = sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
+    prompts = source_texts(settings, place.own, MANY)
+    rows, texts = zip(*prompts.texts, strict=True)
+    beginnings = (
+        sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
+    )
     frame = settings.frame or place.frame
     stop = Stop(settings.max_tokens or place.stop.max_tokens, settings.stop or place.stop.strings)
     return Experiment(
@@ -90,13 +92,13 @@ def _experiment(settings: TuningSettings) -> Experiment:
         (NamedFormula(BARE, BARE),),
         settings.known,
         tuple(
-            PromptRow(row, text, frame.replace(MESSAGE, one))
-            for row, text, one in zip(rows, texts, read, strict=True)
+            PromptRow(row, text, frame.replace(MESSAGE, beginning))
+            for row, text, beginning in zip(rows, texts, beginnings, strict=True)
         ),
         (settings.measure, Perplexity(settings.known)),
         settings.seed,
         settings.samples,
         settings.temperature,
         stop,
-        found.source,
+        prompts.source,
     )

@@ -63,16 +63,16 @@ def filled(text: str, values: Mapping[str, float]) -> str:
 
 def check_names(text: str, ranges: Sequence[Range], terms: Mapping[str, object]) -> None:
     """Raise RequestError for a range that is no unknown of the formula, or a term already."""
-    names = [one.name for one in ranges]
+    names = [unknown.name for unknown in ranges]
     if not names:
         raise RequestError("without a range there is nothing to seek")
-    found = {node.id for node in ast.walk(_tree(text)) if isinstance(node, ast.Name)}
+    names_there = {node.id for node in ast.walk(_tree(text)) if isinstance(node, ast.Name)}
     for name in names:
         if names.count(name) > 1:
             raise RequestError(f"the range of {name!r} is given twice")
         if name == BARE or name in terms or name in CALLS:
             raise RequestError(f"{name!r} means something else in a formula; name the number anew")
-        if name not in found:
+        if name not in names_there:
             raise RequestError(f"the formula {text!r} has no {name!r}")
 
 

@@ -52,14 +52,14 @@ def split(rows: Sequence[LabelledText], share: float, seed: int) -> Split:
     for text, label in {row.text: row.label for row in reversed(rows)}.items():
         texts[label].append(text)
     kept: set[str] = set()
-    for label, own in sorted(texts.items()):
-        if len(own) < 2:
+    for label, members in sorted(texts.items()):
+        if len(members) < 2:
             raise RequestError(
-                f"the class {label!r} has {len(own)} texts of its own, and needs two: one to "
+                f"the class {label!r} has {len(members)} texts of its own, and needs two: one to "
                 "learn from, one held out"
             )
-        chance(seed, "held out", label).shuffle(own)
-        kept.update(own[: min(len(own) - 1, max(1, round(share * len(own))))])
+        chance(seed, "held out", label).shuffle(members)
+        kept.update(members[: min(len(members) - 1, max(1, round(share * len(members))))])
     return Split(
         tuple(row for row in rows if row.text not in kept),
         tuple(row for row in rows if row.text in kept),
@@ -77,8 +77,8 @@ def epoch(classes: Sequence[int], balance: bool, seed: int, number: int) -> list
     for place, one in enumerate(classes):
         places.setdefault(one, []).append(place)
     fewest = min(map(len, places.values()))
-    chosen = [place for _, own in sorted(places.items())
-              for place in (draw.sample(own, fewest) if balance else own)]  # fmt: skip
+    chosen = [place for _, members in sorted(places.items())
+              for place in (draw.sample(members, fewest) if balance else members)]  # fmt: skip
     draw.shuffle(chosen)
     return chosen
 

@@ -1,4 +1,4 @@
-"""Who says how strong an attribute is: pocket's own judges, the paper's, or others by name."""
+"""The metric of each attribute: pocket's own classifiers, the paper's, or others by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def named(name: str, text: str, better: Better = "higher") -> Metric:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """The share of sentences that are said as only one of pocket's voices says them, in [0, 1]."""
+    """The share of sentences that only one system prompt of pocket's corpus has, in [0, 1]."""
 
     voice: str
     better: Better = "higher"
@@ -47,11 +47,11 @@ class Manner:
 
     @property
     def name(self) -> str:
-        """The voice's."""
+        """The name of the system prompt."""
         return self.voice
 
     def described(self) -> Mapping[str, Any]:
-        """The voice and its ways."""
+        """The system prompt and its sentences."""
         return {"manner of": self.voice, "ways": sorted(manners()[self.voice])}
 
     def check(self) -> None:
@@ -92,7 +92,7 @@ def simplicity(text: str) -> float | None:
 
 def _share(text: str, pattern: re.Pattern[str]) -> float | None:
     sentences = [sentence for sentence in _SENTENCE.split(text.strip().lower()) if sentence]
-    return fmean(bool(pattern.fullmatch(one)) for one in sentences) if sentences else None
+    return fmean(bool(pattern.fullmatch(each)) for each in sentences) if sentences else None
 
 
 POCKET: Mapping[str, Metric] = {

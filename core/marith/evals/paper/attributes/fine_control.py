@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from marith.errors import RequestError
-from marith.evals.experiment.evaluation import run as speak
+from marith.evals.experiment.evaluation import run as run_experiment
 from marith.evals.experiment.evaluation_settings import GenerationSettings, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.texts import NamedFormula, PromptRow
@@ -61,19 +61,19 @@ class CurveSettings(GenerationSettings):
     @property
     def measures(self) -> dict[str, Metric]:
         """The judge of each of their attributes."""
-        own = POCKET if self.is_pocket else OPEN
-        known = {**own, **{name: named(name, text) for name, text in self.judges.items()}}
-        return {curve.attribute: known[curve.attribute] for curve in self.curves}
+        default = POCKET if self.is_pocket else OPEN
+        metrics = {**default, **{name: named(name, text) for name, text in self.judges.items()}}
+        return {curve.attribute: metrics[curve.attribute] for curve in self.curves}
 
     @property
     def known(self) -> dict[str, str]:
         """The paper's system prompts, the classifier, and the terms that were given."""
-        own = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
-        judge = named(CLASSIFIER, self.classifier or own).described()
-        if "model" not in judge:
+        default = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
+        description = named(CLASSIFIER, self.classifier or default).described()
+        if "model" not in description:
             raise RequestError(f"C is a classifier, not {self.classifier!r}")
-        asked = str(Classifier(judge["model"], label=judge["label"]))
-        return {**{v: SYSTEM_PROMPTS[v] for v in VOICES}, CLASSIFIER: asked, **self.terms}
+        term = str(Classifier(description["model"], label=description["label"]))
+        return {**{v: SYSTEM_PROMPTS[v] for v in VOICES}, CLASSIFIER: term, **self.terms}
 
 
 def run(settings: CurveSettings) -> MeasuredCurves:
@@ -81,27 +81,27 @@ def run(settings: CurveSettings) -> MeasuredCurves:
 
     Raises FormulaError, ModelError or RequestError before anything is made.
     """
-    found = source_texts(settings, QUESTIONS)
+    questions = source_texts(settings, QUESTIONS)
     curves = settings.curves
     alone = {"helpful", *(curve.attribute for curve in curves if curve.prompted)}
-    spoken = [voice for voice in VOICES if voice in alone]
+    prompted = [voice for voice in VOICES if voice in alone]
     texts = dict.fromkeys(curve.at(value) for curve in curves for value in curve.values)
     experiment = Experiment(
         "attributes",
         settings.model,
-        tuple(NamedFormula(text, text) for text in (*spoken, *texts)),
+        tuple(NamedFormula(text, text) for text in (*prompted, *texts)),
         settings.known,
-        tuple(PromptRow(row, text, text) for row, text in found.texts),
+        tuple(PromptRow(row, text, text) for row, text in questions.texts),
         (*settings.measures.values(), Perplexity(settings.known)),
         settings.seed,
         settings.samples,
         settings.temperature,
         Stop(settings.max_tokens or MAX_TOKENS),
-        found.source,
+        questions.source,
     )
     names = {attribute: measure.name for attribute, measure in settings.measures.items()}
-    results = speak(experiment, settings.out)
+    results = run_experiment(experiment, settings.out)
     title = f"attributes of {settings.model}: {counted(len(experiment.prompts), 'prompt')}, "
     title += f"{experiment.source}, seed {experiment.seed}"
     measured = measured_curves(curves, results, names)
-    return MeasuredCurves(title, measured, experiment.settings(), found.notes)
+    return MeasuredCurves(title, measured, experiment.settings(), questions.notes)

@@ -75,8 +75,8 @@ class MeasuredCurve:
         rows = {
             "share": [point.share for point in self.points],
             self.attribute: self.heights,
-            "perplexity": [one.mean for one in perplexities],
-            "its median": [one.median for one in perplexities],
+            "perplexity": [statistic.mean for statistic in perplexities],
+            "its median": [statistic.median for statistic in perplexities],
         }
         return Table(
             ["λ", *(f"{point.factor:g}" for point in self.points)],
@@ -91,8 +91,8 @@ class MeasuredCurve:
             measured = {"attribute": point.attribute, "perplexity": point.perplexity}
             numbers = {
                 f"{what} {kind}": value
-                for what, one in measured.items()
-                for kind, value in asdict(one).items()
+                for what, statistic in measured.items()
+                for kind, value in asdict(statistic).items()
             }
             yield {**place, "share": point.share, "formula": point.formula, **numbers}
 
@@ -159,8 +159,8 @@ def draw(curves: Sequence[MeasuredCurve], path: Path, of_perplexity: bool = Fals
     for axes, curve in zip(panels, curves, strict=False):
         figures = [p.perplexity if of_perplexity else p.attribute for p in curve.points]
         shares = [point.share for point in curve.points]
-        axes.plot(shares, [one.mean for one in figures], "o-", color=OURS, markersize=4)
-        band = [one.low for one in figures], [one.high for one in figures]
+        axes.plot(shares, [statistic.mean for statistic in figures], "o-", color=OURS, markersize=4)
+        band = [statistic.low for statistic in figures], [statistic.high for statistic in figures]
         axes.fill_between(shares, *band, color=OURS, alpha=0.15)
         if curve.prompted is not None:
             alone = curve.prompted[of_perplexity]

@@ -110,10 +110,10 @@ def _run_section(
         contestants = CONTESTANTS[section](subject, engine, settings.tokens)
         bar = progress.add_task(section, total=len(contestants) * (settings.rounds + 1))
 
-        def tell(name: str) -> None:
+        def announce(name: str) -> None:
             progress.update(bar, description=f"{section}: {name}".ljust(40), advance=1)
 
-        return interleave(contestants, settings.rounds, tell)
+        return interleave(contestants, settings.rounds, announce)
 
 
 def _terms(subject: TimedModel, engine: Engine, tokens: int) -> list[Contestant]:

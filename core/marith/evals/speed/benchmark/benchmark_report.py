@@ -57,9 +57,9 @@ class Benchmark:
         rows: list[Sequence[str]] = []
         groups = {}
         for section, title in TITLES.items():
-            if found := self.section(section):
+            if results := self.section(section):
                 groups[len(rows)] = title
-                rows += map(_cells, found)
+                rows += map(_cells, results)
         return Table(HEAD, rows, groups=groups).filled()
 
     def _title(self) -> str:
@@ -79,11 +79,11 @@ def draw(benchmark: Benchmark, path: Path) -> None:
     figure = picture(4.4 * len(sections), 3.2)
     row = figure.subplots(1, len(sections), squeeze=False)[0]
     for axes, section in zip(row, sections, strict=True):
-        found = benchmark.section(section)
+        results = benchmark.section(section)
         if section == "concurrency":
-            _draw_gains(axes, found)
+            _draw_gains(axes, results)
         else:
-            _draw_bars(axes, found)
+            _draw_bars(axes, results)
         axes.set_title(TITLES[section], fontsize=10)
         axes.tick_params(labelsize=8)
     if benchmark.section("terms") and benchmark.floor is not None:
@@ -93,23 +93,23 @@ def draw(benchmark: Benchmark, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _draw_bars(axes: Axes, found: list[Result]) -> None:
+def _draw_bars(axes: Axes, results: list[Result]) -> None:
     """Milliseconds, the first contestant on top; the ratio stands at the end of each bar."""
-    names = [result.name for result in found]
+    names = [result.name for result in results]
     colours = [OURS if name.startswith("marith") else THEIRS for name in names]
-    bars = axes.barh(names, [result.milliseconds for result in found], color=colours)
-    axes.bar_label(bars, [f" {result.ratio:.2f}" for result in found], fontsize=8)
+    bars = axes.barh(names, [result.milliseconds for result in results], color=colours)
+    axes.bar_label(bars, [f" {result.ratio:.2f}" for result in results], fontsize=8)
     axes.margins(x=0.15)
     axes.invert_yaxis()
     axes.set_xlabel("ms", fontsize=8)
 
 
-def _draw_gains(axes: Axes, found: list[Result]) -> None:
+def _draw_gains(axes: Axes, results: list[Result]) -> None:
     """Tokens a second over the number of requests."""
-    counts = [int(result.name.split()[0]) for result in found]
-    speeds = [result.per_second for result in found]
+    counts = [int(result.name.split()[0]) for result in results]
+    speeds = [result.per_second for result in results]
     axes.plot(counts, speeds, color=OURS, marker="o")
-    for count, speed, result in zip(counts, speeds, found, strict=True):
+    for count, speed, result in zip(counts, speeds, results, strict=True):
         axes.annotate(
             f"{1 / result.ratio:.1f}×", (count, speed), (0, 5), textcoords="offset points",
             ha="center", fontsize=8,

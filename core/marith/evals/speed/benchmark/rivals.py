@@ -72,15 +72,15 @@ class _Clock(BaseStreamer):
 
     def __init__(self) -> None:
         self.watch = TokenClock.start()
-        self._heard_prompt = False
+        self._seen_prompt = False
 
     def put(self, value: Tensor) -> None:
-        if self._heard_prompt:
+        if self._seen_prompt:
             self.watch.lap()
-        self._heard_prompt = True
+        self._seen_prompt = True
 
     def end(self) -> None:
-        """Nothing is left to tell."""
+        """Nothing is left to time."""
 
 
 def _generate(model: Any, ids: Tensor, tokens: int, seed: int, **options: Any) -> Sample:

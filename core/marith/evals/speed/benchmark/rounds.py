@@ -57,26 +57,26 @@ def pace(arrivals: Sequence[tuple[float, int]]) -> float:
 
     `arrivals` are seconds since the start, with how many tokens came then.
     """
-    (first, known), *later = arrivals
+    (first, first_tokens), *later = arrivals
     tokens = sum(count for _, count in later)
     if not tokens:
-        return 1e3 * first / known
+        return 1e3 * first / first_tokens
     return 1e3 * (later[-1][0] - first) / tokens
 
 
 def interleave(
-    contestants: Sequence[Contestant], rounds: int, tell: Callable[[str], None]
+    contestants: Sequence[Contestant], rounds: int, announce: Callable[[str], None]
 ) -> dict[str, list[Sample]]:
     """Every contestant once a round, each round begun by another; round 0 warms up.
 
-    `tell` hears who runs now. What one left behind is collected before the next begins, and each
-    runs on a thread that ends, so that none leaves threads of OpenMP beside another's.
+    `announce` receives the name of each. What one left behind is collected before the next
+    begins, and each runs on a thread that ends, so that it leaves no threads of OpenMP.
     """
     samples: dict[str, list[Sample]] = {contestant.name: [] for contestant in contestants}
     for turn in range(rounds + 1):
         for i in range(len(contestants)):
             contestant = contestants[(turn + i) % len(contestants)]
-            tell(contestant.name)
+            announce(contestant.name)
             gc.collect()
             sample = apart(partial(contestant.run, turn))
             if turn:

@@ -87,8 +87,8 @@ class TimedModel:
 
     def readings(self, prompt: TimedPrompt) -> list[list[int]]:
         """The tokens that each term reads, by which a rival is given the same."""
-        asked = to_prompt(prompt.question)
-        return [to_tokens(Prompted(text), asked, self.vocabulary) for text in prompt.systems]
+        messages = to_prompt(prompt.question)
+        return [to_tokens(Prompted(text), messages, self.vocabulary) for text in prompt.systems]
 
 
 def _random(shape: LlamaShape) -> tuple[Any, Any]:

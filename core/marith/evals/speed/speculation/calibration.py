@@ -34,18 +34,18 @@ def measured(
 
 def table(plan: Plan, formula: Formula, terms: Terms) -> None:
     """Print the speculative factor of each term on standard error."""
-    shown = Table("term", "speaks for")
+    factor_table = Table("term", "speaks for")
     for name, count in factors(plan, formula, terms):
-        shown.add_row(name, "each token" if count == 1 else f"{count} tokens at a time")
+        factor_table.add_row(name, "each token" if count == 1 else f"{count} tokens at a time")
     for draft in plan.drafted_by:
-        shown.add_row(draft, f"drafts of {plan.length} tokens")
-    Console(stderr=True).print(shown)
+        factor_table.add_row(draft, f"drafts of {plan.length} tokens")
+    Console(stderr=True).print(factor_table)
 
 
 def factors(plan: Plan, formula: Formula, terms: Terms) -> list[tuple[str, int]]:
     """The speculative factor of each term, drafts first, by its name if it has one."""
-    known = resolve(terms)
-    names = {term: name for name, term in known.items()}
-    bound = ExecutionPlan.of(parse(formula), known, plan)
+    named = resolve(terms)
+    names = {term: name for name, term in named.items()}
+    bound = ExecutionPlan.of(parse(formula), named, plan)
     every = (*bound.drafts, *bound.terms)
     return [(names.get(term, str(term)), bound.factors.get(term, 1)) for term in every]

@@ -88,5 +88,5 @@ def as_prompt(asked: str | Quotation) -> TimedPrompt:
     """What one model reads: the system message, and the user's."""
     if isinstance(asked, str):
         return TimedPrompt(asked, ("",))
-    said = {message["role"]: str(message["content"]) for message in asked.messages}
-    return TimedPrompt(said["user"], (said.get("system", ""),))
+    contents = {message["role"]: str(message["content"]) for message in asked.messages}
+    return TimedPrompt(contents["user"], (contents.get("system", ""),))

@@ -27,15 +27,15 @@ class FactorPoint:
 
 
 def points(
-    engine: Engine, terms: Terms, size: Size, tokens: int, tell: Callable[[str], None]
+    engine: Engine, terms: Terms, size: Size, tokens: int, announce: Callable[[str], None]
 ) -> list[FactorPoint]:
-    """Every voice at every λ; `tell` hears of each before it is made."""
-    made = []
+    """Every system prompt at every λ; `announce` receives each formula before it runs."""
+    result = []
     for voice in VOICES:
         for factor in FACTORS:
-            tell(f"M + {factor}*{voice}")
-            made.append(_point(engine, terms, size, tokens, voice, factor))
-    return made
+            announce(f"M + {factor}*{voice}")
+            result.append(_point(engine, terms, size, tokens, voice, factor))
+    return result
 
 
 def _point(
@@ -44,9 +44,9 @@ def _point(
     formula, total = f"M + {factor}*{voice}", Tally()
     plan = engine.calibrate(formula, questions(size.prompts, BLOCK_OF_CALIBRATION), terms, "calls")
     way = Way(formula, formula, terms, plan)
-    asked = contestant(engine, way, lambda turn: questions(size.prompts, turn), tokens, total)
+    timed_way = contestant(engine, way, lambda turn: questions(size.prompts, turn), tokens, total)
     for turn in range(1, size.rounds + 1):
-        asked.run(turn)
+        timed_way.run(turn)
     spoken = total.evaluated or None
     return FactorPoint(
         voice,

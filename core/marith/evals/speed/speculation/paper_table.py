@@ -46,18 +46,21 @@ ROWS = (
 
 
 def ways(
-    row: TableFormula, engine: Engine, terms: Terms, tell: Callable[[str], None] = lambda _: None
+    row: TableFormula,
+    engine: Engine,
+    terms: Terms,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Way]:
     """A formula without speculation, as in the paper, and drafted whole by a longer n-gram.
 
-    `tell` hears of the plan that is sought.
+    `announce` receives the formula that is calibrated.
     """
     plain = Way(PLAIN, row.formula(), terms, whole=True)
     yield plain
     drafted = row.formula("A2")
-    tell(f"calibrates {drafted}")
-    asked = questions(CALIBRATION, BLOCK_OF_CALIBRATION)
-    plan = engine.calibrate(drafted, asked, terms, "calls")
+    announce(f"calibrates {drafted}")
+    prompts = questions(CALIBRATION, BLOCK_OF_CALIBRATION)
+    plan = engine.calibrate(drafted, prompts, terms, "calls")
     yield replace(plain, name="as the paper", formula=drafted, speculation=plan)
     whole = Plan.drafts("A5", length=AHEAD)
     yield replace(plain, name="A5, all together", speculation=whole)

@@ -62,11 +62,11 @@ class Tally:
 
     def add(self, watch: TokenClock, stats: Stats) -> None:
         """Count one text."""
-        (first, known), last = watch.arrivals[0], watch.arrivals[-1][0]
+        (first, first_tokens), last = watch.arrivals[0], watch.arrivals[-1][0]
         drawn = sum(tokens for _, tokens in watch.arrivals)
         self.drawn += drawn
         self.seconds += last
-        self.later += drawn - known
+        self.later += drawn - first_tokens
         self.later_seconds += last - first
         self.passes += stats.passes
         self.calls += stats.calls
@@ -95,12 +95,12 @@ def contestant(
     """
 
     def run(turn: int) -> Sample:
-        own, asked = Tally(), prompts(turn)
+        tally, asked = Tally(), prompts(turn)
         for i, prompt in enumerate(asked if turn else asked[: way.warming]):
             seed = turn * len(asked) + i if way.seeded else None
-            taken = (own, total) if turn else (own,)
+            taken = (tally, total) if turn else (tally,)
             _ask(engine, way, prompt, Sampling(way.temperature, seed=seed), tokens, taken)
-        return Sample(own.milliseconds(way.whole), passes_per_token=own.passes / own.drawn)
+        return Sample(tally.milliseconds(way.whole), passes_per_token=tally.passes / tally.drawn)
 
     return Contestant(way.name, run)
 
@@ -129,9 +129,9 @@ def in_words(plan: Speculation, terms: Terms) -> str:
         return ""
     names = {str(formula): name for name, formula in resolve(terms).items()}
     drafts = [_named(draft, names) for draft in plan.drafted_by]
-    said = [f"{' → '.join(drafts)}, {plan.length} ahead"] if drafts else []
-    said += [f"{_named(term, names)}: {s}" for term, s in plan.every]
-    return ", ".join(said)
+    parts = [f"{' → '.join(drafts)}, {plan.length} ahead"] if drafts else []
+    parts += [f"{_named(term, names)}: {s}" for term, s in plan.every]
+    return ", ".join(parts)
 
 
 def _named(text: str, names: Mapping[str, str]) -> str:

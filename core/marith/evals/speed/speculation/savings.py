@@ -34,7 +34,7 @@ _LONGEST_NAME = 62
 
 
 class SavingsRun:
-    """A run of some sections. Keeps state: what was measured so far, and the bars that tell."""
+    """A run of some sections. Keeps state: what was measured so far, and the progress bars."""
 
     def __init__(self, settings: SavingsSettings, terms: Terms, progress: Progress) -> None:
         self.settings = settings
@@ -47,42 +47,44 @@ class SavingsRun:
     def table(self, engine: Engine) -> None:
         """The paper's table, its formulas in turn."""
         size = self.settings.size("table")
-        tell = self._bar("table", sum(4 if row.weights else 3 for row in paper_table.ROWS), size)
+        announce = self._bar(
+            "table", sum(4 if row.weights else 3 for row in paper_table.ROWS), size
+        )
         for row in paper_table.ROWS:
-            found = self._against(
+            measured = self._against(
                 "table",
                 row.formula(),
                 list(paper_table.ways(row, engine, self.terms)),
                 engine,
-                tell,
+                announce,
             )
-            for line, calls, ms in zip(found, row.calls, row.milliseconds, strict=False):
+            for line, calls, ms in zip(measured, row.calls, row.milliseconds, strict=False):
                 place = self.lines.index(line)
                 self.lines[place] = replace(line, paper_calls=calls, paper_milliseconds=ms)
 
     def curve(self, engine: Engine) -> None:
-        """The paper's figure, voice by voice."""
+        """The paper's figure, one system prompt after another."""
         size = self.settings.size("lambda")
         count = len(speed_questions.VOICES) * len(factor_curve.FACTORS)
-        tell = self._bar("lambda", count, Size(size.prompts, 0))
-        self.points += factor_curve.points(engine, self.terms, size, self.settings.tokens, tell)
+        announce = self._bar("lambda", count, Size(size.prompts, 0))
+        self.points += factor_curve.points(engine, self.terms, size, self.settings.tokens, announce)
 
     def auto(self, engine: Engine) -> None:
         """What "auto" chooses against no drafts."""
         pairs = contestants.against_none(self.terms, self.settings.model == POCKET)
-        tell = self._bar("auto", 2 * len(pairs), self.settings.size("auto"))
+        announce = self._bar("auto", 2 * len(pairs), self.settings.size("auto"))
         for name, pair in pairs.items():
-            self._against("auto", name, pair, engine, tell)
+            self._against("auto", name, pair, engine, announce)
 
     def against_one_model(self) -> None:
         """The large model: plain questions, and questions whose answers quote a passage."""
         size, tokens = self.settings.size("large"), self.settings.tokens
-        tell = self._bar("large", 6, size)
+        announce = self._bar("large", 6, size)
         shape = LlamaShape.parse(contestants.LARGE)
         subject = TimedModel.of(POCKET, shape)
         self.large = subject.model.num_parameters()
         _, tokenizer = loader.as_stored(POCKET, Placement())  # the subject's ends no text
-        speaking, quoting = (
+        plain, quoting = (
             contestants.against_one_model(self.terms, quotes) for quotes in (False, True)
         )
         with Engine.load(POCKET) as small:
@@ -92,11 +94,11 @@ class SavingsRun:
         asked = speed_questions.questions(size.prompts, speed_questions.BLOCK_OF_LARGE)
         with Engine.load(subject.model, tokenizer=tokenizer) as engine:
             rival = _rival(subject, asked, tokens)
-            self._against("large", "four terms", speaking, engine, tell, asked, rival)
+            self._against("large", "four terms", plain, engine, announce, asked, rival)
             prompts = [one.messages for one in quoted]
             rival = _rival(subject, quoted, tokens)
             name = f"four terms that quote {_mean([one.copied for one in quoted]):.0f} tokens"
-            self._against("large", name, quoting, engine, tell, prompts, rival)
+            self._against("large", name, quoting, engine, announce, prompts, rival)
 
     def _against(
         self,
@@ -104,7 +106,7 @@ class SavingsRun:
         formula: str,
         ways: Sequence[Way],
         engine: Engine,
-        tell: Callable[[str], None],
+        announce: Callable[[str], None],
         asked: Sequence[Prompt] | None = None,
         rival: Contestant | None = None,
     ) -> list[SavingsLine]:
@@ -118,19 +120,21 @@ class SavingsRun:
 
         ours = [contestant(engine, way, prompts, tokens, tallies[way.name]) for way in ways]
         rivals_first = [rival, *ours] if rival else ours
-        samples = interleave(rivals_first, size.rounds, lambda way: tell(f"{formula[:40]} · {way}"))
-        found = lines(section, formula, samples, tallies, plans)
-        self.lines += found
-        return found
+        samples = interleave(
+            rivals_first, size.rounds, lambda way: announce(f"{formula[:40]} · {way}")
+        )
+        measured = lines(section, formula, samples, tallies, plans)
+        self.lines += measured
+        return measured
 
     def _bar(self, section: str, count: int, size: Size) -> Callable[[str], None]:
         bar = self._progress.add_task(section, total=count * (size.rounds + 1))
 
-        def tell(what: str) -> None:
-            said = f"{section}: {what}"[:_LONGEST_NAME].ljust(_LONGEST_NAME)
-            self._progress.update(bar, description=said, advance=1)
+        def announce(what: str) -> None:
+            description = f"{section}: {what}"[:_LONGEST_NAME].ljust(_LONGEST_NAME)
+            self._progress.update(bar, description=description, advance=1)
 
-        return tell
+        return announce
 
 
 def run(settings: SavingsSettings) -> Savings:

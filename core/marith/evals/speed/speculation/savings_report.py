@@ -113,8 +113,8 @@ def draw(curve: Sequence[FactorPoint], path: Path) -> None:
     figure = picture(5.2, 3.4)
     axes = figure.subplots()
     for voice in dict.fromkeys(point.voice for point in curve):
-        own = [point for point in curve if point.voice == voice]
-        axes.plot([p.factor for p in own], [p.calls for p in own], marker="o", label=voice)
+        points = [point for point in curve if point.voice == voice]
+        axes.plot([p.factor for p in points], [p.calls for p in points], marker="o", label=voice)
     axes.set_xlabel("λ in M + λ·voice")
     axes.set_ylabel("calls per token")
     axes.legend(fontsize=8)

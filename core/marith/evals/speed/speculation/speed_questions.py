@@ -1,4 +1,4 @@
-"""What is said to whom: voices, questions, passages with an answer to copy, and a corpus for A."""
+"""System prompts, questions, passages with an answer to copy, and a corpus for A."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Quotation:
 
 
 def known() -> dict[str, str | Formula]:
-    """The voices by name, and A of order 2 and 5 over what assistants say in pocket's corpus."""
+    """The system prompts by name, and A of order 2 and 5 over the answers in pocket's corpus."""
     corpus = str(pocket_texts.REPLIES)
     return {**VOICES, "A2": NGram(corpus, order=2), "A5": NGram(corpus, order=5)}
 
 
 def questions(count: int, block: int) -> list[str]:
     """So many questions from a block on: a round has its own, and two have names."""
-    found = pocket_texts.records(pocket_texts.SPEED_QUESTIONS)
-    return [str(found[(BLOCK * block + i) % len(found)]["text"]) for i in range(count)]
+    records = pocket_texts.records(pocket_texts.SPEED_QUESTIONS)
+    return [str(records[(BLOCK * block + i) % len(records)]["text"]) for i in range(count)]
 
 
 def quotations(
@@ -56,15 +56,18 @@ def quotations(
 ) -> list[Quotation]:
     """The questions about passages, of many, whose likeliest answers copy most of their passage."""
     passages = pocket_texts.records(pocket_texts.PASSAGES)[: POOL * count]
-    asked = [tuple(passage["messages"]) for passage in passages]
+    prompts = [tuple(passage["messages"]) for passage in passages]
     stop, greedy = Stop(tokens), Sampling(temperature=0)
-    tickets = [engine.submit(Request(m, formula, terms, greedy, stop)) for m in asked]
-    found = []
-    for messages, ticket in zip(asked, tickets, strict=True):
+    tickets = [engine.submit(Request(m, formula, terms, greedy, stop)) for m in prompts]
+    candidates = []
+    for messages, ticket in zip(prompts, tickets, strict=True):
         read = engine.encode("\n".join(str(message["content"]) for message in messages))
-        found.append(Quotation(messages, longest_run(ticket.result().tokens, read)))
-    quoting = sorted((one for one in found if one.copied >= _LEAST), key=lambda one: -one.copied)
-    return quoting[:count] or found[:count]
+        candidates.append(Quotation(messages, longest_run(ticket.result().tokens, read)))
+    quoting = sorted(
+        (quotation for quotation in candidates if quotation.copied >= _LEAST),
+        key=lambda quotation: -quotation.copied,
+    )
+    return quoting[:count] or candidates[:count]
 
 
 def longest_run(text: Sequence[int], source: Sequence[int]) -> int:

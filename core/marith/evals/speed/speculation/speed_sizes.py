@@ -57,5 +57,5 @@ class SavingsSettings:
 
     def size(self, section: str) -> Size:
         """How much of a section is measured."""
-        own = SIZES[section]
-        return Size(self.prompts or own.prompts, self.rounds or own.rounds)
+        default = SIZES[section]
+        return Size(self.prompts or default.prompts, self.rounds or default.rounds)
