@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -179,7 +179,9 @@ def _measured(
         ]
         bars.begin(NAME, len(texts))
         journal = Journal(folder / f"{NAME}.jsonl")
-        values = values_of(measure, texts, journal, engine, partial(bars.advance, NAME))
+        values = values_of(
+            cache(partial(measure.open, engine)), texts, journal, partial(bars.advance, NAME)
+        )
     return Results(experiment, tuple(texts), {NAME: values})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -72,4 +72,6 @@ def _measure(
 ) -> Values:
     journal = Journal(folder / f"{measure.name}.jsonl")
     bars.begin(measure.name, len(texts))
-    return values_of(measure, texts, journal, engine, partial(bars.advance, measure.name))
+    return values_of(
+        cache(partial(measure.open, engine)), texts, journal, partial(bars.advance, measure.name)
+    )

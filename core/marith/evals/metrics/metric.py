@@ -46,24 +46,22 @@ class Metric(Protocol):
 
 
 def values_of(
-    measure: Metric,
+    load: Callable[[], ValuesOfTexts],
     texts: Sequence[Text],
     journal: Journal,
-    engine: Engine | None,
     advance: Callable[[int], None],
 ) -> Values:
     """The number of each text, read from the journal or new; `advance` receives how many are done.
 
-    Texts are grouped in the same way whatever the journal holds: the last digits of a
-    classifier's number depend on the texts beside it.
+    `load` is the metric's `open`, cached: where no number is missing, nothing is loaded. Texts are
+    grouped in the same way whatever the journal holds: the last digits of a classifier's number
+    depend on the texts beside it.
     """
     values: Values = {_key(line): line["value"] for line in journal.lines}
-    ask: ValuesOfTexts | None = None
     for start in range(0, len(texts), TOGETHER):
         group = texts[start : start + TOGETHER]
         if any(text.key not in values for text in group):
-            ask = ask or measure.open(engine)
-            for text, value in zip(group, ask(group), strict=True):
+            for text, value in zip(group, load()(group), strict=True):
                 if text.key not in values:
                     line, row, sample = text.key
                     journal.add({"line": line, "row": row, "sample": sample, "value": value})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from marith.engine.engine import Engine
@@ -12,24 +13,8 @@ from marith.evals.experiment.results import Results
 from marith.evals.experiment.store import Journal
 from marith.evals.experiment.text_generation import generate_texts, texts_in
 from marith.evals.experiment.texts import FILE, NamedFormula
-from marith.evals.metrics.metric import Metric, ValuesOfTexts, values_of
+from marith.evals.metrics.metric import values_of
 from marith.evals.metrics.statistics import Figure, figure
-
-
-class LoadedMetric:
-    """A measure that loads what it needs once for all formulas. Keeps state: what it loaded."""
-
-    def __init__(self, measure: Metric) -> None:
-        self.name, self.better = measure.name, measure.better
-        self.of_engine = measure.of_engine
-        self.described, self.check = measure.described, measure.check
-        self._measure = measure
-        self._ask: ValuesOfTexts | None = None
-
-    def open(self, engine: Engine | None) -> ValuesOfTexts:
-        """As the measure does at first."""
-        self._ask = self._ask or self._measure.open(engine)
-        return self._ask
 
 
 class TrialRunner:
@@ -46,8 +31,11 @@ class TrialRunner:
         self._advance = advance
         self._texts = Journal(folder / FILE)
         self._made = texts_in(self._texts)
-        self._measures = {
-            LoadedMetric(measure): Journal(folder / f"{measure.name}.jsonl")
+        self._measures = {  # each loads what it needs once for all formulas
+            measure.name: (
+                cache(partial(measure.open, engine)),
+                Journal(folder / f"{measure.name}.jsonl"),
+            )
             for measure in experiment.measures
         }
 
@@ -63,8 +51,8 @@ class TrialRunner:
             self._made = texts_in(self._texts)
         texts = tuple(self._made[task.key] for task in tasks)
         values = {
-            metric.name: values_of(metric, texts, journal, self._engine, lambda _: None)
-            for metric, journal in self._measures.items()
+            name: values_of(load, texts, journal, lambda _: None)
+            for name, (load, journal) in self._measures.items()
         }
         results = Results(experiment, texts, values)
         return {name: figure(results.by_prompt(formula, name)) for name in values}
