@@ -9,14 +9,14 @@ from typing import Any
 
 from marith.engine.engine import Engine
 from marith.errors import RequestError
-from marith.evals.metrics.metric import Better, ValuesOfTexts
+from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
 
 VADER = "vader"
 NO_VADER = "the judge 'vader' needs vaderSentiment: pip install 'marith[evals]'"
 
 
 @dataclass(frozen=True, slots=True)
-class ToneLexicon:
+class ToneLexicon(Metric):
     """A column that VADER fills (Hutto and Gilbert, 2014), a lexicon of feelings.
 
     Its compound lies from −1 to +1; here 1 is all of the tone that is asked for, and 0 is none of
@@ -25,12 +25,12 @@ class ToneLexicon:
 
     tone: str = "negative"
     better: Better = "lower"
-    of_engine: bool = field(default=False, init=False)
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """What a lexicon finds is a tone, no toxicity."""
-        return "positivity" if self.tone == "positive" else "negativity"
+    def __post_init__(self) -> None:
+        # What a lexicon finds is a tone, no toxicity.
+        name = "positivity" if self.tone == "positive" else "negativity"
+        object.__setattr__(self, "name", name)
 
     def described(self) -> Mapping[str, Any]:
         """The lexicon and the tone."""

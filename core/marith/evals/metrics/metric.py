@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from marith.engine.engine import Engine
 from marith.evals.experiment.store import Journal
@@ -16,31 +17,25 @@ ValuesOfTexts: TypeAlias = "Callable[[Sequence[Text]], Iterable[float | None]]"
 TOGETHER = 32  # texts of a group, always the same ones together
 
 
-class Metric(Protocol):
+class Metric(ABC):
     """A number for each text: a column of the table, and the file `name`.jsonl.
 
-    `better` is the direction that is better. A metric `of_engine` needs the engine, which is open
-    until all texts are generated; a metric with a model of its own runs after that.
+    `better` is the direction that is better, if one is. A metric `of_engine` needs the engine,
+    which is open until all texts are generated; one with a model of its own runs after that.
     """
 
-    @property
-    def name(self) -> str:
-        """What the column is called."""
+    name: str
+    better: Better
+    of_engine: ClassVar[bool] = False
 
-    @property
-    def better(self) -> Better:
-        """Which way is better, if one is."""
-
-    @property
-    def of_engine(self) -> bool:
-        """Whether it needs the engine."""
-
+    @abstractmethod
     def described(self) -> Mapping[str, Any]:
         """All that its numbers depend on, as plain data."""
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 (most have nothing to check)
         """Raise a MarithError at once for what would be found out only after hours."""
 
+    @abstractmethod
     def open(self, engine: Engine | None) -> ValuesOfTexts:
         """Load what it needs. The result gives each text its number, or None."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from marith.engine.engine import Engine, loading
-from marith.evals.metrics.metric import Better, ValuesOfTexts
+from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
 from marith.formula.tree.terms import Classifier
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
@@ -23,14 +23,13 @@ def attribute(texts: Sequence[str], model: str, label: str | int) -> list[float]
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Metric):
     """A column that a classifier fills: the probability of a label, in [0, 1]."""
 
     name: str
     model: str
     label: str | int
     better: Better = ""
-    of_engine: bool = field(default=False, init=False)
 
     def described(self) -> Mapping[str, Any]:
         """The classifier and its label."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from marith.engine.engine import Engine
 from marith.evals.experiment.texts import Text, at_row
-from marith.evals.metrics.metric import Better, ValuesOfTexts
+from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
 from marith.formula.meaning.binding import BARE, Terms
 from marith.request.prompt import Message
 
@@ -31,7 +31,7 @@ def perplexity(
 
 
 @dataclass(frozen=True, slots=True)
-class Perplexity:
+class Perplexity(Metric):
     """A column of perplexities of exactly the sampled tokens under `M`, as `terms` have it.
 
     With `formulas` each text's is under the one that they have for its line.
@@ -41,14 +41,11 @@ class Perplexity:
     formulas: Mapping[str, str] = field(default_factory=dict)
     name: str = "perplexity"
     better: Better = "lower"
-    of_engine: bool = field(default=True, init=False)
+    of_engine: ClassVar[bool] = True
 
     def described(self) -> Mapping[str, Any]:
         """What it is taken under; formulas and terms are settings already."""
         return {"under": "each formula" if self.formulas else BARE}
-
-    def check(self) -> None:
-        """Nothing can be wrong with it that is not wrong with the formulas."""
 
     def open(self, engine: Engine | None) -> ValuesOfTexts:
         """Texts asked about together share passes. An empty one has no number.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -38,46 +38,33 @@ def named(name: str, text: str, better: Better = "higher") -> Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class Manner(Metric):
     """The share of sentences that only one system prompt of pocket's corpus has, in [0, 1]."""
 
-    voice: str
+    name: str  # of the system prompt
     better: Better = "higher"
-    of_engine: bool = field(default=False, init=False)
-
-    @property
-    def name(self) -> str:
-        """The name of the system prompt."""
-        return self.voice
 
     def described(self) -> Mapping[str, Any]:
         """The system prompt and its sentences."""
-        return {"manner of": self.voice, "ways": sorted(manners()[self.voice])}
-
-    def check(self) -> None:
-        """Nothing can be wrong with it."""
+        return {"manner of": self.name, "ways": sorted(manners()[self.name])}
 
     def open(self, engine: Engine | None) -> ValuesOfTexts:
         """A text without a sentence has none."""
-        ways = [re.escape(way).replace(r"\*", ".+") for way in sorted(manners()[self.voice])]
+        ways = [re.escape(way).replace(r"\*", ".+") for way in sorted(manners()[self.name])]
         pattern = re.compile("|".join(ways))
         return lambda texts: [_share(text.text, pattern) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
-class Simplicity:
+class Simplicity(Metric):
     """1 − the mean length of a text's words over 10: the paper's measure of simple language."""
 
     name: str = "simple"
     better: Better = "higher"
-    of_engine: bool = field(default=False, init=False)
 
     def described(self) -> Mapping[str, Any]:
         """What is computed."""
         return {"computed": "1 - mean word length / 10"}
-
-    def check(self) -> None:
-        """Nothing can be wrong with it."""
 
     def open(self, engine: Engine | None) -> ValuesOfTexts:
         """A text without words has none."""
