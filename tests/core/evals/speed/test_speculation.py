@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import math
-import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from typer.testing import CliRunner
 from marith import Engine, Plan
 from marith.cli import app
 from marith.evals import pocket_texts
+from marith.evals.speed.benchmark import rivals
 from marith.evals.speed.benchmark.rounds import TokenClock
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
@@ -192,16 +192,24 @@ def test_a_plan_is_told_by_the_names_of_its_terms(terms: dict[str, Any]) -> None
     assert in_words("auto", terms) == in_words(None, terms) == ""
 
 
-def test_the_large_model_has_97_million_parameters_and_a_rival_is_asked_the_same() -> None:
+def test_the_large_model_has_97_million_parameters_and_a_rival_is_asked_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     subject = TimedModel.of("pocket", LlamaShape.parse(lineups.LARGE))
     assert abs(subject.model.num_parameters() - 97e6) < 1e6
     asked = material.questions(4, material.BLOCK_OF_LARGE)
-    interview = lineups.ModelWithQuestions.over(subject, tuple(map(lineups.as_prompt, asked)))
-    prompt = interview.prompt(1, str(random.random()))
-    assert prompt.question in asked
-    (reading,) = interview.readings(prompt)
+    read: list[list[int]] = []
+    generate = subject.model.generate
+
+    def noted(ids: Any, **options: Any) -> Any:
+        read.append(ids[0].tolist())
+        return generate(ids, **options)
+
+    monkeypatch.setattr(subject.model, "generate", noted)
+    rivals.plain(subject, 2, [lineups.as_prompt(question) for question in asked]).run(1)
     with Engine.load("pocket") as engine:
-        assert len(reading) == engine.count_tokens(prompt.question)
+        (question,) = (text for text in asked if text in engine.decode(read[0]))
+        assert len(read[0]) == engine.count_tokens(question)
 
 
 @pytest.mark.parametrize(

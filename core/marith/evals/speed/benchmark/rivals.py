@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,17 +12,20 @@ from transformers import DynamicCache
 from transformers.generation.streamers import BaseStreamer
 
 from marith.evals.speed.benchmark.rounds import Contestant, Sample, TokenClock
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
 
 GUIDANCE = 1.5
 
 
-def plain(subject: TimedModel, tokens: int) -> Contestant:
-    """One model, one prompt: what everything else is measured by."""
+def plain(subject: TimedModel, tokens: int, asked: Sequence[TimedPrompt] = ()) -> Contestant:
+    """One model, one prompt, of those that are `asked`: what everything else is measured by."""
     name = "transformers, one model"
 
     def run(turn: int) -> Sample:
-        (ids,) = _prompts(subject, 1, f"{name} {turn}")
+        seed = f"{name} {turn}"
+        draw = random.Random(seed)  # noqa: S311 (questions, not secrets)
+        prompt = draw.choice(asked) if asked else subject.prompt(1, seed)
+        (ids,) = _tensors(subject, prompt)
         return _generate(subject.model, ids, tokens, turn)
 
     return Contestant(name, run)
@@ -32,7 +36,7 @@ def guided(subject: TimedModel, tokens: int) -> Contestant:
     name = "transformers, guidance, 2 terms"
 
     def run(turn: int) -> Sample:
-        ids, negative = _prompts(subject, 2, f"{name} {turn}")
+        ids, negative = _tensors(subject, subject.prompt(2, f"{name} {turn}"))
         return _generate(
             subject.model,
             ids,
@@ -51,7 +55,8 @@ def one_after_another(subject: TimedModel, weights: Sequence[float], tokens: int
     name = f"one after another, {len(weights)} terms"
 
     def run(turn: int) -> Sample:
-        return _compose(subject, weights, _prompts(subject, len(weights), f"{name} {turn}"), tokens)
+        prompt = subject.prompt(len(weights), f"{name} {turn}")
+        return _compose(subject, weights, _tensors(subject, prompt), tokens)
 
     return Contestant(name, run)
 
@@ -61,8 +66,8 @@ def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask:
     name = "one after another, cold"
 
     def run(turn: int) -> Sample:
-        prompts = _prompts(subject, len(weights), f"{name} {turn}", system, ask)
-        return Sample(_compose(subject, weights, prompts, tokens=1).milliseconds)
+        prompt = subject.prompt(len(weights), f"{name} {turn}", system, ask)
+        return Sample(_compose(subject, weights, _tensors(subject, prompt), tokens=1).milliseconds)
 
     return Contestant(name, run)
 
@@ -121,6 +126,6 @@ def _compose(
     return watch.sample()
 
 
-def _prompts(subject: TimedModel, terms: int, seed: str, *lengths: int) -> list[Tensor]:
+def _tensors(subject: TimedModel, prompt: TimedPrompt) -> list[Tensor]:
     """The prompt of each term, [1, length]."""
-    return [torch.tensor([ids]) for ids in subject.readings(subject.prompt(terms, seed, *lengths))]
+    return [torch.tensor([ids]) for ids in subject.readings(prompt)]

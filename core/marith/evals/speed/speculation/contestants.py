@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
+from marith.evals.speed.benchmark.timed_model import TimedPrompt
 from marith.evals.speed.speculation.paper_table import PLAIN
 from marith.evals.speed.speculation.request_ways import Terms, Way
 from marith.evals.speed.speculation.speed_questions import F1, Quotation
@@ -64,24 +63,6 @@ def against_one_model(terms: Terms, quoting: bool) -> tuple[Way, Way]:
         plain = Way(PLAIN, SPOKEN, terms, None, seeded=False)
     auto = replace(plain, name=AUTO, speculation="auto", warming=1000)
     return replace(plain, name=f"marith, {PLAIN}"), replace(auto, name=f"marith, {AUTO}")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelWithQuestions(TimedModel):
-    """A subject that a rival asks real questions, so that its prompts are as long as ours."""
-
-    asked: tuple[TimedPrompt, ...] = ()
-
-    @classmethod
-    def over(cls, subject: TimedModel, asked: tuple[TimedPrompt, ...]) -> ModelWithQuestions:
-        """The same model, with these questions."""
-        own = (subject.name, subject.model, subject.tokenizer, subject.vocabulary, subject.words)
-        return cls(*own, asked)
-
-    def prompt(self, terms: int, seed: str, system: int = 12, question: int = 16) -> TimedPrompt:
-        """One of the questions, whatever lengths are wanted."""
-        assert terms == 1, "the rival is one model"
-        return random.Random(seed).choice(self.asked)  # noqa: S311 (questions, not secrets)
 
 
 def as_prompt(asked: str | Quotation) -> TimedPrompt:

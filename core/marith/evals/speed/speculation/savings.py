@@ -171,8 +171,7 @@ def _rival(
     subject: TimedModel, asked: Sequence[str] | Sequence[speed_questions.Quotation], tokens: int
 ) -> Contestant:
     """One model by transformers alone, asked the same."""
-    prompts = tuple(contestants.as_prompt(one) for one in asked)
-    return rivals.plain(contestants.ModelWithQuestions.over(subject, prompts), tokens)
+    return rivals.plain(subject, tokens, [contestants.as_prompt(question) for question in asked])
 
 
 def _parameters(model: str) -> int:
