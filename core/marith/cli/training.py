@@ -42,11 +42,11 @@ def train_classifier(
     """
     with clear_errors():
         from marith.showing import check_plot
-        from marith.training import Settings, printed_report, train  # torch
+        from marith.training import Settings, train  # torch
 
         settings = Settings(
             base, data, out, text_column, label_column, epochs, rate, batch_size, held_out,
             max_length, balance, seed, device, save_every,
         )  # fmt: skip
         check_plot(plot)
-        printed_report.show(train(settings), out, plot)
+        train(settings).show(out, plot)

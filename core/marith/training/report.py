@@ -1,4 +1,4 @@
-"""What a training came to, as plain data: how well prefixes of held-out texts are judged."""
+"""The report of a training: how well prefixes of held-out texts are classified."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
+from marith.showing import OURS, THEIRS, picture, say, terminal
+
 CSV, MARKDOWN, REPORT = "report.csv", "report.md", "report.json"
 COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
+PLOTTED = {"accuracy": ("accuracy", OURS), "auc": ("AUC-ROC", THEIRS)}
+WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +89,55 @@ class Report:
     def to_csv(self) -> str:
         """The lines as a table for programs."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([COLUMNS, *map(_plain, self.lines)])
+        rows = (
+            ("whole" if cell is None else cell for cell in astuple(line)) for line in self.lines
+        )
+        csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
         return text.getvalue()
 
     def to_markdown(self) -> str:
         """The lines as a table for pages."""
         rows = [COLUMNS, ("---:",) * len(COLUMNS), *map(cells, self.lines)]
         return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+    def show(self, out: Path, plot: Path | None = None) -> None:
+        """Print what was learned from what, the table, and how a formula names the classifier."""
+        if plot is not None:
+            self.draw(plot)
+        console = terminal(WIDTH)
+        way = "every prefix" if self.every_prefix else "a random prefix of each"
+        say(
+            console,
+            [
+                f"{self.base}: learned {way} of {_counted(self.learned)}; held out "
+                f"{_counted(self.held_out)}",
+                f"{self.epoch_size} texts an epoch, {self.steps} steps in {self.seconds:.1f} s, "
+                f"loss {self.loss:.4f}",
+                *self.notices,
+            ],
+        )
+        table = Table(title="held out, by tokens read", title_justify="left")
+        for column in COLUMNS:
+            table.add_column(column, justify="right")
+        for line in self.lines:
+            table.add_row(*cells(line))
+        console.print(table, highlight=False)
+        say(console, [f'in a formula: classifier("{out}", label="{self.classes[-1]}")'])
+
+    def draw(self, path: Path) -> None:
+        """Accuracy and AUC-ROC over the prefix length. Raises RequestError without matplotlib."""
+        figure = picture(5.2, 3.4)
+        axes = figure.subplots()
+        places = range(len(self.lines))
+        for field, (name, colour) in PLOTTED.items():
+            values = [getattr(line, field) for line in self.lines]
+            axes.plot(places, values, marker="o", color=colour, label=name)
+        axes.set_xticks(list(places), [cells(line)[0] for line in self.lines])
+        axes.set_xlabel("tokens read")
+        axes.set_ylabel("held out")
+        axes.legend(fontsize=8)
+        axes.grid(alpha=0.3)
+        figure.savefig(path, dpi=110)
 
 
 def cells(line: Line) -> tuple[str, ...]:
@@ -99,6 +147,7 @@ def cells(line: Line) -> tuple[str, ...]:
     return (length, *figures, str(line.longer))
 
 
-def _plain(line: Line) -> Sequence[object]:
-    length = "whole" if line.tokens is None else line.tokens
-    return (length, line.accuracy, line.auc, line.log_loss, line.longer)
+def _counted(counts: Mapping[str, int]) -> str:
+    """`60 texts (negative: 17, positive: 43)`."""
+    by_class = ", ".join(f"{name}: {count}" for name, count in counts.items())
+    return f"{sum(counts.values())} texts ({by_class})"
