@@ -67,15 +67,10 @@ class Summary:
         name, formula = row.line.name, row.line.formula
         cells = [name, "" if formula == name else formula]
         for measure in self.measures:
-            statistics = row.figures[measure]
-            cells += [
-                with_interval(statistics.mean, statistics.low, statistics.high),
-                digits(statistics.median),
-            ]
+            numbers = row.figures[measure]
+            cells += [with_interval(numbers), digits(numbers.median)]
         printed = (row.paper.get(model) for model in models)
-        return cells + [
-            self.paper.printed(numbers) if self.paper and numbers else "" for numbers in printed
-        ]
+        return cells + [self.paper.printed(p) if self.paper and p else "" for p in printed]
 
     def _record(self, row: SummaryRow) -> dict[str, Any]:
         """All that is known of a row, by the name of its column."""

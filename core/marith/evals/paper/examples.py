@@ -41,12 +41,7 @@ FORMULAS = (  # of the paper's table of examples
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExamplesSettings(GenerationSettings):
-    """The settings of every evaluation that generates texts; 4 prompts unless `n` is given."""
-
-
-Settings = ExamplesSettings  # as callers write it: `examples.Settings(n=4)`
+Settings = GenerationSettings  # as callers write it: `examples.Settings(n=4)`
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +86,11 @@ class Examples:
         ]
 
 
-def run(settings: ExamplesSettings) -> Examples:
+def run(settings: GenerationSettings) -> Examples:
     """Let formulas answer prompts as an application would, in the model's own chat template.
 
-    Raises FormulaError, ModelError or RequestError before anything is made.
+    There are 4 prompts unless `n` is given. Raises FormulaError, ModelError or RequestError before
+    anything is generated.
     """
     formulas = read_formulas(settings.formulas)
     questions = source_texts(settings, QUESTIONS, MANY)

@@ -75,15 +75,8 @@ class EvaluationReport:
         """Write all there is to `out`; print the title, the tables and the notes."""
         if out is not None:
             self.write(out)
-        console = terminal()
-        say(console, [self.title])
-        _print(console, self.tables)
-        say(console, self.notes)
-        if out is not None and not can_draw():
-            say(console, [NO_PLOT])
-        _print(console, self.published)
-        if self.best:
-            say(console, [f"best: {self.best}"])
+        undrawn = [NO_PLOT] if out is not None and not can_draw() else []
+        self._print(terminal(), [*self.notes, *undrawn])
 
     def show_or_print_json(self, as_json: Path | None, width: int) -> None:
         """Print the title, the tables and the notes, and write the JSON; `-` prints that alone.
@@ -96,9 +89,15 @@ class EvaluationReport:
             return
         if as_json is not None:
             as_json.write_text(self.to_json() + "\n", encoding="utf-8")
+        self._print(console, self.notes)
+
+    def _print(self, console: Console, notes: Sequence[str]) -> None:
         say(console, [self.title])
-        _print(console, self.tables)
-        say(console, self.notes)
+        _print_tables(console, self.tables)
+        say(console, notes)
+        _print_tables(console, self.published)
+        if self.best:
+            say(console, [f"best: {self.best}"])
 
 
 def to_csv(records: Iterable[Record], significant: int | None = None) -> str:
@@ -133,7 +132,7 @@ def _rounded(value: Any, significant: int | None) -> Any:
     return value if whole else f"{value:.{significant}g}"
 
 
-def _print(console: Console, tables: Sequence[Table]) -> None:
+def _print_tables(console: Console, tables: Sequence[Table]) -> None:
     for table in tables:
         say(console, filter(None, [table.title]))
         console.print(table.to_rich(), highlight=False)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from marith.evals.metrics.statistics import Figure  # which needs scipy
 
 SIGNIFICANT = 4  # digits; a judge's last digits hang on what it is run on
 
@@ -17,9 +21,11 @@ def digits(value: float) -> str:
     return f"{value:.{max(0, min(behind, SIGNIFICANT))}f}"
 
 
-def with_interval(value: float, low: float, high: float) -> str:
-    """A number and the interval around it; "" for what is none."""
-    return "" if math.isnan(value) else f"{digits(value)} [{digits(low)}, {digits(high)}]"
+def with_interval(figure: Figure | None) -> str:
+    """A mean and the interval around it; "" for what is none."""
+    if figure is None or math.isnan(figure.mean):
+        return ""
+    return f"{digits(figure.mean)} [{digits(figure.low)}, {digits(figure.high)}]"
 
 
 def fixed(value: float | None, behind: int = 2) -> str:

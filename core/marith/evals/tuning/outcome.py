@@ -80,12 +80,12 @@ class Outcome:
         """`M`, the frontier by perplexity, and which of it is best."""
         arrow = "↓" if self.better == "lower" else "↑"
         head = ["", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""]
-        rows = [["", "M", *map(_written, self.bare), ""]]
+        rows = [["", "M", *map(with_interval, self.bare), ""]]
         chosen, ahead = self.best, self.frontier
         for trial in ahead + ([chosen] if chosen and chosen not in ahead else []):
             mark = "" if keeps(trial, self.most) else "over the bound"
             mark = "best" if trial is chosen else mark
-            figures = _written(trial.attribute), _written(trial.perplexity)
+            figures = with_interval(trial.attribute), with_interval(trial.perplexity)
             rows.append([f"trial {trial.number}", trial.formula, *figures, mark])
         return Table(head, rows, left=(0, 1, 4))
 
@@ -131,7 +131,3 @@ def draw(outcome: Outcome, path: Path) -> None:
 def _points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     """Perplexity and attribute of the trials that have both."""
     return [(t.perplexity.mean, t.attribute.mean) for t in trials if t.perplexity and t.attribute]
-
-
-def _written(statistic: Figure | None) -> str:
-    return with_interval(statistic.mean, statistic.low, statistic.high) if statistic else ""

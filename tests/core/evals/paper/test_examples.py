@@ -11,7 +11,7 @@ from marith import Engine, Sampling, Stop
 from marith.cli import app
 from marith.evals.experiment.experiment import seed_of
 from marith.evals.paper import examples
-from marith.evals.paper.examples import FORMULAS, ExamplesSettings
+from marith.evals.paper.examples import FORMULAS, Settings
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 
@@ -54,7 +54,7 @@ def test_answers_are_those_of_the_engine_with_what_they_cost(tmp_path: Path) -> 
 def test_a_text_stays_in_its_cell(tmp_path: Path) -> None:
     path = tmp_path / "prompts.txt"
     path.write_text("Is a | b true?\n", encoding="utf-8")
-    report = examples.run(ExamplesSettings(data=str(path), formulas=("M",), max_tokens=4))
+    report = examples.run(Settings(data=str(path), formulas=("M",), max_tokens=4))
     assert "## Is a \\| b true?" in report.to_markdown()
     assert len(report.to_json_lines().splitlines()) == 1
 

@@ -8,6 +8,7 @@ import math
 import pytest
 from rich.console import Console
 
+from marith.evals.metrics.statistics import Figure, figure
 from marith.evals.reporting.numbers import counted, digits, fixed, with_interval
 from marith.evals.reporting.table import Table
 
@@ -74,7 +75,7 @@ def test_a_number_has_the_digits_that_count(value: float, written: str) -> None:
 
 
 def test_numbers_in_words() -> None:
-    assert with_interval(0.5, 0.25, 0.75) == "0.5000 [0.2500, 0.7500]"
-    assert with_interval(math.nan, math.nan, math.nan) == fixed(None) == ""
+    assert with_interval(Figure(0.5, 0.25, 0.75, 0.5, 9, 0)) == "0.5000 [0.2500, 0.7500]"
+    assert with_interval(figure([])) == with_interval(None) == fixed(None) == ""
     assert (fixed(0.125), fixed(24.94, 1), fixed(3.2, 0)) == ("0.12", "24.9", "3")
     assert (counted(1, "prompt"), counted(0, "text")) == ("1 prompt", "0 texts")
