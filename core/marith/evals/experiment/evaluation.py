@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from marith.engine.engine import Engine
 from marith.evals.experiment.experiment import Experiment
-from marith.evals.experiment.results import Results
 from marith.evals.experiment.store import Journal, opened
 from marith.evals.experiment.text_generation import generate_texts, texts_in
 from marith.evals.experiment.texts import FILE, Text
 from marith.evals.metrics.metric import Metric, Values, values_of
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.progress import Bars, print_notes, progress
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The texts in the order of lines, prompts and samples; their values by measure."""
+
+    experiment: Experiment
+    texts: tuple[Text, ...]
+    values: Mapping[str, Values]
+
+    def by_prompt(self, line: str, measure: str) -> list[float | None]:
+        """For each prompt the mean over its samples; None where none of them has a number."""
+        by_key, samples = self.values[measure], range(self.experiment.samples)
+        means: list[float | None] = []
+        for prompt in self.experiment.prompts:
+            values = [by_key[line, prompt.row, sample] for sample in samples]
+            present = [value for value in values if value is not None]
+            means.append(fmean(present) if present else None)
+        return means
+
+    def of_line(self, line: str) -> list[Text]:
+        """A line's texts."""
+        return [text for text in self.texts if text.line == line]
 
 
 def run(experiment: Experiment, out: Path | None = None, notes: Sequence[str] = ()) -> Results:

@@ -33,10 +33,6 @@ class TextTask:
         """Which text it will be."""
         return self.line.name, self.prompt.row, self.sample
 
-    def sampling(self, temperature: float) -> Sampling:
-        """How its tokens are drawn."""
-        return Sampling(temperature, seed=self.seed)
-
 
 @dataclass(frozen=True, slots=True)
 class Experiment:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marith.evals.experiment.results import Results
+from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.texts import NamedFormula
 from marith.evals.metrics.statistics import Figure, figure
 from marith.evals.reporting.evaluation_report import PLOT, EvaluationReport

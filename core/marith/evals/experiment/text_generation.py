@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from marith.engine.engine import Engine
 from marith.engine.ticket import Ticket
 from marith.evals.experiment.experiment import Experiment, TextTask
+from marith.evals.experiment.in_flight import in_flight
 from marith.evals.experiment.store import Journal
 from marith.evals.experiment.texts import Key, Text, at_row
 from marith.request.request import Request
+from marith.request.sampling import Sampling
 
 IN_FLIGHT = 64
 
@@ -32,31 +34,21 @@ def generate_texts(
     Each text has its own seed, so what runs beside it changes nothing. Raises FormulaError,
     RequestError or ModelError with the row of the data whose prompt is at fault.
     """
-    running: deque[tuple[TextTask, Ticket]] = deque()
 
-    def finish() -> None:
-        task, ticket = running.popleft()
-        journal.add(_text(task, ticket).to_json())
-        advance(task.line.name)
+    def submit(task: TextTask) -> Callable[[], Text]:
+        request = Request(
+            task.prompt.asked,
+            task.line.formula,
+            experiment.terms,
+            Sampling(experiment.temperature, seed=task.seed),
+            experiment.stop,
+        )
+        with at_row(task.prompt.row):
+            return partial(_text, task, engine.submit(request))
 
-    for task in tasks:
-        if len(running) == IN_FLIGHT:
-            finish()
-        running.append((task, _submit(experiment, task, engine)))
-    while running:
-        finish()
-
-
-def _submit(experiment: Experiment, task: TextTask, engine: Engine) -> Ticket:
-    request = Request(
-        task.prompt.asked,
-        task.line.formula,
-        experiment.terms,
-        task.sampling(experiment.temperature),
-        experiment.stop,
-    )
-    with at_row(task.prompt.row):
-        return engine.submit(request)
+    for text in in_flight(submit, tasks, IN_FLIGHT):
+        journal.add(text.to_json())
+        advance(text.line)
 
 
 def _text(task: TextTask, ticket: Ticket) -> Text:

@@ -17,10 +17,10 @@ from lm_eval.api.registry import register_model
 from marith.engine.engine import Engine
 from marith.engine.jobs.queries import Scores
 from marith.errors import ContextOverflow, RequestError
-from marith.evals.harness import flight
+from marith.evals.experiment.in_flight import in_flight
 from marith.evals.harness.bound_formula import BoundFormula
 from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
-from marith.evals.harness.sampling_options import drawn
+from marith.evals.harness.sampling_options import count, drawn
 from marith.evals.reporting.progress import progress
 from marith.formula.tree.nodes import Formula
 from marith.request.completion import Completion
@@ -61,7 +61,7 @@ class MarithLM(LM):
     ) -> None:
         super().__init__()
         bound = BoundFormula.of(model, formula, terms, file)
-        self._together = flight.count(batch_size, max_batch_size)
+        self._together = count(batch_size, max_batch_size)
         self._max_gen_toks = max_gen_toks
         self._seed = seed
         self._engine = Engine.shared(
@@ -135,9 +135,7 @@ class MarithLM(LM):
             prompts.append((opening, Request("", sampling=sampling, stop=stop)))
         answers = []
         with self._bar("generate_until", len(prompts), disable_tqdm) as advance:
-            completions = flight.answers(
-                lambda prompt: self._answer(*prompt), prompts, self._together
-            )
+            completions = in_flight(lambda prompt: self._answer(*prompt), prompts, self._together)
             for texts, completion in zip(pairs, completions, strict=True):
                 answers.append(completion.text)
                 self.cache_hook.add_partial("generate_until", texts, answers[-1])
@@ -147,18 +145,17 @@ class MarithLM(LM):
     def _scores(self, prompts: Sequence[HarnessPrompt]) -> Iterator[Scores]:
         """How likely the given tokens are, text by text."""
 
-        def submit(prompt: HarnessPrompt) -> flight.Answerable[Scores]:
-            return self._engine.submit_scoring(prompt.prompt, prompt.tokens, prompt.formula)
+        def submit(prompt: HarnessPrompt) -> Callable[[], Scores]:
+            return self._engine.submit_scoring(prompt.prompt, prompt.tokens, prompt.formula).result
 
-        return flight.answers(lambda prompt: self._fitted(prompt, submit), prompts, self._together)
+        return in_flight(lambda prompt: self._fitted(prompt, submit), prompts, self._together)
 
-    def _answer(self, opening: HarnessPrompt, request: Request) -> flight.Answerable[Completion]:
+    def _answer(self, opening: HarnessPrompt, request: Request) -> Callable[[], Completion]:
         """A text on its way."""
 
-        def submit(prompt: HarnessPrompt) -> flight.Answerable[Completion]:
-            return self._engine.submit(
-                replace(request, prompt=prompt.prompt, formula=prompt.formula)
-            )
+        def submit(prompt: HarnessPrompt) -> Callable[[], Completion]:
+            asked = replace(request, prompt=prompt.prompt, formula=prompt.formula)
+            return self._engine.submit(asked).result
 
         return self._fitted(opening, submit)
 

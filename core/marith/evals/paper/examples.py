@@ -10,11 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
+from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.evaluation import run as run_experiment
 from marith.evals.experiment.evaluation_settings import GenerationSettings, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.formulas import read_formulas
-from marith.evals.experiment.results import Results
 from marith.evals.experiment.store import write
 from marith.evals.experiment.texts import NamedFormula, PromptRow, Text
 from marith.evals.pocket_texts import QUESTIONS

@@ -8,8 +8,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from marith.engine.engine import Engine
+from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.experiment import Experiment
-from marith.evals.experiment.results import Results
 from marith.evals.experiment.store import Journal
 from marith.evals.experiment.text_generation import generate_texts, texts_in
 from marith.evals.experiment.texts import FILE, NamedFormula

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from marith import Engine, FormulaError, ModelError, Prompted, RequestError
 from marith.cli import app
+from marith.evals.experiment.in_flight import in_flight
 from marith.evals.harness import MarithLM
 from marith.evals.harness.command_line import completed
-from marith.evals.harness.flight import answers, count
-from marith.evals.harness.sampling_options import drawn
+from marith.evals.harness.sampling_options import count, drawn
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
 
@@ -280,7 +280,7 @@ def test_answers_come_in_order_and_no_more_than_so_many_are_open() -> None:
             Open.now -= 1
             return self.number
 
-    assert list(answers(Open, range(10), 4)) == list(range(10))
+    assert list(in_flight(lambda number: Open(number).result, range(10), 4)) == list(range(10))
     assert (Open.now, Open.most) == (0, 4)
     assert (count("auto", None), count("auto:4", 8)) == (64, 8)
     assert (count(3, None), count(None, 9)) == (3, 1)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from marith.evals.experiment.results import Results
+from marith.evals.experiment.evaluation import Results
 from marith.evals.metrics.statistics import Figure, deepest_fall, figure, spearman
 from marith.evals.paper.attributes.curves import Curve
 from marith.evals.reporting.evaluation_report import PLOT, EvaluationReport
