@@ -14,7 +14,7 @@ from marith.evals.paper.paper_tables import table
 from marith.evals.preference.preferences import PreferenceCounts, Preferences
 from marith.evals.speed.benchmark.bandwidth import Floor
 from marith.evals.speed.benchmark.benchmark_report import Benchmark
-from marith.evals.speed.benchmark.measurements import Machine, results
+from marith.evals.speed.benchmark.benchmark_results import Machine, results
 from marith.evals.speed.benchmark.rounds import Sample
 from marith.evals.speed.speculation import factor_curve
 from marith.evals.speed.speculation.savings_report import Savings

@@ -18,7 +18,7 @@ from marith.cli import app
 from marith.errors import ModelError
 from marith.evals.speed.benchmark.bandwidth import Floor, weight_bytes
 from marith.evals.speed.benchmark.benchmark import SECTIONS
-from marith.evals.speed.benchmark.measurements import Result, results
+from marith.evals.speed.benchmark.benchmark_results import Result, results
 from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave, pace
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel

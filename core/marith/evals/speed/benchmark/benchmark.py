@@ -16,7 +16,7 @@ from marith.evals.reporting.progress import timed_progress
 from marith.evals.speed.benchmark import ours, rivals
 from marith.evals.speed.benchmark.bandwidth import Floor, bytes_per_second
 from marith.evals.speed.benchmark.benchmark_report import Benchmark
-from marith.evals.speed.benchmark.measurements import Machine, results
+from marith.evals.speed.benchmark.benchmark_results import Machine, results
 from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel

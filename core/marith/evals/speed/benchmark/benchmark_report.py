@@ -11,7 +11,7 @@ from marith.evals.reporting.evaluation_report import EvaluationReport
 from marith.evals.reporting.numbers import counted, fixed
 from marith.evals.reporting.table import Table
 from marith.evals.speed.benchmark.bandwidth import Floor
-from marith.evals.speed.benchmark.measurements import Machine, Result
+from marith.evals.speed.benchmark.benchmark_results import Machine, Result
 from marith.showing import OURS, THEIRS, picture
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from marith.engine.engine import Engine
 from marith.evals.reporting.progress import timed_progress
 from marith.evals.speed.benchmark import rivals
-from marith.evals.speed.benchmark.measurements import Machine
+from marith.evals.speed.benchmark.benchmark_results import Machine
 from marith.evals.speed.benchmark.rounds import Contestant, interleave
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
