@@ -35,7 +35,6 @@ def bench(
         from marith.evals.speed.benchmark.benchmark import SECTIONS, BenchmarkSettings, run  # torch
         from marith.evals.speed.benchmark.benchmark_report import TITLES, WIDTH, draw
         from marith.evals.speed.benchmark.shape import LlamaShape
-        from marith.evals.speed.sections import split_sections
 
         sections = split_sections(only or (), SECTIONS)
         sizes = None if shape is None else LlamaShape.parse(shape)
@@ -66,7 +65,6 @@ def speed(
     """Measure what speculation saves: the paper's table and figure, and what "auto" makes of it."""
     with clear_errors():
         from marith.evals.reporting.evaluation_report import check_outputs
-        from marith.evals.speed.sections import split_sections
         from marith.evals.speed.speculation.savings import run  # torch
         from marith.evals.speed.speculation.savings_report import WIDTH, draw
         from marith.evals.speed.speculation.speed_sizes import SECTIONS, SavingsSettings

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from marith.errors import RequestError
-from marith.request.checks import whole
+from marith.request.checks import by, flag, hold, number, whole, whole_from
 from marith.scoring.checkpoints.locate import EMBEDDED, context_length_of, locate
 from marith.training.data.labelled_texts import KINDS
 
 MOST_EPOCHS = 10_000
+_POSITIVE = number("a number above 0", lambda value: value > 0)
+_SHARE = number("a number above 0 and below 1", lambda value: 0 < value < 1)
 _IDENTITY = (
     "text_column", "label_column", "epochs", "rate", "batch_size", "held_out", "max_length",
     "balance", "seed",
@@ -37,26 +38,20 @@ class Settings:
     out: Path
     text_column: str = "text"
     label_column: str = "label"
-    epochs: int = 5
-    rate: float = 1e-5
-    batch_size: int = 32
-    held_out: float = 0.1
+    epochs: int = field(default=5, metadata=by(whole_from(1, MOST_EPOCHS)))
+    rate: float = field(default=1e-5, metadata=by(_POSITIVE))
+    batch_size: int = field(default=32, metadata=by(whole_from(1)))
+    held_out: float = field(default=0.1, metadata=by(_SHARE))
     max_length: int | None = None
-    balance: bool = True
-    seed: int = 0
+    balance: bool = field(default=True, metadata=by(flag))
+    seed: int = field(default=0, metadata=by(whole_from(0)))
     device: str | None = None
-    save_every: int = 200
+    save_every: int = field(default=200, metadata=by(whole_from(1)))
 
     def __post_init__(self) -> None:
         for name in ("data", "out"):
             object.__setattr__(self, name, Path(getattr(self, name)).expanduser())
-        for name, most in (("epochs", MOST_EPOCHS), ("batch_size", None), ("save_every", None)):
-            object.__setattr__(self, name, whole(name, getattr(self, name), 1, most))
-        object.__setattr__(self, "seed", whole("seed", self.seed, 0))
-        _require_number("rate", self.rate, math.inf)
-        _require_number("held_out", self.held_out, 1.0)
-        if not isinstance(self.balance, bool):
-            raise RequestError(f"balance is True or False, not {self.balance!r}")
+        hold(self)
         if self.text_column == self.label_column:
             raise RequestError(f"texts and labels are two columns, not {self.text_column!r} twice")
         self._check_files()
@@ -80,11 +75,3 @@ class Settings:
             raise RequestError(f"data ends in {', '.join(KINDS)}, not {str(self.data)!r}")
         if self.out.exists() and not self.out.is_dir():
             raise RequestError(f"{str(self.out)!r} is no directory")
-
-
-def _require_number(name: str, value: Any, below: float) -> None:
-    """Raise RequestError for what is no number between nothing and `below`."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 < value < below:
-        bound = "" if math.isinf(below) else f" and below {below:g}"
-        raise RequestError(f"{name} is a number above 0{bound}, not {value!r}")

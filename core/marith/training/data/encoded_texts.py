@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,11 +49,14 @@ def encode(base: Base, labels: Sequence[str], split: Split, path: Path) -> Encod
             f"a limit of {base.limit} tokens leaves no room between the tokenizer's {marks.count} "
             "marks"
         )
-    encoded = [_encode(base, row, path) for side in (split.learned, split.held_out) for row in side]
-    sides = [text[:room] for text in encoded]
-    learned = _side(split.learned, sides[: len(split.learned)], places)
-    held_out = _side(split.held_out, sides[len(split.learned) :], places)
-    return EncodedTexts(marks, learned, held_out, sum(len(text) > room for text in encoded))
+    sides, cut = [], 0
+    for rows in (split.learned, split.held_out):
+        texts = [_encode(base, row, path) for row in rows]
+        classes = tuple(places[row.label] for row in rows)
+        sides.append(Side(tuple(text[:room] for text in texts), classes))
+        cut += sum(len(text) > room for text in texts)
+    learned, held_out = sides
+    return EncodedTexts(marks, learned, held_out, cut)
 
 
 def _encode(base: Base, row: LabelledText, path: Path) -> tuple[int, ...]:
@@ -63,9 +66,3 @@ def _encode(base: Base, row: LabelledText, path: Path) -> tuple[int, ...]:
     if max(tokens) >= base.model.get_input_embeddings().num_embeddings:
         raise ModelError(f"the tokenizer knows token {max(tokens)!r}, which the model does not")
     return tokens
-
-
-def _side(
-    rows: Sequence[LabelledText], texts: Sequence[tuple[int, ...]], places: Mapping[str, int]
-) -> Side:
-    return Side(tuple(texts), tuple(places[row.label] for row in rows))
