@@ -31,7 +31,7 @@ def bench(
 ) -> None:
     """Time formulas against transformers' own decoding, on the same weights and in turn."""
     with clear_errors():
-        from marith.evals.reporting.evaluation_report import check_outputs
+        from marith.evals.reporting.evaluation_report import check_outputs, split_sections
         from marith.evals.speed.benchmark.benchmark import SECTIONS, BenchmarkSettings, run  # torch
         from marith.evals.speed.benchmark.benchmark_report import TITLES, WIDTH, draw
         from marith.evals.speed.benchmark.shape import LlamaShape
@@ -64,7 +64,7 @@ def speed(
 ) -> None:
     """Measure what speculation saves: the paper's table and figure, and what "auto" makes of it."""
     with clear_errors():
-        from marith.evals.reporting.evaluation_report import check_outputs
+        from marith.evals.reporting.evaluation_report import check_outputs, split_sections
         from marith.evals.speed.speculation.savings import run  # torch
         from marith.evals.speed.speculation.savings_report import WIDTH, draw
         from marith.evals.speed.speculation.speed_sizes import SECTIONS, SavingsSettings

@@ -117,6 +117,18 @@ def to_csv(records: Iterable[Record], significant: int | None = None) -> str:
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
+def split_sections(texts: Sequence[str], every: tuple[str, ...]) -> tuple[str, ...]:
+    """`["terms,floor", "concurrency"]` → the names of three sections; all names for no text."""
+    return tuple(name.strip() for text in texts for name in text.split(",")) or every
+
+
+def check_sections(sections: Sequence[str], every: Sequence[str]) -> None:
+    """Raise RequestError for a section that does not exist."""
+    for section in sections:
+        if section not in every:
+            raise RequestError(f"a section is one of {', '.join(every)}, not {section!r}")
+
+
 def check_outputs(
     as_json: Path | None, plot: Path | None, sections: Sequence[str], plotted: Sequence[str]
 ) -> None:

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 from marith.cli import app
 from marith.errors import ModelError
+from marith.evals.reporting.evaluation_report import split_sections
 from marith.evals.speed.benchmark.bandwidth import Floor, weight_bytes
 from marith.evals.speed.benchmark.benchmark import SECTIONS
 from marith.evals.speed.benchmark.benchmark_results import Result, results
 from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave, pace
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
-from marith.evals.speed.sections import split_sections
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 
 TINY = "32,2,4,48,64"

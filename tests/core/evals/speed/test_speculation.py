@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from marith import Engine, Plan
 from marith.cli import app
 from marith.evals import pocket_texts
+from marith.evals.reporting.evaluation_report import split_sections
 from marith.evals.speed.benchmark import rivals
 from marith.evals.speed.benchmark.rounds import TokenClock
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
-from marith.evals.speed.sections import split_sections
 from marith.evals.speed.speculation import contestants as lineups
 from marith.evals.speed.speculation import speed_questions as material
 from marith.evals.speed.speculation.paper_table import ROWS, apart

@@ -12,6 +12,7 @@ from rich.progress import Progress
 from marith.engine.engine import Engine
 from marith.engine.threads.workers import apart
 from marith.errors import ContextOverflow
+from marith.evals.reporting.evaluation_report import check_sections
 from marith.evals.reporting.progress import timed_progress
 from marith.evals.speed.benchmark import ours, rivals
 from marith.evals.speed.benchmark.bandwidth import Floor, bytes_per_second
@@ -20,7 +21,6 @@ from marith.evals.speed.benchmark.benchmark_results import Machine, results
 from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
-from marith.evals.speed.sections import check_sections
 from marith.request.checks import whole
 from marith.scoring.checkpoints.locate import locate
 

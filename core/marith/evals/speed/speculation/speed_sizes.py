@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from marith.errors import RequestError
-from marith.evals.speed.sections import check_sections
+from marith.evals.reporting.evaluation_report import check_sections
 from marith.request.checks import whole
 from marith.scoring.checkpoints.locate import locate
 
