@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from marith.engine.engine import Engine
+from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.evaluation_settings import source_texts
 from marith.evals.experiment.experiment import Experiment
-from marith.evals.experiment.store import opened
-from marith.evals.experiment.texts import NamedFormula, PromptRow
-from marith.evals.metrics.statistics import Figure
+from marith.evals.experiment.store import Journal, opened
+from marith.evals.experiment.text_generation import generate_texts, texts_in
+from marith.evals.experiment.texts import FILE, NamedFormula, PromptRow
+from marith.evals.metrics.metric import values_of
+from marith.evals.metrics.statistics import Figure, figure
 from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.paper import sentiment
 from marith.evals.reporting.numbers import counted
@@ -20,7 +26,6 @@ from marith.evals.tuning.goal import MANY, TuningSettings
 from marith.evals.tuning.outcome import Outcome
 from marith.evals.tuning.search import Trial, check, search
 from marith.evals.tuning.tasks import MESSAGE
-from marith.evals.tuning.trial_runner import TrialRunner
 from marith.formula.meaning.binding import BARE
 from marith.request.stop import Stop
 
@@ -56,10 +61,10 @@ def _sought(
     each = len(experiment.prompts) * experiment.samples
     bars.begin("texts", (settings.trials + 1) * each)
     bars.begin("trials", settings.trials)
-    stand = TrialRunner(experiment, folder, engine, lambda _: bars.advance("texts"))
+    runner = TrialRunner(experiment, folder, engine, lambda _: bars.advance("texts"))
 
     def ask(formula: str) -> tuple[Figure, Figure]:
-        attribute, perplexity = stand.figures(formula).values()
+        attribute, perplexity = runner.figures(formula).values()
         return attribute, perplexity
 
     bare = ask(BARE)
@@ -102,3 +107,44 @@ def _experiment(settings: TuningSettings) -> Experiment:
         stop,
         prompts.source,
     )
+
+
+class TrialRunner:
+    """Generates and measures the texts of formulas, each once. Keeps state: a folder's journals.
+
+    The experiment has all but the formulas; `advance` is called for each text.
+    """
+
+    def __init__(
+        self, experiment: Experiment, folder: Path, engine: Engine, advance: Callable[[str], None]
+    ) -> None:
+        self._experiment = experiment
+        self._engine = engine
+        self._advance = advance
+        self._texts = Journal(folder / FILE)
+        self._made = texts_in(self._texts)
+        self._measures = {  # each loads what it needs once for all formulas
+            measure.name: (
+                cache(partial(measure.open, engine)),
+                Journal(folder / f"{measure.name}.jsonl"),
+            )
+            for measure in experiment.measures
+        }
+
+    def figures(self, formula: str) -> Mapping[str, Figure]:
+        """The figure of every measure. Raises FormulaError for a formula that means nothing."""
+        experiment = replace(self._experiment, lines=(NamedFormula(formula, formula),))
+        tasks = list(experiment.tasks())
+        missing = [task for task in tasks if task.key not in self._made]
+        for _ in range(len(tasks) - len(missing)):
+            self._advance(formula)
+        if missing:
+            generate_texts(experiment, missing, self._engine, self._texts, self._advance)
+            self._made = texts_in(self._texts)
+        texts = tuple(self._made[task.key] for task in tasks)
+        values = {
+            name: values_of(load, texts, journal, lambda _: None)
+            for name, (load, journal) in self._measures.items()
+        }
+        results = Results(experiment, texts, values)
+        return {name: figure(results.by_prompt(formula, name)) for name in values}

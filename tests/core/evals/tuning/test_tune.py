@@ -21,8 +21,7 @@ from marith.evals.experiment.texts import read_texts
 from marith.evals.metrics.statistics import Figure
 from marith.evals.tuning.goal import Bound, TuningSettings
 from marith.evals.tuning.search import Trial, best, frontier, search
-from marith.evals.tuning.trial_runner import TrialRunner
-from marith.evals.tuning.tune import _experiment, run
+from marith.evals.tuning.tune import TrialRunner, _experiment, run
 from marith.evals.tuning.unknowns import Range, filled
 
 UNION = "M - a*union(toxic, M)"
@@ -51,9 +50,9 @@ def test_what_is_found_is_no_worse_than_the_best_of_a_grid_and_keeps_the_bound(
     assert report.best.perplexity.mean <= report.most == 1.2 * report.bare[1].mean
     measured = []
     with Engine.load("pocket") as engine:
-        stand = TrialRunner(_experiment(asked()), tmp_path, engine, lambda _: None)
+        runner = TrialRunner(_experiment(asked()), tmp_path, engine, lambda _: None)
         for a in (0.3, 0.6, 0.9):
-            figures = stand.figures(filled(UNION, {"a": a}))
+            figures = runner.figures(filled(UNION, {"a": a}))
             measured.append((figures["attribute"].mean, figures["perplexity"].mean))
     allowed = [attribute for attribute, perplexity in measured if perplexity <= report.most]
     assert report.best.attribute.mean <= min(allowed) + 0.02
