@@ -39,8 +39,8 @@ def by_length(
         rows = [marks.around(text[:length]) for text in side.texts]
         judged = []
         for start in range(0, len(rows), _AT_ONCE):
-            [found] = judge.judge([Case(None, rows[start : start + _AT_ONCE])])
-            judged.append(to_logprobs(base.model.config, found.logits).cpu())
+            [result] = judge.judge([Case(None, rows[start : start + _AT_ONCE])])
+            judged.append(to_logprobs(base.model.config, result.logits).cpu())
             advance(len(judged[-1]))
         longer = 0 if length is None else sum(len(text) > length for text in side.texts)
         yield figures(torch.cat(judged), right, balance, length, longer)

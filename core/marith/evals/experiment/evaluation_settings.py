@@ -61,9 +61,9 @@ class GenerationSettings(EvaluationSettings):
     max_tokens: int | None = None
     temperature: float = 1.0
 
-    def tokens(self, own: int) -> int:
+    def tokens(self, default: int) -> int:
         """How many a text has at most, where the evaluation's own number is this."""
-        return own if self.max_tokens is None else self.max_tokens
+        return default if self.max_tokens is None else self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ class SourceTexts:
     notes: tuple[str, ...] = ()
 
 
-def source_texts(settings: EvaluationSettings, own: str, many: int = MANY) -> SourceTexts:
-    """The rows that are asked for; without data, pocket's texts of the kind `own`.
+def source_texts(settings: EvaluationSettings, kind: str, many: int = MANY) -> SourceTexts:
+    """The rows that are asked for; without data, pocket's texts of the kind `kind`.
 
     Without `n` they are `many`, or all there are. Raises RequestError.
     """
     if settings.data is None:
-        texts = of_pocket(own, settings.n or many, settings.seed)
-        return SourceTexts(tuple(texts), f"pocket's own {own}")
+        texts = of_pocket(kind, settings.n or many, settings.seed)
+        return SourceTexts(tuple(texts), f"pocket's own {kind}")
     rows = read(settings.data, settings.column, settings.where)
     wanted = settings.n or min(many, len(rows.texts))
     notes = (f"{rows.empty} of the rows have no text and are left out",) if rows.empty else ()

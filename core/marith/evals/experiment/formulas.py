@@ -48,7 +48,8 @@ def _add_personas(
     file = load_file(path)
     lines += [NamedFormula(name, as_text(formula)) for name, formula in file.formulas.items()]
     terms |= terms_as_text(file.terms)
-    options = dict.fromkeys([*file.options, *(o for own in file.own_options.values() for o in own)])
+    own_options = (name for names in file.own_options.values() for name in names)
+    options = dict.fromkeys([*file.options, *own_options])
     if options:
         named = ", ".join(options)
         notes.append(f"options of {str(path)!r} do not hold in an evaluation: {named}")

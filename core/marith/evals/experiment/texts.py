@@ -63,8 +63,8 @@ class Text:
     def from_json(cls, data: Mapping[str, Any]) -> Text:
         """A line of the file. Raises RequestError for what is none."""
         try:
-            asked = data["prompt"]
-            prompt = asked if isinstance(asked, str) else tuple(asked)
+            prompt = data["prompt"]
+            prompt = prompt if isinstance(prompt, str) else tuple(prompt)
             return cls(**{**data, "prompt": prompt, "tokens": tuple(data["tokens"])})
         except (KeyError, TypeError):
             raise RequestError(f"this is no text of an evaluation: {str(data)[:80]!r}") from None

@@ -33,9 +33,9 @@ def table(name: str) -> PublishedTable:
     models = tuple(data["models"])
     rows = tuple(
         PublishedRow(
-            NamedFormula(own, formula), dict(zip(models, map(tuple, figures), strict=True))
+            NamedFormula(name, formula), dict(zip(models, map(tuple, figures), strict=True))
         )
-        for own, formula, *figures in data["rows"]
+        for name, formula, *figures in data["rows"]
     )
     return PublishedTable(
         data["title"], tuple(data["measures"]), tuple(data["digits"]), models, rows

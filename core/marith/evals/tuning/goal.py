@@ -77,9 +77,9 @@ class TuningSettings(GenerationSettings):
             raise RequestError(f"a frame has {MESSAGE} in it, which {self.frame!r} has not")
         whole("trials", self.trials, 1, 100_000)
         _ = self.measure
-        check_names(self.formula, self.ranges, self.known)
+        check_names(self.formula, self.ranges, self.all_terms)
         middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})
-        bind(parse(middle), resolve(self.known))
+        bind(parse(middle), resolve(self.all_terms))
 
     @property
     def place(self) -> TuningTask:
@@ -87,7 +87,7 @@ class TuningSettings(GenerationSettings):
         return TASKS[self.task]
 
     @property
-    def known(self) -> dict[str, str]:
+    def all_terms(self) -> dict[str, str]:
         """All terms: the task's, pocket's classifiers, and those that were given."""
         return {
             **self.place.terms,

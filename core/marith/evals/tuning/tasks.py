@@ -19,14 +19,14 @@ MESSAGE = toxicity.MESSAGE
 class TuningTask:
     """`frame` is how a prompt is put; `classifiers` are there for pocket alone.
 
-    `own` is the kind of pocket's own prompts.
+    Without data, prompts are pocket's texts of the kind `prompts`.
     """
 
     frame: str
     stop: Stop
     terms: Mapping[str, str]
     classifiers: Mapping[str, str]
-    own: str
+    prompts: str
 
 
 TASKS = {

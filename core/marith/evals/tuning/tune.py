@@ -84,7 +84,7 @@ def _sought(
 def _experiment(settings: TuningSettings) -> Experiment:
     """All but the formulas, which come one after another."""
     place = settings.place
-    prompts = source_texts(settings, place.own, MANY)
+    prompts = source_texts(settings, place.prompts, MANY)
     rows, texts = zip(*prompts.texts, strict=True)
     beginnings = (
         sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
@@ -95,12 +95,12 @@ def _experiment(settings: TuningSettings) -> Experiment:
         "tuning",
         settings.model,
         (NamedFormula(BARE, BARE),),
-        settings.known,
+        settings.all_terms,
         tuple(
             PromptRow(row, text, frame.replace(MESSAGE, beginning))
             for row, text, beginning in zip(rows, texts, beginnings, strict=True)
         ),
-        (settings.measure, Perplexity(settings.known)),
+        (settings.measure, Perplexity(settings.all_terms)),
         settings.seed,
         settings.samples,
         settings.temperature,

@@ -73,7 +73,7 @@ def test_every_formula_is_the_papers_and_means_something() -> None:
         "2*happy + 3*simple + 4*union(helpful, sports) - 3*helpful"
     )
     assert parse(second(2, 3, 4)) == parse("helpful + 2*union(helpful, formal) + 3*C + 4*simple")
-    known = resolve(CurveSettings().known)
+    known = resolve(CurveSettings().all_terms)
     assert len(CURVES) == 6
     for curve in CURVES:
         assert list(curve.values) == sorted(set(curve.values))

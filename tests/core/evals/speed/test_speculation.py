@@ -80,7 +80,7 @@ def table(run: tuple[dict[str, Any], str, Path]) -> list[dict[str, Any]]:
 def terms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pocket_texts, "REPLIES", replies(tmp_path_factory, 20))
-        yield material.known()
+        yield material.terms()
 
 
 def test_what_is_spared_searches_for_garbage_stays_spared(table: list[dict[str, Any]]) -> None:

@@ -51,7 +51,7 @@ class CurveSettings(GenerationSettings):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise RequestError(f"two attributes have one judge, {twice!r}")
-        _ = self.known
+        _ = self.all_terms
 
     @property
     def curves(self) -> tuple[Curve, ...]:
@@ -66,7 +66,7 @@ class CurveSettings(GenerationSettings):
         return {curve.attribute: metrics[curve.attribute] for curve in self.curves}
 
     @property
-    def known(self) -> dict[str, str]:
+    def all_terms(self) -> dict[str, str]:
         """The paper's system prompts, the classifier, and the terms that were given."""
         default = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
         description = named(CLASSIFIER, self.classifier or default).described()
@@ -90,9 +90,9 @@ def run(settings: CurveSettings) -> MeasuredCurves:
         "attributes",
         settings.model,
         tuple(NamedFormula(text, text) for text in (*prompted, *texts)),
-        settings.known,
+        settings.all_terms,
         tuple(PromptRow(row, text, text) for row, text in questions.texts),
-        (*settings.measures.values(), Perplexity(settings.known)),
+        (*settings.measures.values(), Perplexity(settings.all_terms)),
         settings.seed,
         settings.samples,
         settings.temperature,

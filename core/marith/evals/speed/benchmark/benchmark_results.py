@@ -84,5 +84,5 @@ def results(
 
 def _median_of(values: Sequence[float | None]) -> float | None:
     """The median of what was measured; None where nothing was."""
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    present = [value for value in values if value is not None]
+    return median(present) if present else None

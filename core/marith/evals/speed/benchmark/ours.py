@@ -46,13 +46,13 @@ def concurrent(
     def run(turn: int) -> Sample:
         seeds = [f"{name} {turn} {i}" for i in range(requests)]
         prompts = [TimedPrompt(subject.prompt(0, seed).question, systems) for seed in seeds]
-        asked = [_request(prompt, weights, tokens, i) for i, prompt in enumerate(prompts)]
+        submitted = [_request(prompt, weights, tokens, i) for i, prompt in enumerate(prompts)]
         started = time.perf_counter()
-        tickets = [engine.submit(request) for request in asked]
-        made = sum(len(ticket.result().tokens) for ticket in tickets)
+        tickets = [engine.submit(request) for request in submitted]
+        drawn = sum(len(ticket.result().tokens) for ticket in tickets)
         seconds = time.perf_counter() - started
-        assert made == requests * tokens, "a model without an end token makes them all"
-        return Sample(1e3 * seconds / made)
+        assert drawn == requests * tokens, "a model without an end token makes them all"
+        return Sample(1e3 * seconds / drawn)
 
     return Contestant(name, run)
 
@@ -94,5 +94,6 @@ def _first(engine: Engine, request: Request) -> Sample:
 def _request(prompt: TimedPrompt, weights: Sequence[float], tokens: int, seed: int) -> Request:
     pairs = [(f"t{i}", weight) for i, weight in enumerate(weights)]
     formula = " ".join(f"{weight:+}*{name}" for name, weight in pairs).removeprefix("+")
-    known = {name: Prompted(text) for (name, _), text in zip(pairs, prompt.systems, strict=True)}
-    return Request(prompt.question, formula, known, Sampling(seed=seed), Stop(tokens))
+    systems = zip(pairs, prompt.systems, strict=True)
+    terms = {name: Prompted(text) for (name, _), text in systems}
+    return Request(prompt.question, formula, terms, Sampling(seed=seed), Stop(tokens))

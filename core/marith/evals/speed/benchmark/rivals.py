@@ -17,14 +17,14 @@ from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
 GUIDANCE = 1.5
 
 
-def plain(subject: TimedModel, tokens: int, asked: Sequence[TimedPrompt] = ()) -> Contestant:
-    """One model, one prompt, of those that are `asked`: what everything else is measured by."""
+def plain(subject: TimedModel, tokens: int, prompts: Sequence[TimedPrompt] = ()) -> Contestant:
+    """One model, one prompt, drawn from `prompts` if given: the measure of everything else."""
     name = "transformers, one model"
 
     def run(turn: int) -> Sample:
         seed = f"{name} {turn}"
         draw = random.Random(seed)  # noqa: S311 (questions, not secrets)
-        prompt = draw.choice(asked) if asked else subject.prompt(1, seed)
+        prompt = draw.choice(prompts) if prompts else subject.prompt(1, seed)
         (ids,) = _tensors(subject, prompt)
         return _generate(subject.model, ids, tokens, turn)
 

@@ -34,7 +34,7 @@ def measured(
 
 def table(plan: Plan, formula: Formula, terms: Terms) -> None:
     """Print the speculative factor of each term on standard error."""
-    factor_table = Table("term", "speaks for")
+    factor_table = Table("term", "computed for")
     for name, count in factors(plan, formula, terms):
         factor_table.add_row(name, "each token" if count == 1 else f"{count} tokens at a time")
     for draft in plan.drafted_by:

@@ -65,9 +65,9 @@ def against_one_model(terms: Terms, quoting: bool) -> tuple[Way, Way]:
     return replace(plain, name=f"marith, {PLAIN}"), replace(auto, name=f"marith, {AUTO}")
 
 
-def as_prompt(asked: str | Quotation) -> TimedPrompt:
+def as_prompt(question: str | Quotation) -> TimedPrompt:
     """What one model reads: the system message, and the user's."""
-    if isinstance(asked, str):
-        return TimedPrompt(asked, ("",))
-    contents = {message["role"]: str(message["content"]) for message in asked.messages}
+    if isinstance(question, str):
+        return TimedPrompt(question, ("",))
+    contents = {message["role"]: str(message["content"]) for message in question.messages}
     return TimedPrompt(contents["user"], (contents.get("system", ""),))

@@ -95,9 +95,9 @@ def contestant(
     """
 
     def run(turn: int) -> Sample:
-        tally, asked = Tally(), prompts(turn)
-        for i, prompt in enumerate(asked if turn else asked[: way.warming]):
-            seed = turn * len(asked) + i if way.seeded else None
+        tally, texts = Tally(), prompts(turn)
+        for i, prompt in enumerate(texts if turn else texts[: way.warming]):
+            seed = turn * len(texts) + i if way.seeded else None
             taken = (tally, total) if turn else (tally,)
             _ask(engine, way, prompt, Sampling(way.temperature, seed=seed), tokens, taken)
         return Sample(tally.milliseconds(way.whole), passes_per_token=tally.passes / tally.drawn)

@@ -1,4 +1,4 @@
-"""The course: the sections in turn over one engine, and the large model over its own."""
+"""A run of `marith eval speed`: sections over one engine, the large model over its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from statistics import fmean
 
 from rich.progress import Progress
 
@@ -91,13 +92,14 @@ class SavingsRun:
             quoted = speed_questions.quotations(
                 small, size.prompts, quoting[0].formula, quoting[0].terms, tokens
             )
-        asked = speed_questions.questions(size.prompts, speed_questions.BLOCK_OF_LARGE)
+        questions = speed_questions.questions(size.prompts, speed_questions.BLOCK_OF_LARGE)
         with Engine.load(subject.model, tokenizer=tokenizer) as engine:
-            rival = _rival(subject, asked, tokens)
-            self._against("large", "four terms", plain, engine, announce, asked, rival)
-            prompts = [one.messages for one in quoted]
+            rival = _rival(subject, questions, tokens)
+            self._against("large", "four terms", plain, engine, announce, questions, rival)
+            prompts = [quotation.messages for quotation in quoted]
             rival = _rival(subject, quoted, tokens)
-            name = f"four terms that quote {_mean([one.copied for one in quoted]):.0f} tokens"
+            copied = fmean(quotation.copied for quotation in quoted)
+            name = f"four terms that quote {copied:.0f} tokens"
             self._against("large", name, quoting, engine, announce, prompts, rival)
 
     def _against(
@@ -107,7 +109,7 @@ class SavingsRun:
         ways: Sequence[Way],
         engine: Engine,
         announce: Callable[[str], None],
-        asked: Sequence[Prompt] | None = None,
+        given: Sequence[Prompt] | None = None,
         rival: Contestant | None = None,
     ) -> list[SavingsLine]:
         """Measure ways against one another, on these prompts or on others each round."""
@@ -116,7 +118,7 @@ class SavingsRun:
         plans = {way.name: in_words(way.speculation, way.terms) for way in ways}
 
         def prompts(turn: int) -> Sequence[Prompt]:
-            return asked or speed_questions.questions(size.prompts, turn)
+            return given or speed_questions.questions(size.prompts, turn)
 
         ours = [contestant(engine, way, prompts, tokens, tallies[way.name]) for way in ways]
         rivals_first = [rival, *ours] if rival else ours
@@ -144,40 +146,37 @@ def run(settings: SavingsSettings) -> Savings:
     """
     with ExitStack() as stack:
         progress = stack.enter_context(timed_progress(20))
-        course = SavingsRun(settings, speed_questions.known(), progress)
+        savings_run = SavingsRun(settings, speed_questions.terms(), progress)
         with Engine.load(settings.model) as engine:
             for section, measure in (
-                ("table", course.table),
-                ("lambda", course.curve),
-                ("auto", course.auto),
+                ("table", savings_run.table),
+                ("lambda", savings_run.curve),
+                ("auto", savings_run.auto),
             ):
                 if section in settings.sections:
                     measure(engine)
         gc.collect()
         if "large" in settings.sections:
-            course.against_one_model()
+            savings_run.against_one_model()
     return Savings(
         settings.model,
         _parameters(settings.model),
         settings.tokens,
         Machine.here(),
-        tuple(course.lines),
-        tuple(course.points),
-        course.large,
+        tuple(savings_run.lines),
+        tuple(savings_run.points),
+        savings_run.large,
     )
 
 
 def _rival(
-    subject: TimedModel, asked: Sequence[str] | Sequence[speed_questions.Quotation], tokens: int
+    subject: TimedModel, questions: Sequence[str | speed_questions.Quotation], tokens: int
 ) -> Contestant:
     """One model by transformers alone, asked the same."""
-    return rivals.plain(subject, tokens, [contestants.as_prompt(question) for question in asked])
+    prompts = [contestants.as_prompt(question) for question in questions]
+    return rivals.plain(subject, tokens, prompts)
 
 
 def _parameters(model: str) -> int:
     loaded, _ = loader.as_stored(model, Placement())
     return int(loaded.num_parameters())
-
-
-def _mean(counts: Sequence[int]) -> float:
-    return sum(counts) / len(counts)

@@ -39,7 +39,7 @@ class Quotation:
     copied: int
 
 
-def known() -> dict[str, str | Formula]:
+def terms() -> dict[str, str | Formula]:
     """The system prompts by name, and A of order 2 and 5 over the answers in pocket's corpus."""
     corpus = str(pocket_texts.REPLIES)
     return {**VOICES, "A2": NGram(corpus, order=2), "A5": NGram(corpus, order=5)}
