@@ -10,7 +10,7 @@ from marith.errors import RequestError
 from marith.evals.experiment.prompt_rows import MANY, choose, of_pocket, read
 from marith.evals.experiment.texts import NamedFormula
 from marith.formula.meaning import binding
-from marith.request.checks import whole
+from marith.request.checks import by, hold, optional, whole_from
 from marith.scoring.checkpoints.locate import locate
 
 POCKET = "pocket"
@@ -32,14 +32,13 @@ class EvaluationSettings:
     where: Mapping[str, str] = field(default_factory=dict)
     formulas: Sequence[str] = ()
     terms: Mapping[str, str] = field(default_factory=dict)
-    n: int | None = None
+    n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
     seed: int = 0
     out: Path | None = None
 
     def __post_init__(self) -> None:
         locate(self.model)
-        if self.n is not None:
-            whole("n", self.n, 1)
+        hold(self)
         for option, value in (("column", self.column), ("where", self.where)):
             if self.data is None and value:
                 raise RequestError(f"{option} is of data, and there is none: {value!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from marith.errors import FormulaError, RequestError
@@ -13,7 +13,7 @@ from marith.evals.experiment.texts import Key, NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
-from marith.request.checks import whole
+from marith.request.checks import by, hold, whole_from
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import locate
@@ -48,16 +48,15 @@ class Experiment:
     terms: Mapping[str, str]
     prompts: tuple[PromptRow, ...]
     measures: tuple[Metric, ...] = ()
-    seed: int = 0
-    samples: int = 1
+    seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
+    samples: int = field(default=1, metadata=by(whole_from(1, 10_000)))
     temperature: float = 1.0
     stop: Stop = Stop(64)
     source: str = ""
 
     def __post_init__(self) -> None:
         locate(self.model)
-        whole("samples", self.samples, 1, 10_000)
-        whole("seed", self.seed, 0, 2**31)
+        hold(self)
         Sampling(self.temperature)
         check_lines(self.lines, self.terms)
 

@@ -10,24 +10,9 @@ from typing import Any, ClassVar
 from marith.engine.engine import Engine
 from marith.evals.experiment.texts import Text, at_row
 from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
-from marith.formula.meaning.binding import BARE, Terms
-from marith.request.prompt import Message
+from marith.formula.meaning.binding import BARE
 
 _LARGEST = 700  # nats, of which the exponential is still a float
-
-
-def perplexity(
-    engine: Engine,
-    prompt: str | Sequence[Message],
-    tokens: Sequence[int],
-    terms: Terms | None = None,
-) -> float:
-    """The exponential of the mean negative log-probability under `M` of exactly these tokens.
-
-    Nothing is tokenised again and no token is skipped. NaN for an empty text.
-    """
-    value = _exponential(engine.score(prompt, tokens, BARE, terms))
-    return math.nan if value is None else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +19,7 @@ from marith.evals.preference.pairs import Pair, gather, paired
 from marith.evals.preference.preferences import PreferenceCounts, Preferences
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.progress import Bars, progress
-from marith.request.checks import whole
+from marith.request.checks import by, hold, optional, whole_from
 
 FILE = "judgements.jsonl"
 
@@ -38,9 +38,9 @@ class ComparisonSettings:
     against: tuple[str, ...]
     task: str
     judge: str = "a chat model"
-    n: int | None = None
+    n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
     seed: int = 0
-    together: int = 8
+    together: int = field(default=8, metadata=by(whole_from(1, 1000)))
     out: Path | None = None
 
     def __post_init__(self) -> None:
@@ -48,9 +48,7 @@ class ComparisonSettings:
             raise RequestError(f"a task is one of {', '.join(TASKS)}, not {self.task!r}")
         if not (self.texts and self.baseline and self.against):
             raise RequestError("a comparison needs texts, a baseline and what is held against it")
-        if self.n is not None:
-            whole("n", self.n, 1)
-        whole("together", self.together, 1, 1000)
+        hold(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from marith.errors import RequestError
@@ -14,7 +14,7 @@ from marith.evals.paper.attributes.attribute_metrics import named
 from marith.evals.tuning.tasks import MESSAGE, TASKS, TuningTask
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.formula.meaning.binding import bind, parse, resolve
-from marith.request.checks import whole
+from marith.request.checks import by, whole_from
 
 DIRECTIONS: Mapping[str, Literal["lower", "higher"]] = {"down": "lower", "up": "higher"}
 MANY = 64
@@ -60,7 +60,7 @@ class TuningSettings(GenerationSettings):
     attribute: str
     direction: str
     bound: Bound = Bound(1.2, relative=True)
-    trials: int = 30
+    trials: int = field(default=30, metadata=by(whole_from(1, 100_000)))
     task: str = "chat"
     frame: str | None = None
     stop: tuple[str, ...] = ()
@@ -75,7 +75,6 @@ class TuningSettings(GenerationSettings):
             raise RequestError(f"one formula is tuned at a time, and not {self.formulas!r}")
         if self.frame is not None and MESSAGE not in self.frame:
             raise RequestError(f"a frame has {MESSAGE} in it, which {self.frame!r} has not")
-        whole("trials", self.trials, 1, 100_000)
         _ = self.measure
         check_names(self.formula, self.ranges, self.all_terms)
         middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from marith import Engine, RequestError
+from marith.evals.experiment.texts import Text
 from marith.evals.metrics.text_classifier import attribute
-from marith.evals.metrics.text_perplexity import perplexity
+from marith.evals.metrics.text_perplexity import Perplexity
 from marith.testing import tiny_model, tiny_tokenizer
 
 
@@ -20,8 +21,9 @@ def test_perplexity_is_of_exactly_these_tokens_and_skips_none() -> None:
         logits = model(torch.tensor([prompt + tokens])).logits[0].log_softmax(-1)
     nats = [float(logits[len(prompt) - 1 + i, token]) for i, token in enumerate(tokens)]
     with Engine.load(model, tokenizer=tokenizer) as engine:
-        got = perplexity(engine, "a b c", tokens)
-        assert math.isnan(perplexity(engine, "a b c", []))
+        texts = [Text("M", 0, 0, 0, "", "a b c", "", t, "", 0, 0) for t in (tuple(tokens), ())]
+        got, of_none = Perplexity({}).open(engine)(texts)
+    assert of_none is None
     assert got == pytest.approx(math.exp(-sum(nats) / 3), rel=1e-4)
 
 

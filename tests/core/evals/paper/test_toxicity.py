@@ -16,7 +16,7 @@ from marith.cli import app
 from marith.evals.experiment.summary import Summary
 from marith.evals.experiment.texts import Text, read_texts
 from marith.evals.metrics.text_classifier import attribute
-from marith.evals.metrics.text_perplexity import perplexity
+from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.paper import paper_tables as paper
 from marith.evals.paper import toxicity
 from marith.evals.paper.toxicity import ToxicitySettings
@@ -70,7 +70,7 @@ def test_figures_are_those_of_the_texts(shown: tuple[Path, str], texts: list[Tex
             own = [text for text in texts if text.line == row["name"]]
             judged = attribute([text.text for text in own], "pocket-toxicity", "toxic")
             assert float(row["toxicity mean"]) == pytest.approx(statistics.fmean(judged), abs=1e-4)
-            found = [perplexity(engine, text.prompt, text.tokens, terms) for text in own]
+            found = list(Perplexity(terms).open(engine)(own))
             mean = statistics.fmean(found)
             assert float(row["perplexity mean"]) == pytest.approx(mean, rel=1e-3)
             assert (row["perplexity count"], row["perplexity missing"]) == ("6", "0")

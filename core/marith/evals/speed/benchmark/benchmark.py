@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rich.progress import Progress
@@ -21,7 +21,7 @@ from marith.evals.speed.benchmark.benchmark_results import Machine, results
 from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
-from marith.request.checks import whole
+from marith.request.checks import by, hold, whole_from
 from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("terms", "concurrency", "first-token", "floor")
@@ -46,13 +46,12 @@ class BenchmarkSettings:
 
     model: str | None = None
     shape: LlamaShape | None = None
-    tokens: int = 32
-    rounds: int = 5
+    tokens: int = field(default=32, metadata=by(whole_from(2)))  # the first is timed by itself
+    rounds: int = field(default=5, metadata=by(whole_from(1)))
     sections: Sequence[str] = SECTIONS
 
     def __post_init__(self) -> None:
-        whole("tokens", self.tokens, 2)  # the first is another measurement
-        whole("rounds", self.rounds, 1)
+        hold(self)
         check_sections(self.sections, SECTIONS)
         if self.model is not None:
             locate(self.model)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from marith.errors import RequestError
 from marith.evals.reporting.evaluation_report import check_sections
-from marith.request.checks import whole
+from marith.request.checks import by, hold, optional, whole_from
 from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("table", "lambda", "auto", "large")
 POCKET = "pocket"
-LONGEST = 512
+_COUNT = optional(whole_from(1, 10_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,12 @@ class SavingsSettings:
 
     model: str = POCKET
     sections: Sequence[str] = SECTIONS
-    prompts: int | None = None
-    tokens: int = 64
-    rounds: int | None = None
+    prompts: int | None = field(default=None, metadata=by(_COUNT))
+    tokens: int = field(default=64, metadata=by(whole_from(2, 512)))  # the first is timed by itself
+    rounds: int | None = field(default=None, metadata=by(_COUNT))
 
     def __post_init__(self) -> None:
-        whole("tokens", self.tokens, 2, LONGEST)  # the first is another measurement
-        for name in ("prompts", "rounds"):
-            value = getattr(self, name)
-            if value is not None:
-                whole(name, value, 1, 10_000)
+        hold(self)
         check_sections(self.sections, SECTIONS)
         locate(self.model)
         if "large" in self.sections and self.model != POCKET:
