@@ -47,13 +47,4 @@ def _point(
     timed_way = contestant(engine, way, lambda turn: questions(size.prompts, turn), tokens, total)
     for turn in range(1, size.rounds + 1):
         timed_way.run(turn)
-    spoken = total.evaluated or None
-    return FactorPoint(
-        voice,
-        factor,
-        total.calls / total.drawn,
-        total.passes / total.drawn,
-        spoken and total.predicted / spoken,
-        spoken and total.stood / spoken,
-        in_words(plan, terms),
-    )
+    return FactorPoint(voice, factor, *total.per_token(), in_words(plan, terms))

@@ -81,6 +81,16 @@ class Tally:
             return 1e3 * self.seconds / self.drawn
         return 1e3 * self.later_seconds / self.later
 
+    def per_token(self) -> tuple[float, float, float | None, float | None]:
+        """Calls, passes, and the shares of checked drafts that should have stood and that did."""
+        checked = self.evaluated or None
+        return (
+            self.calls / self.drawn,
+            self.passes / self.drawn,
+            checked and self.predicted / checked,
+            checked and self.stood / checked,
+        )
+
 
 def contestant(
     engine: Engine,

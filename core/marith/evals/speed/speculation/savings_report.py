@@ -134,28 +134,21 @@ def lines(
         SavingsLine(
             section,
             formula,
-            one.name,
-            one.milliseconds,
-            one.ratio,
-            one.samples,
-            *_per_token(tallies.get(one.name)),
-            plan=(plans or {}).get(one.name, ""),
+            result.name,
+            result.milliseconds,
+            result.ratio,
+            result.samples,
+            *_per_token(tallies.get(result.name)),
+            plan=(plans or {}).get(result.name, ""),
         )
-        for one in results(section, samples)
+        for result in results(section, samples)
     ]
 
 
 def _per_token(
     tally: Tally | None,
 ) -> tuple[float | None, float | None, float | None, float | None]:
-    """Calls, passes, and the share of drafts that should stand and that did."""
-    if tally is None:
-        return None, None, None, None
-    calls, passes = tally.calls / tally.drawn, tally.passes / tally.drawn
-    if not tally.evaluated:
-        return calls, passes, None, None
-    checked = tally.evaluated
-    return calls, passes, tally.predicted / checked, tally.stood / checked
+    return tally.per_token() if tally else (None, None, None, None)  # a rival counts no calls
 
 
 def _cells(line: SavingsLine) -> tuple[str, ...]:
