@@ -30,10 +30,10 @@ class Prepared:
     """The execution plan of a request with the scorer and the reading of each term.
 
     `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
-    of each draft, which is asked for no more than that. `opened` says that the prompt, as the
-    bare model reads it, ends where reasoning has begun. `loaded` is what was loaded for its terms,
-    which stays while this holds it. `width` is the number of tokens there are. `lanes` say under
-    which name a scorer keeps what it has read for a term.
+    of each draft that has a context. `opened` says that the prompt, as the bare model reads it,
+    ends where reasoning has begun. `loaded` is what was loaded for its terms, which stays while
+    this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
+    keeps what it has read for a term.
     """
 
     plan: ExecutionPlan
@@ -72,14 +72,16 @@ def prepare(
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
-    rooms = {term: scorers[term].room(reading) for term, reading in readings.items()}
+    unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
+    with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
+    rooms = {term: scorers[term].room(readings[term]) for term in with_context} | unread
     return Prepared(
         plan,
         scorers,
         readings,
         len(visible),
         min(rooms[term] for term in plan.terms),
-        {draft: rooms.get(draft, 0) for draft in plan.drafts},
+        {draft: rooms[draft] for draft in plan.drafts if draft in rooms},
         registry.vocabulary.opens_reasoning(visible),
         loaded,
         registry.vocabulary.size,
