@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from marith.scoring.classifier.whole_texts import Case, WholeTexts, to_logprobs
+from marith.scoring.classifier.whole_texts import Case, WholeTextRunner, to_logprobs
 from marith.training.base import Base
 from marith.training.data.encoded_texts import Side
 from marith.training.data.prefixes import Marks
@@ -33,13 +33,13 @@ def by_length(
     advance: Callable[[int], None],
 ) -> Iterator[Line]:
     """A line for each length; `advance` receives how many more texts were classified."""
-    judge = WholeTexts(base.model.eval(), base.padding)
+    runner = WholeTextRunner(base.model.eval(), base.padding)
     right = torch.tensor(side.classes)
     for length in lengths(side.texts):
         rows = [marks.around(text[:length]) for text in side.texts]
         judged = []
         for start in range(0, len(rows), _AT_ONCE):
-            [result] = judge.judge([Case(None, rows[start : start + _AT_ONCE])])
+            [result] = runner.classify([Case(None, rows[start : start + _AT_ONCE])])
             judged.append(to_logprobs(base.model.config, result.logits).cpu())
             advance(len(judged[-1]))
         longer = 0 if length is None else sum(len(text) > length for text in side.texts)

@@ -17,8 +17,14 @@ from marith.scoring.checkpoints.kinds import refusing
 from marith.scoring.checkpoints.loader import Checkpoint
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.classifier.prefix_tokens import Encoder
-from marith.scoring.classifier.tree_attention import BranchedTexts
-from marith.scoring.classifier.whole_texts import Case, Judge, Text, WholeTexts, to_logprobs
+from marith.scoring.classifier.tree_attention import TreeRunner
+from marith.scoring.classifier.whole_texts import (
+    Case,
+    ClassifierRunner,
+    Text,
+    WholeTextRunner,
+    to_logprobs,
+)
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -48,18 +54,18 @@ class ClassifierScorer(WithoutContext):
         self._context_length = _usable_context(checkpoint)
         self._labels = _labels(self.model.config)
         padding = self._pad_with(self.model.config)
-        self._whole = WholeTexts(self.model, padding)
+        self._whole = WholeTextRunner(self.model, padding)
         self._said_cut = False
         self.nbytes = nbytes(weights(self.model))
         with refusing(f"the classifier {self.name!r} cannot judge a text"):
-            self._whole.judge([Case(None, self._tokens(("a",)))])
+            self._whole.classify([Case(None, self._tokens(("a",)))])
         self._whole.passes = 0
-        self.judge: Judge = self._judge(padding, cache_bytes)
+        self.runner: ClassifierRunner = self._start_runner(padding, cache_bytes)
 
     @property
     def passes(self) -> int:
         """How many forward passes there have been."""
-        return self.judge.passes
+        return self.runner.passes
 
     def read(self, term: Classifier | Judgement, prompt: Prompt) -> str:
         """The text before the continuation: the conversation if the term asks for it."""
@@ -79,10 +85,10 @@ class ClassifierScorer(WithoutContext):
         for span, asked in zip(spans, texts, strict=True):
             lanes.setdefault(asked, span.lane)
         cases = [Case(lane, self._tokens(asked)) for asked, lane in lanes.items()]
-        judged = dict(zip(lanes, self.judge.judge(cases), strict=True))
+        logits = dict(zip(lanes, self.runner.classify(cases), strict=True))
         scored: list[Scored | None] = []
         for span, asked in zip(spans, texts, strict=True):
-            answer = judged[asked]
+            answer = logits[asked]
             if answer is None:
                 scored.append(None)
                 continue
@@ -96,15 +102,15 @@ class ClassifierScorer(WithoutContext):
 
     def release(self, lane: Hashable) -> None:
         """What the lane has read stays until another needs the room."""
-        self.judge.release(lane)
+        self.runner.release(lane)
 
     def probabilities(self, term: Classifier, texts: Sequence[str]) -> list[float]:
         """The probability of the term's label for whole texts, one number in [0, 1] each."""
         self._column(term)
         if not texts:
             return []
-        [judged] = self._whole.judge([Case(None, self._tokens(tuple(texts)))])
-        return self._scaled(replace(term, scale="log"), judged.logits).exp().tolist()
+        [answer] = self._whole.classify([Case(None, self._tokens(tuple(texts)))])
+        return self._scaled(replace(term, scale="log"), answer.logits).exp().tolist()
 
     def _scaled(self, term: Term, logits: Tensor) -> Tensor:
         """What a term compares of each text, [texts]."""
@@ -131,14 +137,14 @@ class ClassifierScorer(WithoutContext):
         ]
         return tuple(f"{span.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
 
-    def _ratios(self, span: Span, judged: Tensor) -> Tensor:
+    def _ratios(self, span: Span, column: Tensor) -> Tensor:
         """What each candidate adds to the judgement of its position, [count, vocab]."""
         assert span.candidates is not None
-        before = judged[len(judged) - span.count :]
+        before = column[len(column) - span.count :]
         rows = [i for i, candidates in enumerate(span.candidates) for _ in candidates]
         tokens = [token for candidates in span.candidates for token in candidates]
-        ratios = torch.zeros(span.count, self.vocabulary.size, device=judged.device)
-        ratios[rows, tokens] = judged[: len(tokens)] - before[rows]
+        ratios = torch.zeros(span.count, self.vocabulary.size, device=column.device)
+        ratios[rows, tokens] = column[: len(tokens)] - before[rows]
         return ratios
 
     def _tokens(self, texts: Texts) -> list[Text]:
@@ -159,12 +165,12 @@ class ClassifierScorer(WithoutContext):
             tokens = head + tokens[len(tokens) - self._context_length + len(head) :]
         return tuple(tokens)
 
-    def _judge(self, padding: int, cache_bytes: int) -> Judge:
+    def _start_runner(self, padding: int, cache_bytes: int) -> ClassifierRunner:
         """The faster way where the model reads from left to right, else the way of all models."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
             return self._whole
         try:
-            return BranchedTexts(self.model, padding, self._context_length, cache_bytes)
+            return TreeRunner(self.model, padding, self._context_length, cache_bytes)
         except ModelError as error:
             warn(f"the classifier {self.name!r} runs without a cache, and so slower: {error}")
             return self._whole

@@ -10,8 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError
-from marith.scoring.classifier.prefix_tree import Branches, graft
-from marith.scoring.classifier.whole_texts import BATCH_TOKENS, Case, Judged, Text, WholeTexts
+from marith.scoring.classifier.prefix_tree import PrefixTree, prefix_trees
+from marith.scoring.classifier.whole_texts import (
+    BATCH_TOKENS,
+    Case,
+    ClassLogits,
+    Text,
+    WholeTextRunner,
+)
 from marith.scoring.kv_cache.cache_support import limit_of, mask_dtype
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lanes
@@ -21,45 +27,45 @@ from marith.scoring.language_model.probe import SHORT, distance, tolerance, why_
 
 @dataclass(slots=True, kw_only=True)
 class _Work(Unread):
-    """What one case still needs: its texts end on the trunk, which is read, or on branches."""
+    """What one case still needs: its texts end in the root text or in one of its trees."""
 
     case: Case
     stops: dict[int, int]
-    branches: list[Branches]
+    trees: list[PrefixTree]
     logits: Tensor
     passes: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class _Row:
-    """One row of one pass: tokens of the trunk, then branches in the slots beyond it."""
+    """One row of one pass: tokens of the root text, then a tree in the slots after it."""
 
     work: _Work
     start: int
     stop: int
-    branches: Branches
+    tree: PrefixTree
 
     @property
     def width(self) -> int:
-        return self.stop - self.start + len(self.branches.tokens)
+        return self.stop - self.start + len(self.tree.tokens)
 
     @property
     def seen(self) -> int:
-        """How many slots are read: the branches begin where the whole trunk will end."""
-        beyond = len(self.branches.tokens)
+        """How many slots are read: the tree begins where the whole root text will end."""
+        beyond = len(self.tree.tokens)
         return len(self.work.prompt) + beyond if beyond else self.stop
 
     def columns(self) -> dict[int, int]:
-        """Where in the row each text ends that is judged by this pass."""
+        """Where in the row each text ends that this pass classifies."""
         ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
         if self.stop < len(self.work.prompt):
             return {}
         beyond = self.stop - self.start
-        return ended | {n: beyond + node for n, node in self.branches.leaves.items()}
+        return ended | {n: beyond + node for n, node in self.tree.leaves.items()}
 
 
-class BranchedTexts:
-    """Judges the texts of a lane as branches on a trunk, whose keys and values it keeps.
+class TreeRunner:
+    """Classifies the texts of a lane as a prefix tree, and keeps the keys and values of its root.
 
     The cache changes the cost of an answer and never the answer. One call reads at most a
     portion of long trunks, the first asked first. Raises ModelError at construction for a model
@@ -86,14 +92,14 @@ class BranchedTexts:
         self.passes = 0
 
     @torch.inference_mode()
-    def judge(self, cases: Sequence[Case]) -> list[Judged | None]:
+    def classify(self, cases: Sequence[Case]) -> list[ClassLogits | None]:
         """Answer what can be answered now, all cases in as few passes as their lengths allow."""
         assert len({case.lane for case in cases}) == len(cases)
         work = [self._begin(case) for case in cases]
-        longest = [w.length + max(len(b.tokens) for b in w.branches) for w in work]
+        longest = [w.length + max(len(b.tokens) for b in w.trees) for w in work]
         self.lanes.make_room(max(longest, default=0))
         chosen = choose(work, self.lanes)
-        rounds = max((len(item.branches) for item in chosen), default=0)
+        rounds = max((len(item.trees) for item in chosen), default=0)
         for turn in range(rounds):
             rows = [row for item in chosen for row in _rows(item, turn)]
             widths = (lambda row: row.width), (lambda row: row.work.lane.row)
@@ -109,45 +115,45 @@ class BranchedTexts:
 
     def _begin(self, case: Case) -> _Work:
         texts = [_pooled(text, self._padding) for text in case.texts]
-        trunk = list(texts[-1])
-        stops, branches = graft(texts[-1], texts)
-        lane = self.lanes.take(case.lane, None, trunk)
+        root = list(texts[-1])
+        stops, trees = prefix_trees(texts[-1], texts)
+        lane = self.lanes.take(case.lane, None, root)
         own = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
         passes = self._unfinished.pop(case.lane, set())
-        asked = len(trunk) - min(stops.values(), default=len(trunk))
-        del lane.tokens[len(trunk) - asked :]
+        asked = len(root) - min(stops.values(), default=len(root))
+        del lane.tokens[len(root) - asked :]
         return _Work(
             lane=lane,
-            prompt=trunk,
+            prompt=root,
             continuation=(),
-            length=len(trunk),
+            length=len(root),
             asked=asked,
             case=case,
             stops=stops,
-            branches=branches,
+            trees=trees,
             logits=own,
             passes=passes,
         )
 
-    def _end(self, item: _Work) -> Judged | None:
+    def _end(self, item: _Work) -> ClassLogits | None:
         if item.missing == 0:
-            return Judged(item.logits, frozenset(item.passes))
+            return ClassLogits(item.logits, frozenset(item.passes))
         self._unfinished[item.case.lane] = item.passes
         return None
 
     def _forward(self, rows: list[_Row]) -> None:
-        """One pass over the next tokens of each trunk and the branches of those read to the end."""
+        """One pass over the next tokens of each root text, and the trees of those read to the end."""
         hidden = self._pass(rows)
         columns = [row.columns() for row in rows]
-        ends = [(i, at) for i, own in enumerate(columns) for at in own.values()]
+        ends = [(i, at) for i, ends_of_row in enumerate(columns) for at in ends_of_row.values()]
         index = torch.tensor(ends, dtype=torch.long, device=hidden.device).view(-1, 2)
         logits = self.model.score(hidden[index[:, 0], index[:, 1]]).float()
         if bool(hidden.isnan().any() | logits.isnan().any()):
             self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
             raise ModelError("the classifier computed what is not a number (NaN)")
-        judged = logits.split([len(own) for own in columns])
-        for row, own, told in zip(rows, columns, judged, strict=True):
-            row.work.logits[list(own)] = told
+        parts = logits.split([len(ends_of_row) for ends_of_row in columns])
+        for row, ends_of_row, part in zip(rows, columns, parts, strict=True):
+            row.work.logits[list(ends_of_row)] = part
             row.work.lane.tokens = [*row.work.prompt[: row.stop]]
             row.work.passes.add(self.passes)
 
@@ -162,16 +168,16 @@ class BranchedTexts:
         slots = torch.full(shape, self._cache.padding_slot)
         mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
         for i, row in enumerate(rows):
-            kept, branches, trunk = slice(row.stop - row.start), row.branches, row.work.prompt
+            kept, tree, root = slice(row.stop - row.start), row.tree, row.work.prompt
             beyond = slice(row.stop - row.start, row.width)
-            ids[i, : row.width] = torch.tensor([*trunk[row.start : row.stop], *branches.tokens])
+            ids[i, : row.width] = torch.tensor([*root[row.start : row.stop], *tree.tokens])
             places[i, kept] = reach[i, kept] = torch.arange(row.start, row.stop)
             slots[i, kept] = places[i, kept]
-            slots[i, beyond] = torch.arange(len(branches.tokens)) + len(trunk)
-            places[i, beyond] = torch.tensor(branches.places, dtype=torch.long)
-            reach[i, beyond] = torch.tensor(branches.forks, dtype=torch.long) - 1
-            if branches.tokens:
-                mask[i, beyond, len(trunk) : row.seen] = branches.sight()
+            slots[i, beyond] = torch.arange(len(tree.tokens)) + len(root)
+            places[i, beyond] = torch.tensor(tree.places, dtype=torch.long)
+            reach[i, beyond] = torch.tensor(tree.forks, dtype=torch.long) - 1
+            if tree.tokens:
+                mask[i, beyond, len(root) : row.seen] = tree.mask()
         mask |= torch.arange(mask.shape[-1]) <= reach[:, :, None]
         device = self.model.device
         self._cache.aim([row.work.lane.row for row in rows], slots.to(device), mask.shape[-1])
@@ -187,7 +193,7 @@ class BranchedTexts:
         return hidden
 
     def _why_whole(self, context_length: int) -> str:
-        """Why texts need to be judged whole; empty if they do not."""
+        """Why this model must read whole texts; empty where it need not."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
             return "its head is not one product"
         if limit := limit_of(self.model, context_length):
@@ -195,34 +201,34 @@ class BranchedTexts:
         return why_inexact(self.model, context_length, self._differ)
 
     def _differ(self, model: Any, extra: int) -> str:
-        """How branches differ from whole texts, over ragged rows and two turns."""
-        judge = self if model is self.model else BranchedTexts(model, 0, 0, 0, probed=False)
+        """How the logits of trees differ from those of whole texts, over rows of many lengths."""
+        runner = self if model is self.model else TreeRunner(model, 0, 0, 0, probed=False)
         vocab = int(model.config.get_text_config().vocab_size)
         draw = torch.Generator().manual_seed(0)
         texts = torch.randint(0, vocab, (3, SHORT + extra), generator=draw).tolist()
         a, b, c = (tuple(row) for row in texts)
         first = [Case(0, [a[: 5 + extra]]), Case(1, [b[:2] + c[:1], b[:3]])]
-        trunk = a[: 7 + extra]
-        last = [Case(0, [trunk[:-1], a, a[:4] + c[:5], trunk]), Case(1, [b[:4], c[:9], b[:5]])]
-        whole = WholeTexts(model, judge._padding)
-        want = _logits(whole.judge(last))
-        alone = [whole.judge([Case(0, [text])]) for case in last for text in case.texts]
-        noise = distance(torch.cat([_logits(judged) for judged in alone]), want)
+        root = a[: 7 + extra]
+        last = [Case(0, [root[:-1], a, a[:4] + c[:5], root]), Case(1, [b[:4], c[:9], b[:5]])]
+        whole = WholeTextRunner(model, runner._padding)
+        want = _logits(whole.classify(last))
+        alone = [whole.classify([Case(0, [text])]) for case in last for text in case.texts]
+        noise = distance(torch.cat([_logits(answers) for answers in alone]), want)
         try:
-            judge.judge(first)
-            worst = distance(_logits(judge.judge(last)), want)
+            runner.classify(first)
+            worst = distance(_logits(runner.classify(last)), want)
         except Exception as error:  # whatever a model raises that does not take our cache
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
-            judge.lanes.forget()
+            runner.lanes.forget()
         if worst <= tolerance(noise, want, model.dtype):
             return ""
         return f"cached and uncached passes differ by {worst:.2g}"
 
 
-def _logits(judged: Sequence[Judged | None]) -> Tensor:
+def _logits(answers: Sequence[ClassLogits | None]) -> Tensor:
     """Of all texts of some cases, [texts, labels]."""
-    return torch.cat([one.logits for one in judged if one is not None])
+    return torch.cat([answer.logits for answer in answers if answer is not None])
 
 
 def _rows(item: _Work, turn: int) -> list[_Row]:
@@ -231,8 +237,8 @@ def _rows(item: _Work, turn: int) -> list[_Row]:
     stop = start + item.give
     whole = stop == item.length
     item.give = 0
-    branches = item.branches[turn] if whole and turn < len(item.branches) else Branches()
-    row = _Row(item, start, stop, branches)
+    tree = item.trees[turn] if whole and turn < len(item.trees) else PrefixTree()
+    row = _Row(item, start, stop, tree)
     return [row] if row.width else []
 
 

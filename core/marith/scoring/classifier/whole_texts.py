@@ -18,7 +18,7 @@ Text: TypeAlias = "tuple[int, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Texts to be judged, as tokens. The last one is the trunk: most others go on from it.
+    """Texts to classify, as tokens. The last one is the root: most others begin as it does.
 
     `lane` says whose texts these are, and stands in one case of a call only.
     """
@@ -28,8 +28,8 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What the head says of every label for every text of a case [texts, labels], and the passes.
+class ClassLogits:
+    """The head's logits of every label for every text of a case [texts, labels], and the passes.
 
     Logits in float32, of which `to_logprobs` makes log C.
     """
@@ -38,15 +38,15 @@ class Judged:
     passes: frozenset[int]
 
 
-class Judge(Protocol):
-    """A way to judge texts: a pure function of its cases, whatever was asked before."""
+class ClassifierRunner(Protocol):
+    """Runs a classifier over texts: a pure function of its cases, whatever was asked before."""
 
     @property
     def passes(self) -> int:
         """How many forward passes there have been."""
         ...
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judged | None]:
+    def classify(self, cases: Sequence[Case]) -> Sequence[ClassLogits | None]:
         """One answer a case, in order; None where its texts are still being read: ask again."""
         ...
 
@@ -55,8 +55,8 @@ class Judge(Protocol):
         ...
 
 
-class WholeTexts:
-    """Judges each text from its first token on, in padded batches. Keeps nothing."""
+class WholeTextRunner:
+    """Classifies each text from its first token on, in padded batches. Keeps nothing."""
 
     def __init__(self, model: Any, padding: int) -> None:
         self.model = model
@@ -64,7 +64,7 @@ class WholeTexts:
         self._padding = padding
 
     @torch.inference_mode()
-    def judge(self, cases: Sequence[Case]) -> list[Judged]:
+    def classify(self, cases: Sequence[Case]) -> list[ClassLogits]:
         """Every distinct text of all cases once, texts of about one length together."""
         judged: dict[Text, tuple[Tensor, int]] = {}
         for batch in _batches({text for case in cases for text in case.texts}):
@@ -73,7 +73,7 @@ class WholeTexts:
         answers = []
         for case in cases:
             rows, passes = zip(*(judged[text] for text in case.texts), strict=True)
-            answers.append(Judged(torch.stack(rows), frozenset(passes)))
+            answers.append(ClassLogits(torch.stack(rows), frozenset(passes)))
         return answers
 
     def release(self, lane: Hashable) -> None:

@@ -22,8 +22,8 @@ from transformers import MistralConfig, MistralForSequenceClassification
 from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
-from marith.scoring.classifier.tree_attention import BranchedTexts
-from marith.scoring.classifier.whole_texts import WholeTexts
+from marith.scoring.classifier.tree_attention import TreeRunner
+from marith.scoring.classifier.whole_texts import WholeTextRunner
 from marith.scoring.kv_cache import chunked_prefill
 from marith.scoring.scorer import Scored, Span
 from marith.testing import tiny_classifier, tiny_tokenizer
@@ -48,7 +48,7 @@ def whole(scorer: ClassifierScorer, one: Span) -> torch.Tensor:
     """The same question to a scorer that reads every text from its first token on."""
     fresh = ClassifierScorer.__new__(ClassifierScorer)
     fresh.__dict__.update(scorer.__dict__)
-    fresh.judge = WholeTexts(scorer.model, scorer.model.config.pad_token_id)
+    fresh.runner = WholeTextRunner(scorer.model, scorer.model.config.pad_token_id)
     encode: Any = scorer.checkpoint.vocabulary.encode
     fresh._encode = lambda text: encode(text, start=True)  # type: ignore[assignment]  # no Encoder
     [answer] = fresh.score([one])
@@ -102,8 +102,8 @@ def test_any_sequence_of_questions_is_answered_as_by_whole_texts(
                 torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=CLOSE)
     for lane in range(3):
         scorer.release(lane)
-    assert isinstance(scorer.judge, BranchedTexts)
-    assert scorer.judge.lanes.busy == 0
+    assert isinstance(scorer.runner, TreeRunner)
+    assert scorer.runner.lanes.busy == 0
 
 
 def test_a_request_costs_one_pass_a_token_and_few_tokens_a_pass() -> None:
@@ -131,8 +131,8 @@ def test_two_labels_of_one_text_are_one_reading() -> None:
     first, second = ask(scorer, [span([2, 3], [[4]]), span([2, 3], [[4]], "", other, "other")])
     assert float(first.logprobs[0, 4]) * float(second.logprobs[0, 4]) < 0
     assert scorer.passes == 1
-    assert isinstance(scorer.judge, BranchedTexts)
-    assert scorer.judge.lanes.busy == 1
+    assert isinstance(scorer.runner, TreeRunner)
+    assert scorer.runner.lanes.busy == 1
     scorer.release("lane")
     [again] = ask(scorer, [span([2, 3, 4], [[5]], "", other, "other")])
     torch.testing.assert_close(again.logprobs, whole(scorer, span([2, 3, 4], [[5]], "", other)))
@@ -156,7 +156,7 @@ def test_a_long_prompt_is_read_while_others_are_answered(monkeypatch: pytest.Mon
 def test_a_classifier_that_reads_both_ways_is_judged_in_whole_texts() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert isinstance(bert_scorer().judge, WholeTexts)
+        assert isinstance(bert_scorer().runner, WholeTextRunner)
 
 
 def test_a_causal_classifier_that_cannot_roll_back_says_so_and_judges_whole_texts() -> None:
@@ -168,7 +168,7 @@ def test_a_causal_classifier_that_cannot_roll_back_says_so_and_judges_whole_text
     model = MistralForSequenceClassification(config).eval()
     with pytest.warns(UserWarning, match="'judge' runs without a cache, .*slides over 8 tokens"):
         scorer = scorer_of(model, tiny_tokenizer())
-    assert isinstance(scorer.judge, WholeTexts)
+    assert isinstance(scorer.runner, WholeTextRunner)
     assert scorer.read(term, Prompt()) == ""
     [answer] = ask(scorer, [span([2] * 12, [[3, 4]])])
     torch.testing.assert_close(answer.logprobs, whole(scorer, span([2] * 12, [[3, 4]])))

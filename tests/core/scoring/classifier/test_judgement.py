@@ -107,10 +107,10 @@ def test_the_prompt_is_judged_where_that_is_asked_for() -> None:
 
 
 def test_a_strength_asks_for_the_label_of_its_classifier() -> None:
-    judge = Classifier("m", label="joy", candidates=3, read_prompt=True, scale="logit")
-    assert judgement_of(judge) == Judgement("m", "joy", True)
+    runner = Classifier("m", label="joy", candidates=3, read_prompt=True, scale="logit")
+    assert judgement_of(runner) == Judgement("m", "joy", True)
     with pytest.raises(RequestError, match="no label 'joy'; it has no, yes"):
-        llama_scorer().read(judgement_of(judge), Prompt())
+        llama_scorer().read(judgement_of(runner), Prompt())
 
 
 def logits(scorer: ClassifierScorer, tokens: Sequence[int]) -> Any:

@@ -1,4 +1,4 @@
-"""Texts judged as branches on a trunk: the cache changes what it costs, never the judgement."""
+"""Texts judged as a prefix tree: the cache changes what it costs, never the judgement."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from transformers import AutoModelForSequenceClassification, MistralConfig
 
 from marith.errors import ModelError
 from marith.scoring.classifier import prefix_tree, tree_attention
-from marith.scoring.classifier.tree_attention import BranchedTexts
-from marith.scoring.classifier.whole_texts import Case, Judged, Text, WholeTexts
+from marith.scoring.classifier.tree_attention import TreeRunner
+from marith.scoring.classifier.whole_texts import Case, ClassLogits, Text, WholeTextRunner
 from marith.scoring.kv_cache import chunked_prefill
 from marith.testing import FAMILIES, tiny_model
 
@@ -45,8 +45,8 @@ def classifier(family: str = "llama") -> Any:
 
 
 @cache
-def judge_of(family: str) -> BranchedTexts:
-    return BranchedTexts(classifier(family), PADDING, CONTEXT, 2**20)
+def judge_of(family: str) -> TreeRunner:
+    return TreeRunner(classifier(family), PADDING, CONTEXT, 2**20)
 
 
 def alone(text: Text, family: str = "llama") -> Tensor:
@@ -58,20 +58,20 @@ def alone(text: Text, family: str = "llama") -> Tensor:
     return torch.log_softmax(logits, dim=-1)
 
 
-def all_answers(judge: BranchedTexts, cases: Sequence[Case]) -> list[Judged]:
+def all_answers(runner: TreeRunner, cases: Sequence[Case]) -> list[ClassLogits]:
     """Ask those again that are still read, which each call brings nearer."""
-    told: dict[int, Judged] = {}
+    told: dict[int, ClassLogits] = {}
     for _ in range(200):
         open_ = [i for i in range(len(cases)) if i not in told]
-        got = judge.judge([cases[i] for i in open_])
+        got = runner.classify([cases[i] for i in open_])
         told |= {i: answer for i, answer in zip(open_, got, strict=True) if answer is not None}
         if len(told) == len(cases):
             return [told[i] for i in range(len(cases))]
     raise AssertionError("nothing was read any more")
 
 
-def agree(judge: BranchedTexts, cases: Sequence[Case], family: str = "llama") -> None:
-    for case, answer in zip(cases, all_answers(judge, cases), strict=True):
+def agree(runner: TreeRunner, cases: Sequence[Case], family: str = "llama") -> None:
+    for case, answer in zip(cases, all_answers(runner, cases), strict=True):
         want = torch.stack([alone(text, family) for text in case.texts])
         told = torch.log_softmax(answer.logits, dim=-1)
         torch.testing.assert_close(told, want, atol=CLOSE, rtol=CLOSE)
@@ -84,10 +84,10 @@ ends = st.lists(few | st.just(PADDING), max_size=4).map(tuple)
 
 @st.composite
 def texts_on_a_trunk(draw: st.DrawFn) -> tuple[Text, ...]:
-    trunk: Text = draw(words)
-    cuts = st.tuples(st.integers(0, len(trunk)), ends)
-    near = [trunk[:at] + suffix for at, suffix in draw(st.lists(cuts, max_size=12))]
-    return (*near, *draw(st.lists(words, max_size=2)), trunk)
+    root: Text = draw(words)
+    cuts = st.tuples(st.integers(0, len(root)), ends)
+    near = [root[:at] + suffix for at, suffix in draw(st.lists(cuts, max_size=12))]
+    return (*near, *draw(st.lists(words, max_size=2)), root)
 
 
 calls = st.lists(
@@ -110,14 +110,14 @@ patient = settings(
 def test_any_sequence_of_questions_is_answered_as_by_the_model_alone(
     family: str, calls: list[tuple[dict[int, tuple[Text, ...]], set[int]]]
 ) -> None:
-    judge = judge_of(family)
+    runner = judge_of(family)
     for asked, released in calls:
-        agree(judge, [Case(lane, texts) for lane, texts in asked.items()], family)
+        agree(runner, [Case(lane, texts) for lane, texts in asked.items()], family)
         for lane in released:
-            judge.release(lane)
+            runner.release(lane)
     for lane in range(4):
-        judge.release(lane)
-    assert judge.lanes.busy == 0
+        runner.release(lane)
+    assert runner.lanes.busy == 0
 
 
 @patient
@@ -129,37 +129,37 @@ def test_small_rooms_and_small_chunks_answer_as_large_ones(
     monkeypatch.setattr(tree_attention, "BATCH_TOKENS", 12)
     for name, value in (("PORTION", 5), ("NEAR", 1), ("PIECE", 2)):
         monkeypatch.setattr(chunked_prefill, name, value)
-    judge = judge_of("llama")
+    runner = judge_of("llama")
     for asked, released in calls:
-        agree(judge, [Case(lane, texts) for lane, texts in asked.items()])
+        agree(runner, [Case(lane, texts) for lane, texts in asked.items()])
         for lane in released:
-            judge.release(lane)
+            runner.release(lane)
 
 
 def test_a_text_that_goes_on_costs_its_new_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, widths = BranchedTexts(classifier(), PADDING, CONTEXT, 2**20), []
-    run = judge._pass
+    runner, widths = TreeRunner(classifier(), PADDING, CONTEXT, 2**20), []
+    run = runner._pass
 
     def watched(rows: list[Any]) -> Tensor:
         widths.append([row.width for row in rows])
         return run(rows)
 
-    monkeypatch.setattr(judge, "_pass", watched)
+    monkeypatch.setattr(runner, "_pass", watched)
     for length in (10, 11, 12):
-        trunk = tuple(range(2, 2 + length))
-        agree(judge, [Case("a", [*((*trunk, token) for token in range(2, 7)), trunk])])
+        root = tuple(range(2, 2 + length))
+        agree(runner, [Case("a", [*((*root, token) for token in range(2, 7)), root])])
     assert widths == [[10 + 5], [1 + 5], [1 + 5]]
-    assert judge.passes == 3
+    assert runner.passes == 3
 
 
 def test_all_cases_share_a_pass_and_a_long_trunk_does_not_stall_the_others() -> None:
-    judge = BranchedTexts(classifier(), PADDING, 1024, 2**24)
+    runner = TreeRunner(classifier(), PADDING, 1024, 2**24)
     long = tuple(2 + i % 20 for i in range(3 * chunked_prefill.PORTION))
     short = [Case(i, [(i + 2, 9), (i + 2,)]) for i in range(3)]
-    answers = [judge.judge([*short, Case("long", [(*long, 5), long])]) for _ in range(3)]
+    answers = [runner.classify([*short, Case("long", [(*long, 5), long])]) for _ in range(3)]
     assert [answer[3] is None for answer in answers] == [True, True, False]
     assert all(answer is not None for got in answers for answer in got[:3])
-    assert judge.passes <= 2 * 3
+    assert runner.passes <= 2 * 3
     first, second = answers[0][:2]
     assert first is not None
     assert second is not None
@@ -171,27 +171,27 @@ def test_all_cases_share_a_pass_and_a_long_trunk_does_not_stall_the_others() -> 
 
 
 def test_a_released_lane_is_gone_on_from_by_the_next() -> None:
-    judge = BranchedTexts(classifier(), PADDING, CONTEXT, 2**20)
-    trunk = tuple(2 + i % 20 for i in range(60))
-    judge.judge([Case("first", [trunk])])
-    judge.release("first")
-    assert judge.lanes.busy == 0
-    again = (*trunk, 7)
-    agree(judge, [Case("second", [(*again, 8), again])])
-    assert judge.lanes.busy == len(list(judge.lanes)) == 1
+    runner = TreeRunner(classifier(), PADDING, CONTEXT, 2**20)
+    root = tuple(2 + i % 20 for i in range(60))
+    runner.classify([Case("first", [root])])
+    runner.release("first")
+    assert runner.lanes.busy == 0
+    again = (*root, 7)
+    agree(runner, [Case("second", [(*again, 8), again])])
+    assert runner.lanes.busy == len(list(runner.lanes)) == 1
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_either_kind_of_attention_mask_is_understood(attention: str) -> None:
     model = from_config(tiny_model("llama").config, attn_implementation=attention)
-    agree(BranchedTexts(model, PADDING, CONTEXT, 2**20), [Case(0, [(2, 3, 9), (2, 5), (2, 3)])])
+    agree(TreeRunner(model, PADDING, CONTEXT, 2**20), [Case(0, [(2, 3, 9), (2, 5), (2, 3)])])
 
 
 def test_a_head_is_read_in_half_precision_as_the_model_reads_it() -> None:
     model = from_config(tiny_model("llama").config).to(torch.bfloat16)
-    judge, whole = BranchedTexts(model, PADDING, CONTEXT, 2**20), WholeTexts(model, PADDING)
+    runner, whole = TreeRunner(model, PADDING, CONTEXT, 2**20), WholeTextRunner(model, PADDING)
     cases = [Case(0, [(2, 3, 9), (2, 3)])]
-    got, want = judge.judge(cases)[0], whole.judge(cases)[0]
+    got, want = runner.classify(cases)[0], whole.classify(cases)[0]
     assert got is not None
     assert got.logits.dtype == want.logits.dtype == torch.float32
     torch.testing.assert_close(got.logits, want.logits, atol=0.2, rtol=0.1)
@@ -204,20 +204,20 @@ def test_a_window_of_attention_is_refused() -> None:
         num_key_value_heads=2, sliding_window=8, max_position_embeddings=CONTEXT,
     )  # fmt: skip
     with pytest.raises(ModelError, match="slides over 8 tokens"):
-        BranchedTexts(from_config(config), PADDING, CONTEXT, 2**20)
+        TreeRunner(from_config(config), PADDING, CONTEXT, 2**20)
 
 
 def test_what_is_not_a_number_is_an_error_and_leaves_nothing_behind() -> None:
-    judge = BranchedTexts(from_config(tiny_model("llama").config), PADDING, CONTEXT, 2**20)
+    runner = TreeRunner(from_config(tiny_model("llama").config), PADDING, CONTEXT, 2**20)
     cases = [Case(0, [(2, 3, 9), (2, 3)])]
-    weights = judge.model.score.weight
+    weights = runner.model.score.weight
     with torch.no_grad():
         kept = weights.clone()
         weights.fill_(torch.nan)
-    for way in (judge, WholeTexts(judge.model, PADDING)):
+    for way in (runner, WholeTextRunner(runner.model, PADDING)):
         with pytest.raises(ModelError, match="not a number"):
-            way.judge(cases)
-    assert not list(judge.lanes)
+            way.classify(cases)
+    assert not list(runner.lanes)
     with torch.no_grad():
         weights.copy_(kept)
-    agree(judge, cases)
+    agree(runner, cases)
