@@ -142,7 +142,7 @@ class TreeRunner:
         return None
 
     def _forward(self, rows: list[_Row]) -> None:
-        """One pass over the next tokens of each root text, and the trees of those read to the end."""
+        """One pass over the next tokens of each root, and the trees of those read to the end."""
         hidden = self._pass(rows)
         columns = [row.columns() for row in rows]
         ends = [(i, at) for i, ends_of_row in enumerate(columns) for at in ends_of_row.values()]
