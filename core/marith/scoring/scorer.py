@@ -22,7 +22,7 @@ class Span:
     The first asked position follows all but the last `count − 1` tokens of the continuation, the
     last follows the whole of it. `reading` is the prompt as the term reads it. `lane` says whose
     reading this is: a scorer may keep state under it, but never answers differently for it.
-    `candidates` are the tokens that a classifier judges, for each position its own.
+    `candidates` are the tokens that a classifier evaluates, for each position its own.
     """
 
     term: Term
@@ -39,7 +39,7 @@ class Scored:
 
     Spans that were scored together have rows of one tensor. `passes` numbers the forward passes
     that the span took part in; `cached` counts the prompt's tokens whose keys and values were at
-    hand; `judged` counts the candidates that were judged.
+    hand; `judged` counts the candidates that a classifier evaluated.
     """
 
     rows: Sequence[Row]

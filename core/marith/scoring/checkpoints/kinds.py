@@ -1,4 +1,4 @@
-"""What a checkpoint is, and whether marith can use it: said in a sentence, before weights are read.
+"""What a checkpoint is, and whether marith can use it: checked before its weights are read.
 
 All that calls into transformers while a model is loaded runs inside `refusing`.
 """
@@ -61,16 +61,18 @@ def check_kind(name: str, config: Any, wanted: str, architecture: str = "") -> N
 
     `architecture` is the name of its class, where a model is loaded already.
     """
-    own = architecture or architecture_of(config)
+    class_name = architecture or architecture_of(config)
     if wanted == LANGUAGE_MODEL and getattr(config, "is_encoder_decoder", False):
-        raise ModelError(f"{name!r} is an encoder-decoder ({own}); marith needs {wanted}")
-    kind = next((kind for ending, kind in _ENDINGS.items() if own.endswith(ending)), wanted)
+        raise ModelError(f"{name!r} is an encoder-decoder ({class_name}); marith needs {wanted}")
+    kind = next((kind for ending, kind in _ENDINGS.items() if class_name.endswith(ending)), wanted)
     if kind != wanted:
         use = f", and in formulas this is classifier({name!r})" if kind == CLASSIFIER else ""
-        raise ModelError(f"{name!r} is {kind} ({own}); {wanted} is needed here{use}")
-    known: Any = CLASSES[wanted]._model_mapping
-    if not architecture and type(config) not in known:
-        raise ModelError(f"{name!r} ({own}) is not {wanted} in transformers, and one is needed")
+        raise ModelError(f"{name!r} is {kind} ({class_name}); {wanted} is needed here{use}")
+    configs: Any = CLASSES[wanted]._model_mapping
+    if not architecture and type(config) not in configs:
+        raise ModelError(
+            f"{name!r} ({class_name}) is not {wanted} in transformers, and one is needed"
+        )
 
 
 def architecture_of(config: Any) -> str:

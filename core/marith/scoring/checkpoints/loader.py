@@ -41,7 +41,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where and how weights are loaded; None leaves the choice to the shelf."""
+    """Where and how weights are loaded; None leaves the choice to the loader."""
 
     device: str | None = None
     dtype: str | None = None
@@ -94,18 +94,18 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     kinds.check_loaded(name, model)
-    own = independent(model, partial(kinds.try_out, name))
-    return _checkpoint(name, _packed(own), tokenizer, placement)
+    unchanging = independent(model, partial(kinds.try_out, name))
+    return _checkpoint(name, _packed(unchanging), tokenizer, placement)
 
 
 def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
     device = _device(placement.device)
     resolved = replace(placement, device=str(device), dtype=str(_dtype(placement.dtype, device)))
     key = kind, locate(name), resolved
-    found = _kept.get(key)
-    if found is None:
-        found = _kept[key] = _load(kind, name, key[1], resolved)
-    return found
+    checkpoint = _kept.get(key)
+    if checkpoint is None:
+        checkpoint = _kept[key] = _load(kind, name, key[1], resolved)
+    return checkpoint
 
 
 def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
@@ -149,9 +149,9 @@ def _read(
         model = model.to(device)
     missing = sorted(report["missing_keys"])
     if missing:
-        own = kinds.architecture_of(config)
+        architecture = kinds.architecture_of(config)
         raise ModelError(
-            f"{name!r} ({own}) lacks weights of {type(model).__name__}: {missing[0]!r}; "
+            f"{name!r} ({architecture}) lacks weights of {type(model).__name__}: {missing[0]!r}; "
             f"{kind} is needed with its head"
         )
     return model, tokenizer
@@ -178,10 +178,10 @@ def _progress(shown: bool) -> Iterator[None]:
 
 def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     config = model.config.get_text_config()
-    known = positions_of(model)
-    wanted = known if placement.context_length is None else placement.context_length
-    if not 2 <= wanted <= known:
-        raise ModelError(f"the context of {name!r} holds {known} tokens, not {wanted!r}")
+    positions = positions_of(model)
+    wanted = positions if placement.context_length is None else placement.context_length
+    if not 2 <= wanted <= positions:
+        raise ModelError(f"the context of {name!r} holds {positions} tokens, not {wanted!r}")
     with refusing(f"cannot use the tokenizer of {name!r}"):
         vocabulary = Vocabulary(tokenizer, config.vocab_size, _ends(name, model))
     return Checkpoint(name, model, vocabulary, wanted)
@@ -206,12 +206,12 @@ def positions_of(model: Any) -> int:
     """
     config = model.config.get_text_config()
     stated = getattr(config, "max_position_embeddings", None)
-    known = stated if isinstance(stated, int) and stated > 0 else _ANY
+    positions = stated if isinstance(stated, int) and stated > 0 else _ANY
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
-            known = min(known, module.weight.shape[0] - padding - 1)
-    return known
+            positions = min(positions, module.weight.shape[0] - padding - 1)
+    return positions
 
 
 def _has_tokenizer(where: str) -> bool:
@@ -230,7 +230,7 @@ def _device(name: str | None) -> torch.device:
 
 
 def _dtype(name: str | None, device: torch.device) -> torch.dtype:
-    """float32 on a CPU and bfloat16 on an accelerator, unless said otherwise."""
+    """float32 on a CPU and bfloat16 on an accelerator, unless a dtype is given."""
     if name is None:
         return torch.float32 if device.type == "cpu" else torch.bfloat16
     dtype = getattr(torch, str(name).removeprefix("torch."), None)

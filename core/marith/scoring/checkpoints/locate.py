@@ -1,6 +1,6 @@
 """Where a checkpoint is, and what its configuration says of it, without torch and without network.
 
-The shelf loads what is found here.
+The loader loads what is located here.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
     try:
         where = locate(name)
         home = Path(where)
-        found = home / "config.json" if home.is_dir() else _downloaded(where, revision)
-        config = {} if found is None else json.loads(found.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # the shelf says what is wrong with it
+        file = home / "config.json" if home.is_dir() else _downloaded(where, revision)
+        config = {} if file is None else json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # the loader says what is wrong with it
         return None
     return _context(config)
 
@@ -64,10 +64,10 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
 def _downloaded(name: str, revision: str | None) -> Path | None:
     """The configuration of a hub model, if it was downloaded before."""
     try:
-        found = try_to_load_from_cache(name, "config.json", revision=revision)
+        file = try_to_load_from_cache(name, "config.json", revision=revision)
     except HFValidationError:
         return None
-    return Path(found) if isinstance(found, str) else None
+    return Path(file) if isinstance(file, str) else None
 
 
 def _context(config: Any) -> int | None:
@@ -76,8 +76,8 @@ def _context(config: Any) -> int | None:
         return None
     text = config.get("text_config")
     source = text if isinstance(text, dict) else config
-    found = [source[key] for key in _CONTEXT if isinstance(source.get(key), int)]
-    return int(found[0]) if found and found[0] > 0 else None
+    lengths = [source[key] for key in _CONTEXT if isinstance(source.get(key), int)]
+    return int(lengths[0]) if lengths and lengths[0] > 0 else None
 
 
 def _listed() -> str:

@@ -107,8 +107,8 @@ def _locate(name: str) -> Path:
         raise ModelError(f"an adapter is a name, a directory or a hub id, not {name!r}")
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
     if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
-        known = ", ".join(EMBEDDED)
-        raise ModelError(f"no adapter in the package is called {name!r}; there are {known}")
+        names = ", ".join(EMBEDDED)
+        raise ModelError(f"no adapter in the package is called {name!r}; there are {names}")
     if not path.is_dir():
         if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
             raise ModelError(f"there is no adapter directory {name!r}")

@@ -39,13 +39,13 @@ class ClassifierScorer(WithoutContext):
     log C(x₁..x_k) − log C(x₁..x_{k−1}) for the candidates and 0 for all other tokens (paper,
     section 3, after FUDGE: Yang and Klein, 2021), or the same difference on another scale; for a
     judgement log C(x₁..x_{k−1}) itself. The classifier reads text through its own
-    tokenizer; where a text is longer than its context, the oldest part is cut, which is said once.
+    tokenizer; where a text is longer than its context, the oldest part is cut, with one warning.
     """
 
     def __init__(
         self, checkpoint: Checkpoint, vocabulary: Vocabulary, cache_bytes: int = CACHE_BYTES
     ) -> None:
-        self.checkpoint = checkpoint  # the shelf keeps it for as long as this does
+        self.checkpoint = checkpoint  # the loader keeps it for as long as this does
         self.model = checkpoint.model.eval()
         self.name = checkpoint.name
         self.vocabulary = vocabulary
@@ -55,9 +55,9 @@ class ClassifierScorer(WithoutContext):
         self._labels = _labels(self.model.config)
         padding = self._pad_with(self.model.config)
         self._whole = WholeTextRunner(self.model, padding)
-        self._said_cut = False
+        self._warned_of_cut = False
         self.nbytes = nbytes(weights(self.model))
-        with refusing(f"the classifier {self.name!r} cannot judge a text"):
+        with refusing(f"the classifier {self.name!r} cannot classify a text"):
             self._whole.classify([Case(None, self._tokens(("a",)))])
         self._whole.passes = 0
         self.runner: ClassifierRunner = self._start_runner(padding, cache_bytes)
@@ -154,12 +154,12 @@ class ClassifierScorer(WithoutContext):
 
     def _cut(self, tokens: list[int]) -> Text:
         if len(tokens) > self._context_length:
-            if not self._said_cut:
+            if not self._warned_of_cut:
                 warn(
                     f"the classifier {self.name!r} reads the last {self._context_length} tokens "
                     f"of a text of {len(tokens)}"
                 )
-                self._said_cut = True
+                self._warned_of_cut = True
             marks = self._own.encode("", start=True)
             head = marks[: len(marks) // 2 + len(marks) % 2]
             tokens = head + tokens[len(tokens) - self._context_length + len(head) :]
@@ -177,8 +177,8 @@ class ClassifierScorer(WithoutContext):
 
     def _pad_with(self, config: Any) -> int:
         """The padding token, which causal classifiers need to know to find a text's end."""
-        known = [config.pad_token_id, self._own.tokenizer.pad_token_id, self._own.start_id, 0]
-        padding = next(int(token) for token in known if token is not None)
+        candidates = [config.pad_token_id, self._own.tokenizer.pad_token_id, self._own.start_id, 0]
+        padding = next(int(token) for token in candidates if token is not None)
         config.pad_token_id = padding
         return padding
 
@@ -201,5 +201,5 @@ def _labels(config: Any) -> dict[int, str]:
 
 def _usable_context(checkpoint: Checkpoint) -> int:
     """The tokens that both model and tokenizer say they can read."""
-    own = getattr(checkpoint.vocabulary.tokenizer, "model_max_length", None) or 1 << 30
-    return int(min(own, checkpoint.context_length))
+    limit = getattr(checkpoint.vocabulary.tokenizer, "model_max_length", None) or 1 << 30
+    return int(min(limit, checkpoint.context_length))

@@ -49,7 +49,7 @@ class Encoder:
 
 
 def _marks(vocabulary: Vocabulary) -> tuple[list[int], list[int]] | None:
-    """What the tokenizer puts before and behind a text, if that can be told."""
+    """What the tokenizer puts before and behind a text, if that can be found out."""
     bare, marked = vocabulary.encode("a"), vocabulary.encode("a", start=True)
     for at in range(len(marked)):
         if bare and marked[at : at + len(bare)] == bare:
@@ -58,7 +58,7 @@ def _marks(vocabulary: Vocabulary) -> tuple[list[int], list[int]] | None:
 
 
 def _splits_words(vocabulary: Vocabulary) -> bool:
-    """Whether words are told apart first, and no token of its own kind holds several of them."""
+    """Whether texts are split into words first, so that no token spans several words."""
     backend = vocabulary.tokenizer.backend_tokenizer
     if backend.pre_tokenizer is None:
         return False
@@ -72,4 +72,4 @@ def _splits_words(vocabulary: Vocabulary) -> bool:
 def _seams(text: str) -> list[int]:
     """Places between words, the same for a text and most that go on from it."""
     last = (len(text) - MARGIN) // STEP * STEP
-    return [found.end() for found in _SEAM.finditer(text, max(0, last - STEP), max(0, last))]
+    return [seam.end() for seam in _SEAM.finditer(text, max(0, last - STEP), max(0, last))]

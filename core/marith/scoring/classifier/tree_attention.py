@@ -118,7 +118,7 @@ class TreeRunner:
         root = list(texts[-1])
         stops, trees = prefix_trees(texts[-1], texts)
         lane = self.lanes.take(case.lane, None, root)
-        own = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
+        logits = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
         passes = self._unfinished.pop(case.lane, set())
         asked = len(root) - min(stops.values(), default=len(root))
         del lane.tokens[len(root) - asked :]
@@ -131,7 +131,7 @@ class TreeRunner:
             case=case,
             stops=stops,
             trees=trees,
-            logits=own,
+            logits=logits,
             passes=passes,
         )
 

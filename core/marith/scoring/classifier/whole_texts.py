@@ -66,13 +66,13 @@ class WholeTextRunner:
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits]:
         """Every distinct text of all cases once, texts of about one length together."""
-        judged: dict[Text, tuple[Tensor, int]] = {}
+        logits_of: dict[Text, tuple[Tensor, int]] = {}
         for batch in _batches({text for case in cases for text in case.texts}):
             logits = self._forward(batch)
-            judged.update(zip(batch, ((row, self.passes) for row in logits), strict=True))
+            logits_of.update(zip(batch, ((row, self.passes) for row in logits), strict=True))
         answers = []
         for case in cases:
-            rows, passes = zip(*(judged[text] for text in case.texts), strict=True)
+            rows, passes = zip(*(logits_of[text] for text in case.texts), strict=True)
             answers.append(ClassLogits(torch.stack(rows), frozenset(passes)))
         return answers
 
@@ -80,7 +80,7 @@ class WholeTextRunner:
         """Nothing is kept between questions."""
 
     def _forward(self, rows: Sequence[Text]) -> Tensor:
-        """Logits [rows, labels] in one pass; nobody judges an empty text: its classes are even."""
+        """Logits [rows, labels] in one pass; an empty text is not read: its classes are even."""
         width = max(1, max(map(len, rows)))
         ids = torch.full((len(rows), width), self._padding)
         mask = torch.zeros(len(rows), width, dtype=torch.long)

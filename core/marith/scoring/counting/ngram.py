@@ -57,11 +57,13 @@ class NGramCounts:
 
         With `own`, whose text is `before`, its counts are added to those of the texts.
         """
-        fitted, said = self._known(before, own)
+        fitted, grown = self._known(before, own)
         probs = np.zeros(self.vocab, dtype=np.float32)
         left = 1.0  # what the longer contexts give up
-        for length in reversed(range(max(len(fitted), len(said)))):
-            tokens, counts = _added([each[length] for each in (fitted, said) if length < len(each)])
+        for length in reversed(range(max(len(fitted), len(grown)))):
+            tokens, counts = _added(
+                [each[length] for each in (fitted, grown) if length < len(each)]
+            )
             total = int(counts.sum())
             probs[tokens] += left / total * (counts - DISCOUNT)
             left *= DISCOUNT * len(tokens) / total
@@ -74,12 +76,12 @@ class NGramCounts:
 
         The texts and `own` are asked apart: the longer context decides, or else the surer.
         """
-        fitted, said = self._known(before, own)
-        longest = max(len(fitted), len(said))
+        fitted, grown = self._known(before, own)
+        longest = max(len(fitted), len(grown))
         if longest < 2:
             return None
         guess = None
-        for contexts in (said, fitted):
+        for contexts in (grown, fitted):
             if len(contexts) == longest:
                 token, count = contexts[-1].best
                 confidence = (count - DISCOUNT) / contexts[-1].total
@@ -132,8 +134,8 @@ class NGramScorer(WithoutContext):
         if counts is None:
             end = sorted(self.vocabulary.eos_ids)[:1]
             texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
-            known = self.vocabulary
-            counts = NGramCounts(term.order, known.size, texts, known.holes)
+            vocabulary = self.vocabulary
+            counts = NGramCounts(term.order, vocabulary.size, texts, vocabulary.holes)
             counts = self._fitted.setdefault(term, counts)  # another thread may have been first
         self._recent.use(counts, counts.nbytes)
         return counts
@@ -226,10 +228,10 @@ def _added(contexts: Sequence[Followers]) -> Counted:
         return tokens, counts
     more, again = contexts[1].counted()
     at = np.searchsorted(tokens, more)  # a corpus counts its tokens in order
-    known = tokens[np.minimum(at, len(tokens) - 1)] == more
+    both = tokens[np.minimum(at, len(tokens) - 1)] == more
     counts = counts.copy()
-    counts[at[known]] += again[known]
-    return np.concatenate([tokens, more[~known]]), np.concatenate([counts, again[~known]])
+    counts[at[both]] += again[both]
+    return np.concatenate([tokens, more[~both]]), np.concatenate([counts, again[~both]])
 
 
 def _append(text: list[int], own: GrowingText | None, token: int) -> None:

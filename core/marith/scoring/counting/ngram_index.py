@@ -65,15 +65,15 @@ class Corpus:
     def contexts(self, before: Sequence[int]) -> list[Followers]:
         """The known contexts at the end of `before`: the empty one, then one token longer each."""
         place = self._root
-        found: list[Followers] = [place] if place.total else []
+        contexts: list[Followers] = [place] if place.total else []
         for back in range(1, min(self.depth, len(before)) + 1):
             token = before[-back]
             narrower = place.narrower.get(token) or self._narrowed(place, back, token)
             if narrower is None:
                 break
             place = narrower
-            found.append(place)
-        return found
+            contexts.append(place)
+        return contexts
 
     def _narrowed(self, context: _Places, back: int, token: int) -> _Places | None:
         """Those places of a context that have `token` so many places before them."""
@@ -168,13 +168,13 @@ class GrowingText:
 
     def contexts(self) -> list[Followers]:
         """The known contexts at the text's end: the empty one, then one token longer each."""
-        found: list[Followers] = []
+        contexts: list[Followers] = []
         for context in self._ends():
             stack = self._followers.get(context)
             if stack is None:
                 break
-            found.append(stack)
-        return found
+            contexts.append(stack)
+        return contexts
 
     def _grow(self, tokens: Sequence[int]) -> None:
         for token in tokens:

@@ -26,8 +26,8 @@ class Limit(NamedTuple):
 
 def limit_of(model: Any, context_length: int) -> Limit | None:
     """What in a model's configuration forbids a cache for texts of this length, if anything."""
-    found = [limit for limit in _limits(model.config) if limit.tokens < context_length]
-    return min(found, default=None)
+    limits = [limit for limit in _limits(model.config) if limit.tokens < context_length]
+    return min(limits, default=None)
 
 
 def _limits(config: Any) -> Iterator[Limit]:

@@ -96,14 +96,14 @@ class Lanes:
 
     def learn(self, lane: Lane, tokens: list[int]) -> int:
         """Copy what another lane holds of these tokens, where that is worth it; how many."""
-        known = len(lane.tokens)
+        held = len(lane.tokens)
         best, length = self._nearest(lane.weights, tokens, self._all)
-        if best is None or length < known + TAIL:
+        if best is None or length < held + TAIL:
             return 0
         best.used = self._clock
         self.cache.copy(best.row, lane.row, length)
         lane.tokens, lane.prompt = tokens[:length], None
-        return length - known
+        return length - held
 
     def release(self, owner: Hashable) -> None:
         """The lane stays as it is, for whoever goes on from it, while there is memory for it."""

@@ -143,10 +143,12 @@ class CachedRunner:
             logits, early = self._aligned(group, given, layers)
         else:
             adapters = [item.question.adapter for item in group]
-            logits = self._step([item.lane for item in group], [own[0] for own in given], adapters)
+            logits = self._step(
+                [item.lane for item in group], [tokens[0] for tokens in given], adapters
+            )
         number = self.passes.counted(sum(map(len, given)))
         logprobs = self._logprobs(logits)
-        exits = {layer: self._logprobs(own) for layer, own in zip(layers, early, strict=True)}
+        exits = {layer: self._logprobs(out) for layer, out in zip(layers, early, strict=True)}
         end, width = 0, logits.shape[1]
         for item, tokens in zip(group, given, strict=True):
             item.lane.tokens += tokens
@@ -192,10 +194,10 @@ class CachedRunner:
         ids, at, into = [], [], []
         for item, tokens in zip(group, given, strict=True):
             start, padding = len(item.lane.tokens), width - len(tokens)
-            own = range(start, start + len(tokens))
+            new = range(start, start + len(tokens))
             ids.append([*[0] * padding, *tokens])
-            at.append([*[0] * padding, *own])
-            into.append([*[self._cache.padding_slot] * padding, *own])
+            at.append([*[0] * padding, *new])
+            into.append([*[self._cache.padding_slot] * padding, *new])
         return self._pass(
             [item.lane.row for item in group],
             torch.tensor(ids),

@@ -22,9 +22,9 @@ LEAST = 128  # positions that the smallest graph reads
 
 @dataclass(slots=True)
 class _Step:
-    """One shape: what the pass is told [4: tokens, places, slots, rows; size], and reads."""
+    """One shape: the inputs of the pass [4: tokens, places, slots, rows; size], and reads."""
 
-    told: Tensor
+    inputs: Tensor
     view: slice | Tensor
     seen: int
     graph: Any = None
@@ -59,22 +59,22 @@ class Captured:
         seen = min(max(LEAST, _bucket(max(places) + 1)), cache.capacity)
         size, first = min(_bucket(count), cache.rows), rows[0]
         near = rows[-1] < size and rows[-1] - first == count - 1
-        told = torch.zeros(4, size, dtype=torch.long)
-        told[2] = cache.padding_slot
-        told[3] = torch.arange(size) if near else 0
-        own = slice(first, first + count) if near else slice(count)
-        told[:, own] = torch.tensor([tokens, places, places, rows])
-        return self._run(told, seen, near)[own]
+        inputs = torch.zeros(4, size, dtype=torch.long)
+        inputs[2] = cache.padding_slot
+        inputs[3] = torch.arange(size) if near else 0
+        asked = slice(first, first + count) if near else slice(count)
+        inputs[:, asked] = torch.tensor([tokens, places, places, rows])
+        return self._run(inputs, seen, near)[asked]
 
-    def _run(self, told: Tensor, seen: int, near: bool) -> Tensor:
+    def _run(self, inputs: Tensor, seen: int, near: bool) -> Tensor:
         """Logits [size, 1, vocab], by the graph of this shape."""
         if self._version != self.cache.version:
             self._steps.clear()
             self._version = self.cache.version
             self._pool = None  # a pool dies with its last graph
-        key = told.shape[1], seen, near
-        step = self._steps.pop(key, None) or self._new(told, seen, near)
-        step.told.copy_(told)
+        key = inputs.shape[1], seen, near
+        step = self._steps.pop(key, None) or self._new(inputs, seen, near)
+        step.inputs.copy_(inputs)
         if step.graph is not None:
             step.graph.replay()
         elif self._stream is None:
@@ -87,9 +87,9 @@ class Captured:
         assert step.logits is not None
         return step.logits
 
-    def _new(self, told: Tensor, seen: int, near: bool) -> _Step:
-        still = told.to(self.model.device, copy=True)
-        return _Step(still, slice(0, told.shape[1]) if near else still[3], seen)
+    def _new(self, inputs: Tensor, seen: int, near: bool) -> _Step:
+        fixed = inputs.to(self.model.device, copy=True)
+        return _Step(fixed, slice(0, inputs.shape[1]) if near else fixed[3], seen)
 
     def _capture(self, step: _Step, stream: torch.cuda.Stream) -> None:
         """Run the step, to have done once what is done once, record it, and replay the record."""
@@ -97,7 +97,7 @@ class Captured:
             stream.wait_stream(torch.cuda.current_stream())
             graph = torch.cuda.CUDAGraph()
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            # Outside too: a capture that fails would leave its own stream the current one.
+            # Outside too: a capture that fails would leave its asked stream the current one.
             with torch.cuda.stream(stream):
                 self._pass(step)
                 with torch.cuda.graph(graph, self._pool, stream, "thread_local"):
@@ -108,7 +108,7 @@ class Captured:
 
     def _pass(self, step: _Step) -> Tensor:
         """Logits [size, 1, vocab]; nothing passes between host and device."""
-        tokens, places, slots, rows = step.told[:, :, None]
+        tokens, places, slots, rows = step.inputs[:, :, None]
         self.cache.point(rows, slots, step.seen, step.view)
         logits: Tensor = self.model(
             input_ids=tokens,

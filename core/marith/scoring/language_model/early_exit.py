@@ -24,8 +24,8 @@ class Exits:
         self.layers = int(model.config.get_text_config().num_hidden_layers)
         self._head = model.get_output_embeddings()
         base = getattr(model, "base_model", model)
-        found = [m for name in NORMS if isinstance(m := getattr(base, name, None), nn.Module)]
-        self._norm = found[0] if found else None
+        norms = [m for name in NORMS if isinstance(m := getattr(base, name, None), nn.Module)]
+        self._norm = norms[0] if norms else None
         if self._head is None or self._norm is None or not self._is_end(model, self._norm):
             kind = type(model).__name__
             raise ModelError(f"exit_layer needs a model that ends in a norm and a head; {kind} not")
@@ -39,8 +39,8 @@ class Exits:
 
     def logits(self, states: Sequence[Tensor], layer: int, count: int) -> Tensor:
         """Logits [rows, count, vocab] of the last positions; `states` are those of all layers."""
-        said: Tensor = self._head(self._norm(states[layer][:, -count:]))  # type: ignore[misc]
-        return said
+        logits: Tensor = self._head(self._norm(states[layer][:, -count:]))  # type: ignore[misc]
+        return logits
 
     @torch.inference_mode()
     def _is_end(self, model: Any, norm: nn.Module) -> bool:
@@ -52,7 +52,7 @@ class Exits:
             out = model(input_ids=text, use_cache=False)
         finally:
             hook.remove()
-        said = out.logits.float()
+        logits = out.logits.float()
         ends = [one for one in normed if isinstance(one, Tensor) and one.shape[:2] == text.shape]
         # Any of them: meanwhile the engine's thread may run a pass of its own.
-        return any(torch.allclose(self._head(end).float(), said, atol=1e-2) for end in ends)
+        return any(torch.allclose(self._head(end).float(), logits, atol=1e-2) for end in ends)

@@ -1,4 +1,4 @@
-"""Many LoRA adapters over one model's weights: each row of a pass speaks with its own."""
+"""Many LoRA adapters over one model's weights: each row of a pass has its own."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST = 16
 
 
 class Adapted:
-    """A model each of whose rows speaks with an adapter of its own, or with none, in one pass.
+    """A model with an adapter for each row of a pass, or none, all rows in one pass.
 
-    The updates of several adapters are one update of their ranks together, of which a row hears
+    The updates of several adapters are one update of their ranks together, of which a row receives
     its own adapter's part: two small products a layer, however many adapters there are. Keeps
     state, for one thread: the adapters last met, over a tree of modules that shares the weights
     of `model`, which itself stays as it is. The sets met change the cost, never the answer.
@@ -39,7 +39,7 @@ class Adapted:
         self._rows: tuple[Adapter | None, ...] = ()
 
     def forward(self, adapters: Sequence[Adapter | None], **inputs: Any) -> Any:
-        """The model's output for rows of which the i-th speaks with `adapters[i]`; None: bare."""
+        """The model's output for rows: the i-th has `adapters[i]`, or the bare model for None."""
         rows = tuple(adapters)
         if all(adapter is None for adapter in rows):
             return self.model(**inputs)
@@ -116,6 +116,6 @@ class _Layer(nn.Module):
         if x.dim() != 3 or len(x) != len(self.gate.closed):
             raise ModelError(f"adapters cannot share a pass: {self.name!r} does not read it by row")
         # Filled, not multiplied: what overflows in one row must not be a NaN in the others.
-        heard = functional.linear(x, self.down).masked_fill_(self.gate.closed, 0)
-        said: Tensor = self.base(x)
-        return said + heard @ self.up
+        reduced = functional.linear(x, self.down).masked_fill_(self.gate.closed, 0)
+        output: Tensor = self.base(x)
+        return output + reduced @ self.up

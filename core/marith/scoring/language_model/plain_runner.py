@@ -41,8 +41,8 @@ class PlainRunner:
         )
         number = self.passes.counted(len(tokens))
         exits = {
-            layer: rows_of(self.passes.logprobs(own))
-            for layer, own in zip(layers, early, strict=True)
+            layer: rows_of(self.passes.logprobs(out))
+            for layer, out in zip(layers, early, strict=True)
         }
         return Answer(rows_of(self.passes.logprobs(logits)), exits, number)
 

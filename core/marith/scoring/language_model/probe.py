@@ -55,7 +55,7 @@ def compare(runner: CachedRunner, extra: int = 0) -> str:
     try:
         want = torch.cat([passes.uncached(text[None]) for text in texts])
         shapes = [passes.uncached(texts[:, :width]) for width in (SHORT, 1)]
-        noise = max(distance(said, want[:, : said.shape[1]]) for said in shapes)
+        noise = max(distance(logprobs, want[:, : logprobs.shape[1]]) for logprobs in shapes)
         tolerated = tolerance(noise, want[0, -1], passes.model.dtype)
         for rows, count in _rounds(extra):
             asked = [Asked(i, texts[i, :end].tolist(), count) for i, end in rows.items()]

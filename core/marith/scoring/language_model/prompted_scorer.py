@@ -155,8 +155,8 @@ class PromptedScorer:
             assert isinstance(term.of, Prompted)
             logprobs = gather(_rows(answer, term.of))
             self._histories.take(span.lane, span.continuation, logprobs)
-        told = self._histories.told(span.lane, span.count)
-        return Scored.of(told.to(self.checkpoint.model.device), passes, cached)
+        logprobs = self._histories.logprobs(span.lane, span.count)
+        return Scored.of(logprobs.to(self.checkpoint.model.device), passes, cached)
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""

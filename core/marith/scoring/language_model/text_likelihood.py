@@ -43,7 +43,7 @@ class Histories:
             history.sums.append(history.sums[-1] + one)
         history.tokens += new
 
-    def told(self, lane: Hashable, count: int) -> Tensor:
+    def logprobs(self, lane: Hashable, count: int) -> Tensor:
         """The log-likelihood before each of the last `count` places, [count, 1]."""
         return torch.tensor(self._known[lane].sums[-count:])[:, None]
 

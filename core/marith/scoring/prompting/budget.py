@@ -87,10 +87,10 @@ class Budget:
                 return 2 * EACH * len(value)
             if not isinstance(value, Collection):
                 return 1
-        known = self._weights.get(id(value))
-        if known is not None:
-            self._depth = max(self._depth, known[2])
-            return known[1]
+        weighed = self._weights.get(id(value))
+        if weighed is not None:
+            self._depth = max(self._depth, weighed[2])
+            return weighed[1]
         weight = EACH * len(value)
         self.spend(weight)
         beside, self._depth = self._depth, 0
@@ -124,10 +124,10 @@ class Budget:
         each = others if name in _BY_ELEMENT else others / 16 if name in _BY_LETTER else 0
         count = len(main) if isinstance(main, Collection) else 0
         if name in _SHALLOW or (name in _BY_ELEMENT and isinstance(main, str)):
-            own = EACH * count
+            main_letters = EACH * count
         else:
-            own = 0 if name in LIGHT else self.weight(main)
-        self.spend(EACH + own + others + count * each)
+            main_letters = 0 if name in LIGHT else self.weight(main)
+        self.spend(EACH + main_letters + others + count * each)
         if name in _GROWING:
             check_growth(self, name, main, rest)
         return self.turns(main, each) if count == 0 and isinstance(main, Iterator) else main
@@ -212,8 +212,8 @@ def check_growth(budget: Budget, name: str, main: Any, rest: Sequence[Any]) -> N
             budget.require(max(sizes, default=0) * max(_numbers(sides), default=0))
         case "replace":
             text = str(main)
-            found = (text.count(a) * len(b) for a, b in permutations(map(str, rest), 2))
-            budget.require(max(found, default=0))
+            lengths = (text.count(a) * len(b) for a, b in permutations(map(str, rest), 2))
+            budget.require(max(lengths, default=0))
         case "expandtabs" | "indent" if isinstance(main, str):
             budget.require(sum(map(str.isspace, main)) * max([*numbers, *sizes, 8]))
         case "strftime_now":

@@ -35,13 +35,13 @@ def render(
     """
     before = LEFT.set(Budget())
     try:
-        told = [_message(message) for message in messages]
+        plain = [_message(message) for message in messages]
         offered = _plain(list(tools)) or None
         named = _plain(dict(options or {}))
-        LEFT.set(Budget(told, offered, named))
+        LEFT.set(Budget(plain, offered, named))
         template = _compiled(tokenizer.get_chat_template(None, tools=list(tools) or None))
         return template.render(
-            messages=told,
+            messages=plain,
             tools=offered,
             documents=None,
             add_generation_prompt=opens,
@@ -66,9 +66,11 @@ def _compiled(text: str) -> Template:
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message as transformers shows it to templates: what is None is left out."""
-    told: dict[str, Any] = _plain({k: v for k, v in message.items() if v is not None})
-    thought = next((told[name] for name in _REASONING if told.get(name) is not None), None)
-    return told if thought is None else {"thinking": thought, **told, "reasoning_content": thought}
+    plain: dict[str, Any] = _plain({k: v for k, v in message.items() if v is not None})
+    thought = next((plain[name] for name in _REASONING if plain.get(name) is not None), None)
+    return (
+        plain if thought is None else {"thinking": thought, **plain, "reasoning_content": thought}
+    )
 
 
 def _plain(value: Any) -> Any:

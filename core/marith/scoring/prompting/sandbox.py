@@ -111,24 +111,24 @@ class _Generation(Extension):
         return nodes.Scope(body).set_lineno(line)
 
 
-def _paid(name: str, own: Callable[..., Any], free: set[str]) -> Callable[..., Any]:
+def _paid(name: str, function: Callable[..., Any], free: set[str]) -> Callable[..., Any]:
     """A filter or a test that pays for what it reads and makes."""
     if name in free:
-        return own
-    passed = int(hasattr(own, "jinja_pass_arg"))  # by Jinja itself, before the value
-    known = "%" if name == "format" else name
+        return function
+    passed = int(hasattr(function, "jinja_pass_arg"))  # by Jinja itself, before the value
+    operation = "%" if name == "format" else name
 
-    @wraps(own)
+    @wraps(function)
     def paid(*args: Any, **kwargs: Any) -> Any:
         budget = LEFT.get()
         main, *rest = args[passed:]
-        main = budget.read(known, main, (*rest, *kwargs.values()))
-        return budget.made(own(*args[:passed], main, *rest, **kwargs))
+        main = budget.read(operation, main, (*rest, *kwargs.values()))
+        return budget.made(function(*args[:passed], main, *rest, **kwargs))
 
     return paid
 
 
-def _tojson(own: Callable[..., str]) -> Callable[..., str]:
+def _tojson(function: Callable[..., str]) -> Callable[..., str]:
     """The filter, whose indented text is paid for while it is made."""
 
     def tojson(
@@ -139,7 +139,7 @@ def _tojson(own: Callable[..., str]) -> Callable[..., str]:
         sort_keys: bool = False,
     ) -> str:
         if indent is None and separators is None:
-            return own(value, ensure_ascii=ensure_ascii, sort_keys=sort_keys)
+            return function(value, ensure_ascii=ensure_ascii, sort_keys=sort_keys)
         encoder = json.JSONEncoder(
             ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
         )

@@ -57,12 +57,12 @@ def to_tokens(
 
     Of a reading of more than `most` tokens perhaps a beginning, which has more too.
     """
-    known = prompt.read.get((term, vocabulary))
-    if known is None:
-        known = _tokens(term, prompt, vocabulary, most)
-        if most is None or len(known) <= most:
-            prompt.read[term, vocabulary] = known
-    return known
+    tokens = prompt.read.get((term, vocabulary))
+    if tokens is None:
+        tokens = _tokens(term, prompt, vocabulary, most)
+        if most is None or len(tokens) <= most:
+            prompt.read[term, vocabulary] = tokens
+    return tokens
 
 
 def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:

@@ -36,8 +36,8 @@ class Vocabulary:
         self._literal.encode_special_tokens = True
         self._ids: dict[str, int] = self._raw.get_vocab(with_added_tokens=True)
         self.size = min(width, max(self._ids.values()) + 1)
-        own = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
-        self.eos_ids = frozenset({*own, *eos_ids})
+        ends = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
+        self.eos_ids = frozenset({*ends, *eos_ids})
         named = {*self._ids.values(), *self.eos_ids}
         self.holes = tuple(token for token in range(self.size) if token not in named)
         added = self._raw.get_added_tokens_decoder().values()
@@ -63,8 +63,8 @@ class Vocabulary:
     @cached_property
     def fingerprint(self) -> str:
         """Equal for two vocabularies exactly when every token has the same number in both."""
-        known = sorted((i, text) for text, i in self._ids.items() if i < self.size)
-        return hashlib.sha256(repr((self.size, known)).encode()).hexdigest()
+        entries = sorted((i, text) for text, i in self._ids.items() if i < self.size)
+        return hashlib.sha256(repr((self.size, entries)).encode()).hexdigest()
 
     @property
     def start_id(self) -> int | None:

@@ -190,7 +190,7 @@ def test_nothing_passes_between_host_and_device_within_a_step(
             captured._pass(step)
         assert watch.devices == {"meta"}
         with Watch() as watch:  # an ordinary pass tells the device its rows
-            kept.aim(rows, step.told[:3, :1], 61)
+            kept.aim(rows, step.inputs[:3, :1], 61)
         assert watch.devices == {"cpu", "meta"}
 
 

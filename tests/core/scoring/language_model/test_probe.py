@@ -26,7 +26,7 @@ from transformers import (
 
 import marith
 from marith.errors import ModelError
-from marith.scoring.classifier.tree_attention import BranchedTexts
+from marith.scoring.classifier.tree_attention import TreeRunner
 from marith.scoring.kv_cache import cache_support
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.runner import start_runner
@@ -116,11 +116,11 @@ def test_a_classifier_beyond_its_window_is_judged_whole(
     config = gpt_neo(window, pad_token_id=0).config
     model = sharpened(AutoModelForSequenceClassification.from_config(config))
     with pytest.raises(ModelError, match=f"slides over {window} tokens"):
-        BranchedTexts(model, 0, 512, 2**20)
+        TreeRunner(model, 0, 512, 2**20)
     monkeypatch.delitem(cache_support.WINDOWS, "local")
     monkeypatch.setattr(cache_support, "_UNLIMITED", {"global", "local"})
     with pytest.raises(ModelError, match="differ by"):
-        BranchedTexts(model, 0, 512, 2**20)
+        TreeRunner(model, 0, 512, 2**20)
 
 
 @pytest.mark.parametrize("length", [2, 5, 9])

@@ -145,4 +145,4 @@ def test_a_long_text_loses_nothing_to_rounding() -> None:
         missing = known.unknown("a", text[:end])
         if missing:
             known.take("a", text[:end], row.expand(missing, 2))
-    assert float(known.told("a", 1)) == pytest.approx(5000 * float(row[0].double()), rel=1e-6)
+    assert float(known.logprobs("a", 1)) == pytest.approx(5000 * float(row[0].double()), rel=1e-6)
