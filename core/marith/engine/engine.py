@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from torch import Tensor
@@ -56,7 +56,7 @@ class Engine(Entrypoints):
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
             bounds = limits.cache_bytes, limits.loaded_bytes
-            self._registry = workers.apart(lambda: Registry(base, *bounds))
+            self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
         threads = workers.threads_for(base.model)
         self._thread = EngineThread(limits, threads, self._registry.device.type)
@@ -91,9 +91,10 @@ class Engine(Entrypoints):
             if isinstance(model, str):
                 if tokenizer is not None:
                     raise ModelError(f"{model!r} brings its own tokenizer")
-                base = workers.apart(lambda: loader.language_model(model, placement))
+                base = workers.run_in_thread(lambda: loader.language_model(model, placement))
             else:
-                base = workers.apart(lambda: loader.from_loaded(model, tokenizer, placement))
+                load = partial(loader.from_loaded, model, tokenizer, placement)
+                base = workers.run_in_thread(load)
             return cls(base, limits)
 
     @classmethod
@@ -119,7 +120,7 @@ class Engine(Entrypoints):
             with loading:
                 engine = _shared.get(key)
                 if engine is None or engine.closed:
-                    base = workers.apart(lambda: loader.language_model(model, where))
+                    base = workers.run_in_thread(lambda: loader.language_model(model, where))
                     engine = _shared[key] = cls(base, limits)
         return engine
 

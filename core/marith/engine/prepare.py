@@ -142,7 +142,7 @@ def _scorers(
         held = [registry.here(term) for term in terms]
     except KeyError:
         with loading:
-            return workers.apart(load)
+            return workers.run_in_thread(load)
     scorers, loaded = load()
     return scorers, (*held, *loaded)
 

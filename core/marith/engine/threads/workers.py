@@ -24,7 +24,7 @@ _SOFT = 1  # omp_pause_soft: what the program sees of the runtime stays as it is
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
 
 
-def apart(compute: Callable[[], T]) -> T:
+def run_in_thread(compute: Callable[[], T]) -> T:
     """Run `compute` on a thread that ends before this call returns; returns or raises what it does.
 
     Its warnings point at the line of the caller.

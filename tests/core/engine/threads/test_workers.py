@@ -23,9 +23,9 @@ def test_what_is_computed_apart_comes_back_and_so_does_an_error() -> None:
         threads.append(threading.current_thread())
         raise KeyError("broken")
 
-    assert workers.apart(lambda: 42) == 42
+    assert workers.run_in_thread(lambda: 42) == 42
     with pytest.raises(KeyError, match="broken"):
-        workers.apart(fail)
+        workers.run_in_thread(fail)
     assert threads[0] is not threading.current_thread()
     assert not threads[0].is_alive()
 

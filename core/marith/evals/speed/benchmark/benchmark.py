@@ -10,7 +10,7 @@ from typing import TypeAlias
 from rich.progress import Progress
 
 from marith.engine.engine import Engine
-from marith.engine.threads.workers import apart
+from marith.engine.threads.workers import run_in_thread
 from marith.errors import ContextOverflow
 from marith.evals.reporting.evaluation_report import check_sections
 from marith.evals.reporting.progress import timed_progress
@@ -63,15 +63,15 @@ def run(settings: BenchmarkSettings) -> Benchmark:
     Raises ModelError for a model that cannot be had, ContextOverflow for one with too little
     context.
     """
-    subject = apart(lambda: TimedModel.of(settings.model, settings.shape))
+    subject = run_in_thread(lambda: TimedModel.of(settings.model, settings.shape))
     _check_room(subject, settings)
     taken: dict[str, Samples] = {}
-    speeds = [apart(bytes_per_second)] if "floor" in settings.sections else []
+    speeds = [run_in_thread(bytes_per_second)] if "floor" in settings.sections else []
     with timed_progress() as progress:
         for section in (name for name in CONTESTANTS if name in settings.sections):
             taken[section] = _run_section(section, subject, settings, progress)
             if speeds:
-                speeds.append(apart(bytes_per_second))
+                speeds.append(run_in_thread(bytes_per_second))
     floor = Floor.of(subject.model, max(speeds)) if speeds else None
     return Benchmark(
         subject.name,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from marith.engine.threads.workers import apart
+from marith.engine.threads.workers import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def interleave(
             contestant = contestants[(turn + i) % len(contestants)]
             announce(contestant.name)
             gc.collect()
-            sample = apart(partial(contestant.run, turn))
+            sample = run_in_thread(partial(contestant.run, turn))
             if turn:
                 samples[contestant.name].append(sample)
     return samples
