@@ -1,6 +1,21 @@
 """The command line, `marith`: its commands by what they do."""
 
-from marith.cli import comparing, evaluating, speaking, timing, training, tuning
+from marith.cli import (
+    comparison_commands,
+    evaluation_commands,
+    generation_commands,
+    timing_commands,
+    train_command,
+    tune_command,
+)
 from marith.cli.shared import app
 
-__all__ = ["app", "comparing", "evaluating", "speaking", "timing", "training", "tuning"]
+__all__ = [
+    "app",
+    "comparison_commands",
+    "evaluation_commands",
+    "generation_commands",
+    "timing_commands",
+    "train_command",
+    "tune_command",
+]

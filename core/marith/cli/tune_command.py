@@ -1,4 +1,4 @@
-"""The command that seeks: `marith tune`."""
+"""The command that searches for the numbers of a formula: `marith tune`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from marith.cli.evaluating import (
+from marith.cli.evaluation_commands import (
     Column,
     Count,
     Out,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from marith.cli.evaluating import (
+from marith.cli.evaluation_commands import (
     Column,
     Count,
     Data,

@@ -1,4 +1,4 @@
-"""Commands that speak: `marith generate`, `calibrate`, `show` and `demo`."""
+"""Commands about one formula: `marith generate`, `calibrate`, `show` and `demo`."""
 
 from __future__ import annotations
 
