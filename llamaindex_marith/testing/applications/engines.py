@@ -17,8 +17,8 @@ from llama_index.core.chat_engine import (
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 
-from llamaindex_marith.testing.hearing import hearing, usage_of
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.observers import recorded_events, usage_of
 from llamaindex_marith.testing.tooling import Voyage
 from llamaindex_marith.testing.ways import each_chat
 
@@ -148,7 +148,7 @@ async def turn(engine: Any, way: str, words: str) -> str:
 def ended() -> Iterator[list[Any]]:
     """The answers that LLMs gave while this lasted."""
     answers: list[Any] = []
-    with hearing() as heard:
+    with recorded_events() as recorded:
         yield answers
-    ends = [event for event in heard.events if event.class_name() == "LLMChatEndEvent"]
+    ends = [event for event in recorded.events if event.class_name() == "LLMChatEndEvent"]
     answers += [event.response for event in ends]

@@ -10,8 +10,8 @@ import pytest
 from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel
 
-from llamaindex_marith.testing.hearing import Counter, hearing
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.observers import Counter, recorded_events
 from llamaindex_marith.testing.tooling import Choice, Fleet, Voyage, cores_own, template
 from llamaindex_marith.testing.ways import CHATS, call, in_words, text_of
 
@@ -57,13 +57,13 @@ class Structured(LLMUnderTest):
     async def test_an_object_starts_and_ends_once(self, way: str) -> None:
         self.offered_tools()
         llm = self._making()
-        with hearing() as heard:
+        with recorded_events() as recorded:
             told = await self._made(llm, way, Choice)
-        frames = [name for name in heard.names("Structured") if "InProgress" not in name]
+        frames = [name for name in recorded.names("Structured") if "InProgress" not in name]
         assert frames == ["LLMStructuredPredictStartEvent", "LLMStructuredPredictEndEvent"]
         growing = len(told) if "stream" in way else 0
-        assert len(heard.names("StructuredPredictInProgress")) == growing
-        assert [name for name in heard.ends() if "Start" in name] == ["LLMChatStartEvent"]
+        assert len(recorded.names("StructuredPredictInProgress")) == growing
+        assert [name for name in recorded.ends() if "Start" in name] == ["LLMChatStartEvent"]
 
     @each_making
     async def test_what_an_object_cost_is_counted(self, way: str) -> None:

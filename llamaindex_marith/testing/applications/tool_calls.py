@@ -12,8 +12,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from pydantic import ValidationError
 
-from llamaindex_marith.testing.hearing import usage_of
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.observers import usage_of
 from llamaindex_marith.testing.tooling import DEPTH, SAIL, TOOLS, adepth, tool
 from llamaindex_marith.testing.ways import TOOLED, call, each_tooled, refusal, text_of, user
 

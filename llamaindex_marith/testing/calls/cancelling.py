@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from llama_index.core.callbacks import CallbackManager
 
-from llamaindex_marith.testing.hearing import Callbacks
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.observers import Callbacks
 from llamaindex_marith.testing.ways import HANGS, WAITING, ask, in_thread, in_words, says
 
 WATCHED = 0.3  # seconds: for so long it is watched whether the model is still at work
@@ -33,7 +33,7 @@ class Cancelling(LLMUnderTest):
 
         await in_thread(dropped, HANGS)
         await self._silent(truth)
-        assert callbacks.told == ["start", "failed"]
+        assert callbacks.calls == ["start", "failed"]
 
     @pytest.mark.parametrize("way", ["astream_complete", "astream_chat"])
     async def test_a_stream_that_is_closed_by_who_waited_stops(self, way: str) -> None:
@@ -44,7 +44,7 @@ class Cancelling(LLMUnderTest):
         await anext(stream)
         await stream.aclose()
         await self._silent(truth)
-        assert callbacks.told == ["start", "failed"]
+        assert callbacks.calls == ["start", "failed"]
 
     @pytest.mark.parametrize("way", WAITING)
     async def test_a_task_that_is_cancelled_stops(self, way: str) -> None:

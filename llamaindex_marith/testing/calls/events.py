@@ -6,8 +6,8 @@ from typing import Any
 
 from llama_index.core.callbacks import CallbackManager
 
-from llamaindex_marith.testing.hearing import Callbacks, Turnstile, hearing, spans
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.observers import Callbacks, Turnstile, recorded_events, spans
 from llamaindex_marith.testing.tooling import TOOLS, template
 from llamaindex_marith.testing.ways import (
     CHATS,
@@ -27,55 +27,55 @@ def kind_of(way: str) -> str:
 
 
 class Events(LLMUnderTest):
-    """Each call is heard of once, in all ways to ask."""
+    """Each call is recorded once, in all ways to ask."""
 
     @each_way
     async def test_a_call_starts_and_ends_once(self, way: str) -> None:
         llm = self.llm()
-        with hearing() as heard:
+        with recorded_events() as recorded:
             await ask(llm, way, self.question)
         ends = [f"{kind_of(way)}StartEvent", f"{kind_of(way)}EndEvent"]
-        assert heard.ends() == ends, f"heard {', '.join(heard.ends())}"
+        assert recorded.ends() == ends, f"recorded: {', '.join(recorded.ends())}"
 
     @each_tooled
     async def test_a_call_with_tools_starts_and_ends_once(self, way: str) -> None:
         self.offered_tools()
         llm = self.llm()
-        with hearing() as heard:
+        with recorded_events() as recorded:
             await call(getattr(llm, way), TOOLS, user_msg=self.question)
         ends = ["LLMChatStartEvent", "LLMChatEndEvent"]
-        assert heard.ends() == ends, f"heard {', '.join(heard.ends())}"
+        assert recorded.ends() == ends, f"recorded: {', '.join(recorded.ends())}"
 
     @each_prediction
     async def test_a_template_is_asked_once(self, way: str) -> None:
         llm = self.llm()
-        with hearing() as heard:
+        with recorded_events() as recorded:
             await call(getattr(llm, way), template(self.question))
-        assert len(heard.ends()) == 2, f"heard {', '.join(heard.ends())}"
+        assert len(recorded.ends()) == 2, f"recorded: {', '.join(recorded.ends())}"
 
     @each_stream
     async def test_every_part_of_a_stream_is_heard(self, way: str) -> None:
         llm = self.llm()
-        with hearing() as heard:
+        with recorded_events() as recorded:
             parts = await ask(llm, way, self.question)
-        told = heard.names("InProgress")
+        names = recorded.names("InProgress")
         one_each = [f"{kind_of(way)}InProgressEvent"] * len(parts)
-        assert told == one_each, f"{len(told)} were heard of {len(parts)} parts: {set(told)}"
+        assert names == one_each, f"{len(names)} events for {len(parts)} parts: {set(names)}"
 
     @each_way
     async def test_a_failed_call_starts_once_and_does_not_end(self, way: str) -> None:
         llm, question = self.failing()
-        with hearing() as heard:
+        with recorded_events() as recorded:
             await self._failed(llm, way, question)
         start = [f"{kind_of(way)}StartEvent"]
-        assert heard.ends() == start, f"heard {', '.join(heard.ends())}"
+        assert recorded.ends() == start, f"recorded: {', '.join(recorded.ends())}"
 
     @each_way
     async def test_a_callback_manager_hears_each_call_once(self, way: str) -> None:
         callbacks = Callbacks()
         llm = self.llm(callback_manager=CallbackManager([callbacks]))
         await ask(llm, way, self.question)
-        assert callbacks.told == ["start", "end"], f"heard {', '.join(callbacks.told)}"
+        assert callbacks.calls == ["start", "end"], f"recorded: {', '.join(callbacks.calls)}"
 
     @each_way
     async def test_a_callback_manager_hears_each_failure_once(self, way: str) -> None:
@@ -83,7 +83,7 @@ class Events(LLMUnderTest):
         llm, question = self.failing()
         llm.callback_manager = CallbackManager([callbacks])
         await self._failed(llm, way, question)
-        assert callbacks.told == ["start", "failed"], f"heard {', '.join(callbacks.told)}"
+        assert callbacks.calls == ["start", "failed"], f"recorded: {', '.join(callbacks.calls)}"
 
     @each_way
     async def test_the_span_of_a_call_is_closed(self, way: str) -> None:
@@ -104,11 +104,11 @@ class Events(LLMUnderTest):
     @each_way
     async def test_what_is_heard_can_be_written_as_json(self, way: str) -> None:
         llm = self.llm()
-        with hearing() as heard:
+        with recorded_events() as recorded:
             await ask(llm, way, self.question)
-        told = [event for event in heard.events if event.class_name().startswith("LLM")]
-        assert told
-        for event in told:
+        events = [event for event in recorded.events if event.class_name().startswith("LLM")]
+        assert events
+        for event in events:
             event.model_dump_json()
 
     @each_way

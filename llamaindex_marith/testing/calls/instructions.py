@@ -10,8 +10,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.types import BaseOutputParser
 
-from llamaindex_marith.testing.hearing import Counter, usage_of
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.observers import Counter, usage_of
 from llamaindex_marith.testing.tooling import template
 from llamaindex_marith.testing.ways import (
     COMPLETIONS,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from llamaindex_marith.testing.hearing import Counter, counts_in, usage_of
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.observers import Counter, counts_in, usage_of
 from llamaindex_marith.testing.tooling import TOOLS, template
 from llamaindex_marith.testing.ways import (
     CHATS,

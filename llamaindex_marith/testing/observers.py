@@ -1,4 +1,4 @@
-"""What observers hear of a call: events, spans, callbacks and the tokens that were counted."""
+"""What observers receive of a call: events, spans, callbacks and the tokens that were counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.rate_limiter import BaseRateLimiter
 
 
-class Heard(BaseEventHandler):
+class RecordedEvents(BaseEventHandler):
     """Keeps every event, in order."""
 
     events: list[Any]
@@ -36,14 +36,14 @@ class Heard(BaseEventHandler):
 
 
 @contextmanager
-def hearing() -> Iterator[Heard]:
+def recorded_events() -> Iterator[RecordedEvents]:
     """All events of the process while this lasts."""
-    heard, root = Heard(events=[]), get_dispatcher()
-    root.add_event_handler(heard)
+    recorded, root = RecordedEvents(events=[]), get_dispatcher()
+    root.add_event_handler(recorded)
     try:
-        yield heard
+        yield recorded
     finally:
-        root.event_handlers.remove(heard)
+        root.event_handlers.remove(recorded)
 
 
 @contextmanager
@@ -58,11 +58,11 @@ def spans() -> Iterator[SimpleSpanHandler]:
 
 
 class Callbacks(BaseCallbackHandler):
-    """Keeps what a callback manager is told of LLMs: "start", and "end" or "failed"."""
+    """Keeps what a callback manager receives about LLMs: "start", and "end" or "failed"."""
 
     def __init__(self) -> None:
         super().__init__(event_starts_to_ignore=[], event_ends_to_ignore=[])
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def on_event_start(
         self,
@@ -74,7 +74,7 @@ class Callbacks(BaseCallbackHandler):
     ) -> str:
         """Keep a start."""
         if event_type == CBEventType.LLM:
-            self.told.append("start")
+            self.calls.append("start")
         return event_id
 
     def on_event_end(
@@ -82,7 +82,7 @@ class Callbacks(BaseCallbackHandler):
     ) -> None:
         """Keep an end, and whether it was one of an error."""
         if event_type == CBEventType.LLM:
-            self.told.append("failed" if "exception" in (payload or {}) else "end")
+            self.calls.append("failed" if "exception" in (payload or {}) else "end")
 
     def start_trace(self, trace_id: str | None = None) -> None:
         """Nothing is kept of traces."""
@@ -92,7 +92,7 @@ class Callbacks(BaseCallbackHandler):
 
 
 class Counter(TokenCountingHandler):
-    """Counts what answers say that they cost; it estimates nothing."""
+    """Counts the tokens that answers report; it estimates nothing."""
 
     def __init__(self) -> None:
         super().__init__(tokenizer=lambda _: [])
@@ -103,7 +103,7 @@ class Counter(TokenCountingHandler):
         return self.prompt_llm_token_count, self.completion_llm_token_count
 
     def manager(self) -> CallbackManager:
-        """A callback manager that tells this counter."""
+        """A callback manager with this counter."""
         return CallbackManager([self])
 
 
@@ -123,23 +123,23 @@ class Turnstile(BaseRateLimiter):
 
 
 def usage_of(answer: Any) -> dict[str, int]:
-    """Tokens of prompt and answer, and their sum, as the raw answer tells them."""
+    """Tokens of prompt and answer, and their sum, as in the raw answer."""
     raw = answer.raw if isinstance(answer.raw, dict) else dict(answer.raw or {})
     usage = raw.get("usage") or raw.get("usage_metadata")
     assert usage is not None, "the raw answer has neither usage nor usage_metadata"
-    told = usage if isinstance(usage, dict) else usage.model_dump()
-    return counts_in(told)
+    counts = usage if isinstance(usage, dict) else usage.model_dump()
+    return counts_in(counts)
 
 
-def counts_in(told: dict[str, Any]) -> dict[str, int]:
-    """The counts among what is told, by the names that LlamaIndex reads them by."""
-    prompt = _first(told, "prompt_tokens", "input_tokens", "prompt_token_count")
-    answer = _first(told, "completion_tokens", "output_tokens", "candidates_token_count")
-    total = _first(told, "total_tokens", "total_token_count")
+def counts_in(usage: dict[str, Any]) -> dict[str, int]:
+    """The counts in a usage, by the names that LlamaIndex reads them by."""
+    prompt = _first(usage, "prompt_tokens", "input_tokens", "prompt_token_count")
+    answer = _first(usage, "completion_tokens", "output_tokens", "candidates_token_count")
+    total = _first(usage, "total_tokens", "total_token_count")
     return {"prompt": prompt, "answer": answer, "total": total}
 
 
-def _first(told: dict[str, Any], *names: str) -> int:
-    found = [told[name] for name in names if name in told]
-    assert found, f"there is none of {names} in {sorted(told)}"
-    return int(found[0])
+def _first(usage: dict[str, Any], *names: str) -> int:
+    counts = [usage[name] for name in names if name in usage]
+    assert counts, f"there is none of {names} in {sorted(usage)}"
+    return int(counts[0])
