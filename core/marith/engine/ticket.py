@@ -48,7 +48,7 @@ class Ticket:
                 self._end = end
             self._wake()
 
-    def orphan(self, error: BaseException) -> None:
+    def fail_after_fork(self, error: BaseException) -> None:
         """Fail in a forked child, where a thread of the parent may hold the lock."""
         self._changed = threading.Condition()
         self._wakers = []  # of the parent's event loops

@@ -97,15 +97,15 @@ def test_a_ticket_that_cannot_be_ended_in_a_child_keeps_no_other_from_its_end() 
                 errors.append(str(error.value))
             return errors
 
-        faulty, orphan = tickets[0], Ticket.orphan
+        faulty, fail_after_fork = tickets[0], Ticket.fail_after_fork
 
         def raising(ticket: Ticket, error: BaseException) -> None:
             if ticket is faulty:
                 raise OSError("gone")
-            orphan(ticket, error)
+            fail_after_fork(ticket, error)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Ticket, "orphan", raising)
+            patch.setattr(Ticket, "fail_after_fork", raising)
             told = told_by(fork(child))
         assert told == [engine_thread.FORKED] * 2
         for ticket in tickets:

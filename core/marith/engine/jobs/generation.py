@@ -146,9 +146,9 @@ class Generation:
         if ticket := self._ticket():
             ticket.end(error)
 
-    def orphan(self, error: BaseException) -> None:
+    def fail_after_fork(self, error: BaseException) -> None:
         if ticket := self._ticket():
-            ticket.orphan(error)
+            ticket.fail_after_fork(error)
 
     def _take(self, place: int, token: int) -> bool:
         """One token more of the text; whether the text goes on from it."""

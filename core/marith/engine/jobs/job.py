@@ -54,6 +54,6 @@ class Job(Protocol):
         """Tell the caller, and be done. Any thread may call it."""
         ...
 
-    def orphan(self, error: BaseException) -> None:
+    def fail_after_fork(self, error: BaseException) -> None:
         """The same in a forked child, whatever locks a thread of the parent held."""
         ...

@@ -69,8 +69,8 @@ class Query(Generic[Result]):
     def fail(self, error: BaseException) -> None:
         self.future.fail(error)
 
-    def orphan(self, error: BaseException) -> None:
-        self.future.orphan(error)
+    def fail_after_fork(self, error: BaseException) -> None:
+        self.future.fail_after_fork(error)
 
 
 class _FormulaQuery(Query[Result]):

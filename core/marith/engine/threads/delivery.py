@@ -54,7 +54,7 @@ class EngineFuture(Future[Result]):
             self.cancel()
             raise
 
-    def orphan(self, error: BaseException) -> None:
+    def fail_after_fork(self, error: BaseException) -> None:
         """Fail it in a forked child, where a thread of the parent may hold its locks."""
         self._condition = threading.Condition()
         self._callbacks.lock = threading.Lock()

@@ -100,7 +100,7 @@ class EngineThread:
         self.thread = None
         for job in self._orphans:
             with suppress(BaseException):  # whatever one job does, the others are not left waiting
-                job.orphan(EngineClosed(FORKED))
+                job.fail_after_fork(EngineClosed(FORKED))
         if self.device != "cpu":
             self.queue.close(f"{self.device} serves no forked process; use spawn")
 
