@@ -64,7 +64,7 @@ class Transcript(Query[Mapping[Term, Tensor]]):
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         text = self._continuation[:-1]
-        return text, dict.fromkeys(self.reader.plan.all_terms, len(text) + 1)
+        return text, dict.fromkeys(self.prepared.plan.all_terms, len(text) + 1)
 
     def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
         self.future.give({term: scored.logprobs for term, scored in answers.items()})

@@ -102,7 +102,7 @@ class JobQueue:
     def lanes(self) -> int:
         """How many lanes are in flight; those given up are let go before the next step."""
         jobs = [turn.job for turn in self.active]
-        return sum(job.reader.plan.lanes for job in jobs if not job.abandoned)
+        return sum(job.prepared.plan.lanes for job in jobs if not job.abandoned)
 
     def require_open(self) -> None:
         """Raises EngineClosed where no further job is taken on, and says why."""
@@ -111,7 +111,7 @@ class JobQueue:
 
     def add(self, job: Job) -> None:
         """Append a job. Raises at once if it could never run, or if too many wait."""
-        lanes, most = job.reader.plan.lanes, self.limits.max_lanes
+        lanes, most = job.prepared.plan.lanes, self.limits.max_lanes
         if lanes > most:
             raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
         with self.lock:
@@ -180,7 +180,7 @@ class JobQueue:
         """How many of those who wait have their lanes at once: the first ones, in order."""
         lanes = self.lanes
         for i, job in enumerate(self.waiting):
-            lanes += job.reader.plan.lanes
+            lanes += job.prepared.plan.lanes
             if lanes > self.limits.max_lanes:
                 return i
         return len(self.waiting)
@@ -189,9 +189,9 @@ class JobQueue:
 def release(jobs: Iterable[Job]) -> None:
     """Let go of the lanes of these jobs."""
     for job in jobs:
-        for term, scorer in job.reader.scorers.items():
+        for term, scorer in job.prepared.scorers.items():
             with suppress(BaseException):  # the lane is let go before anything is moved
-                scorer.release(job.reader.lanes[term])
+                scorer.release(job.prepared.lanes[term])
 
 
 def _step_alone(turn: Turn, controller: Controller) -> None:

@@ -44,12 +44,12 @@ class Turn:
         text, counts = self.job.wanted()
         if text is not self.text or counts is not self.counts:  # a text that grows in place stays
             self.text, self.counts = text, counts
-            self.spans = _spans(self.job.reader, text, counts)
+            self.spans = _spans(self.job.prepared, text, counts)
 
     @property
     def drafts(self) -> bool:
         """Whether it wants nothing but drafts, and so goes ahead of those that verify."""
-        drafts = self.job.reader.plan.drafts
+        drafts = self.job.prepared.plan.drafts
         return bool(drafts and self.counts) and all(term in drafts for term in self.counts)
 
     @property
@@ -81,8 +81,8 @@ def plan(turns: Sequence[Turn], controller: Controller) -> None:
     jobs = [turn.job for turn in turns if not turn.answers]
     texts = [drafts for drafts in map(drafts_of, jobs) if drafts and drafts.begin]
     if texts:
-        scorers = [job.reader.scorers[term] for job in jobs for term in job.reader.plan.terms]
-        rows = sum(len(turn.job.reader.plan.terms) for turn in turns)
+        scorers = [job.prepared.scorers[term] for job in jobs for term in job.prepared.plan.terms]
+        rows = sum(len(turn.job.prepared.plan.terms) for turn in turns)
         controller.plan(texts, scorers, rows, len(jobs))
     if scorings := [job for job in jobs if isinstance(job, Scoring)]:
         share(scorings)
@@ -125,9 +125,9 @@ def drafts_of(job: Job) -> Drafts | None:
 
 def timed(turns: Sequence[Turn], controller: Controller) -> AbstractContextManager[None]:
     """Time a round, where a text's drafts depend on what a round costs."""
-    if not any(turn.job.reader.plan.adapts for turn in turns):
+    if not any(turn.job.prepared.plan.adapts for turn in turns):
         return nullcontext()
-    scorers = list({turn.job.reader.scorers[t]: None for turn in turns for t in turn.counts})
+    scorers = list({turn.job.prepared.scorers[t]: None for turn in turns for t in turn.counts})
     return controller.timed(scorers, sum(judged(turn.counts) for turn in turns))
 
 
@@ -179,13 +179,13 @@ def _spans(
 
 def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
     """What is missing: each classifier judges its guide's likeliest tokens."""
-    job, prepared = turn.job, turn.job.reader
+    job, prepared = turn.job, turn.job.prepared
     for classifier, count in turn.counts.items():
         if classifier not in turn.answers:
             assert isinstance(classifier, Classifier)
             guide = prepared.plan.guide_of(classifier)
             rows = job.rows(prepared.plan.leaves(guide), count, turn.answers)
-            logprobs = {term: gather(own) for term, own in rows.items()}
+            logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
             tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
             lane, reading = prepared.lanes[classifier], prepared.readings[classifier]
             span = Span(classifier, lane, reading, turn.text, count, tokens)

@@ -194,7 +194,7 @@ class DraftWindow:
         assert self._stage is not None, "a stage was wanted"
         self._order.advance(self._stage, place + 1, len(self.tokens))
         final = self._order.final
-        self.accepted += sum(one.source is not None for one in text.confirm(final))
+        self.accepted += sum(token.source is not None for token in text.confirm(final))
         for place in [place for place in self._rows if place < final]:
             del self._rows[place]
         return self.tokens[first:final]

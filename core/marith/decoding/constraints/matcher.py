@@ -50,7 +50,7 @@ class Compiled:
         self._fresh = LLMatcher(lexicon.tokenizer, source, log_level=0, limits=LIMITS)
         _require_sound(self._fresh)
 
-    def reader(self) -> LLMatcher:
+    def matcher(self) -> LLMatcher:
         """Who reads a text from its beginning."""
         return self._fresh.deep_copy()
 
@@ -60,7 +60,7 @@ class Matcher:
 
     Keeps how far it has read, for one thread, so that a text that goes
     on costs no more than what is new; the mask of a text depends on that text alone. It never
-    goes back: a reader of llguidance 1.9 that does, out of a nested grammar, may take what follows
+    goes back: a matcher of llguidance 1.9 that does, out of a nested grammar, may take what follows
     for part of another one. It reads what is drafted with a copy, which is thrown away.
     """
 
@@ -68,7 +68,7 @@ class Matcher:
         self._grammar = grammar
         self._size = grammar.size
         self._read: list[int] = []
-        self._reader = grammar.reader()
+        self._matcher = grammar.matcher()
         self.reached = 0  # how many tokens of the last text may stand where they stand
         self.refusal = ""  # why no more of them may
 
@@ -81,45 +81,45 @@ class Matcher:
         begun = list(text[: order[0]])
         if self._read != begun[: len(self._read)]:
             self._begin()
-        reader, self.reached = self._reader, len(self._read)
+        matcher, self.reached = self._matcher, len(self._read)
         rows: dict[int, Tensor] = {}
         goes_on = True
         for place in order:
-            if rows and reader is self._reader:
-                reader = reader.deep_copy()
+            if rows and matcher is self._matcher:
+                matcher = matcher.deep_copy()
             if goes_on:
-                self.reached += reader.try_consume_tokens(list(text[self.reached : place]))
+                self.reached += matcher.try_consume_tokens(list(text[self.reached : place]))
                 goes_on = self.reached == place
-                self.refusal = "" if goes_on else _problem(reader) or CANNOT_WRITE
-            rows[place] = self._mask(reader) if goes_on else self._anything()
+                self.refusal = "" if goes_on else _problem(matcher) or CANNOT_WRITE
+            rows[place] = self._mask(matcher) if goes_on else self._anything()
         self._read = begun
         if self.reached < order[0]:
             self._begin()  # it has met what it does not take
         return torch.stack([rows[place] for place in places])
 
     def _begin(self) -> None:
-        self._reader, self._read = self._grammar.reader(), []
+        self._matcher, self._read = self._grammar.matcher(), []
 
     def _anything(self) -> Tensor:
         return torch.ones(self._size, dtype=torch.bool)
 
-    def _mask(self, reader: LLMatcher) -> Tensor:
-        packed = torch.frombuffer(bytearray(reader.compute_bitmask()), dtype=torch.uint8)
-        _require_sound(reader)
+    def _mask(self, matcher: LLMatcher) -> Tensor:
+        packed = torch.frombuffer(bytearray(matcher.compute_bitmask()), dtype=torch.uint8)
+        _require_sound(matcher)
         bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
         return bits.flatten()[: self._size].bool()
 
 
-def _require_sound(reader: LLMatcher) -> None:
-    if problem := _problem(reader):
+def _require_sound(matcher: LLMatcher) -> None:
+    if problem := _problem(matcher):
         raise RequestError(problem)
 
 
-def _problem(reader: LLMatcher) -> str:
-    """What a reader has stopped at, a bound of its own; empty for one that can go on."""
-    if not reader.is_error():
+def _problem(matcher: LLMatcher) -> str:
+    """What a matcher has stopped at, a bound of its own; empty for one that can go on."""
+    if not matcher.is_error():
         return ""
-    return f"the grammar cannot be followed: {one_line(reader.get_error())}"
+    return f"the grammar cannot be followed: {one_line(matcher.get_error())}"
 
 
 def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:

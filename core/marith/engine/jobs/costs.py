@@ -32,7 +32,9 @@ class Costs:
             if term not in cached and scored.passes:  # the first answer reads the prompt
                 cached[term] = scored.cached
         scorers = self._prepared.scorers
-        self._passes += len({(id(scorers[t]), n) for t, one in answers.items() for n in one.passes})
+        self._passes += len(
+            {(id(scorers[t]), n) for t, scored in answers.items() for n in scored.passes}
+        )
 
     def cached_prompt(self) -> int:
         """How many of the prompt's tokens every term of the formula had at hand."""
@@ -43,8 +45,8 @@ class Costs:
     def stats(self, window: Window, tokens: int, rewinds: int) -> Stats:
         """All figures, at the text's end."""
         stages = tuple(
-            StageStats(str(part), one.evaluated, one.stood, one.overlap / one.evaluated)
-            for part, one in window.verified.items()
+            StageStats(str(part), done.evaluated, done.stood, done.overlap / done.evaluated)
+            for part, done in window.verified.items()
         )
         cached = {term: count for term, count in self._cached.items() if self._has_read(term)}
         terms = {

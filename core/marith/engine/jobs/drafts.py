@@ -46,4 +46,6 @@ class Drafts:
             return
         while most := self.window.room_to_propose():
             proposed: Sequence[Proposal] = next(filter(None, self.proposals(most)), [])
-            self.window.propose([one.token for one in proposed], [PROPOSED] * len(proposed))
+            self.window.propose(
+                [proposal.token for proposal in proposed], [PROPOSED] * len(proposed)
+            )

@@ -46,15 +46,15 @@ class Generation:
     _output: Output
 
     def __init__(
-        self, request: Request, reader: Prepared, answers: AnswerGrammars, ticket: Ticket
+        self, request: Request, prepared: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
-        self.reader = reader
+        self.prepared = prepared
         self.done = self._begun = False
         self.drafts: Drafts | None = None
         self._request, self._answers = request, answers
         self._ticket = weakref.ref(ticket)
         self._started = time.monotonic()
-        self._grammar = answers.compiled(request, reader.opened)
+        self._grammar = answers.compiled(request, prepared.opened)
         self._logprobs: LogprobRecorder | None = None
         self._backtracking: Backtracking | None = None
         self._allowed: AllowedTokens | None = None
@@ -64,19 +64,19 @@ class Generation:
 
     def _begin(self) -> None:
         """What the text needs, and nothing else: most need a window and an output alone."""
-        request, plan, answers = self._request, self.reader.plan, self._answers
+        request, plan, answers = self._request, self.prepared.plan, self._answers
         vocabulary, sampling = answers.vocabulary, request.sampling
-        most = min(request.stop.max_tokens, self.reader.room)
+        most = min(request.stop.max_tokens, self.prepared.room)
         steered = None
         if not request.steered:
-            steered = partial(answers.outside_calls, self.reader.opened)
-        self.window = window_of(plan, most, vocabulary.eos_ids, self.reader.rooms, steered)
+            steered = partial(answers.outside_calls, self.prepared.opened)
+        self.window = window_of(plan, most, vocabulary.eos_ids, self.prepared.rooms, steered)
         if isinstance(self.window, DraftWindow):
-            self.drafts = Drafts(self.window, self.reader)
-        self._costs = Costs(self.reader, self._started)
+            self.drafts = Drafts(self.window, self.prepared)
+        self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
         self._sampling = replace(sampling, seed=None, repetition_penalty=1.0)
-        self._output = Output(request, vocabulary, most, self.reader.opened)
+        self._output = Output(request, vocabulary, most, self.prepared.opened)
         if request.logprobs is not None:
             self._logprobs = LogprobRecorder(request.logprobs, answers.lexicon)
         if request.ban is not None:
@@ -116,12 +116,12 @@ class Generation:
         window = self.window
         places, standing = window.places, window.standing()
         if self._logprobs is not None:
-            plan = self.reader.plan
+            plan = self.prepared.plan
             self._logprobs.record((plan.whole, plan.aside), self._blocks, places, rows)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
-        tokens = [NOTHING if one is None else one.token for one in standing]
-        drafts = [None if one is None else one.draft for one in standing]
+        tokens = [NOTHING if pending is None else pending.token for pending in standing]
+        drafts = [None if pending is None else pending.draft for pending in standing]
         return Check(rows, self._sampling, places, tokens, drafts, self._draws)
 
     def _constrained(self, logprobs: Tensor, places: Sequence[int]) -> list[Row]:
@@ -177,7 +177,7 @@ class Generation:
     def _completion(self) -> Completion:
         output = self._output if self._backtracking is None else self._backtracking.output
         cached = self._costs.cached_prompt()
-        usage = Usage(self.reader.prompt_tokens, output.count, cached, output.reasoning_tokens)
+        usage = Usage(self.prepared.prompt_tokens, output.count, cached, output.reasoning_tokens)
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         stats = self._costs.stats(self.window, output.count, rewinds)
         return completion(self._request, self._chunks, usage, stats, output.stop_string)

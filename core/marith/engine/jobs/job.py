@@ -16,7 +16,7 @@ from marith.tensor_rows import Row
 class Job(Protocol):
     """Wants terms evaluated, receives them, checks what is composed of them, accepts tokens."""
 
-    reader: Prepared
+    prepared: Prepared
 
     @property
     def abandoned(self) -> bool:

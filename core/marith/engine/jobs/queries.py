@@ -43,7 +43,7 @@ class Query(Generic[Result]):
     def __init__(
         self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
     ) -> None:
-        self.reader = prepared
+        self.prepared = prepared
         self.future: EngineFuture[Result] = EngineFuture(keeper)
         self._continuation = continuation
 
@@ -79,11 +79,11 @@ class _FormulaQuery(Query[Result]):
     def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
         rows = {term: scored.rows for term, scored in answers.items()}
         count = min(map(len, rows.values()))
-        return [Block(self.reader.plan.formula, rows, count)]
+        return [Block(self.prepared.plan.formula, rows, count)]
 
     def _all_at(self, count: int) -> Mapping[Term, int]:
         """The last positions, of every term."""
-        return dict.fromkeys(self.reader.plan.terms, count)
+        return dict.fromkeys(self.prepared.plan.terms, count)
 
 
 class NextLogprobs(_FormulaQuery[Tensor]):
@@ -134,7 +134,7 @@ def share(jobs: Iterable[Job]) -> None:
     A position takes a log-probability of each token of the vocabulary from every term.
     """
     scorings = [job for job in jobs if isinstance(job, Scoring)]
-    each = sum(len(job.reader.plan.terms) * job.reader.width for job in scorings)
+    each = sum(len(job.prepared.plan.terms) * job.prepared.width for job in scorings)
     for job in scorings:
         job.at_once = max(1, min(AT_ONCE, NUMBERS // each))
 

@@ -37,12 +37,12 @@ class DeadlineWatch:
         while not self._queue.closed:
             with self._nearer:
                 jobs = [job for job in self._queue.jobs if not (job.done or job.abandoned)]
-                late = [job for job in jobs if job.reader.deadline.left <= 0]
+                late = [job for job in jobs if job.prepared.deadline.left <= 0]
                 if not late and not self._queue.closed:
-                    self._alarm = min((job.reader.deadline.at for job in jobs), default=math.inf)
+                    self._alarm = min((job.prepared.deadline.at for job in jobs), default=math.inf)
                     jobs = []  # who sleeps keeps none alive
                     self._nearer.wait(waitable(self._alarm - time.monotonic()))
             for job in late:
                 with suppress(BaseException):  # whatever one job does, the others have deadlines
-                    job.fail(job.reader.deadline.exceeded())
+                    job.fail(job.prepared.deadline.exceeded())
             late = []

@@ -56,8 +56,8 @@ class EngineThread:
         with self.queue.lock:
             self.queue.add(job)
             self.thread = self.thread or workers.start_thread(self._run)
-            if job.reader.deadline.timeout is not None:
-                self._deadlines.expect(job.reader.deadline.at)
+            if job.prepared.deadline.timeout is not None:
+                self._deadlines.expect(job.prepared.deadline.at)
 
     def close(self) -> None:
         """Stop after the step that runs; jobs that are not done fail with EngineClosed.
@@ -126,7 +126,7 @@ class EngineThread:
 
 def _formulas(jobs: Iterable[Job]) -> str:
     """What these jobs compute, for a warning."""
-    return ", ".join(dict.fromkeys(shown(job.reader.plan.whole) for job in jobs)) or "nothing"
+    return ", ".join(dict.fromkeys(shown(job.prepared.plan.whole) for job in jobs)) or "nothing"
 
 
 def _position(thread: threading.Thread) -> str:

@@ -60,10 +60,10 @@ _registering = threading.Lock()
 _forks = threading.local()  # of each thread that forks: those whose `before_fork` it has called
 
 
-def register(one: ForkAware) -> None:
-    """Call the methods of `one` at each fork, for as long as it is used."""
+def register(each: ForkAware) -> None:
+    """Call the methods of `each` at each fork, for as long as it is used."""
     with _registering:
-        _registered.add(one)
+        _registered.add(each)
 
 
 def _all() -> list[ForkAware]:
@@ -73,24 +73,24 @@ def _all() -> list[ForkAware]:
 
 def _before_fork() -> None:
     stopped = _forks.stopped = []
-    while new := [one for one in _all() if one not in stopped]:  # some are made meanwhile
-        for one in new:
-            stopped.append(one)
-            one.before_fork()
+    while new := [each for each in _all() if each not in stopped]:  # some are made meanwhile
+        for each in new:
+            stopped.append(each)
+            each.before_fork()
 
 
 def _after_fork() -> None:
     """Those that were stopped go on: others may have been made since."""
-    for one in _forks.__dict__.pop("stopped", []):
-        one.after_fork()
+    for each in _forks.__dict__.pop("stopped", []):
+        each.after_fork()
 
 
 def _in_child() -> None:
     global _registering
     _registering = threading.Lock()
     _forks.__dict__.pop("stopped", None)
-    for one in _all():
-        one.in_child()
+    for each in _all():
+        each.in_child()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

@@ -29,21 +29,21 @@ _running: WeakSet[Closable] = WeakSet()
 _changing = threading.Lock()
 
 
-def close_at_exit(one: Closable) -> None:
-    """Close `one` when the interpreter ends."""
+def close_at_exit(engine: Closable) -> None:
+    """Close `engine` when the interpreter ends."""
     with _changing:
-        _running.add(one)
+        _running.add(engine)
 
 
 @atexit.register
 def _end_all() -> None:
     with _changing:
         running = list(_running)
-    for one in running:
+    for engine in running:
         try:
-            one.close()
+            engine.close()
         except BaseException:  # whatever one does, the others are closed too
-            _log.exception("%r could not be closed at the end of the program", one)
+            _log.exception("%r could not be closed at the end of the program", engine)
     for thread in threading.enumerate():  # a closed engine's may still run
         if thread.name in COMPUTING and thread is not threading.current_thread():
             thread.join(END_WITHIN)

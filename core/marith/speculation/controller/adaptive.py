@@ -153,10 +153,10 @@ class Controller:
         """What is likeliest to stand for long of all that can be proposed."""
         best, key = Draft(), _key(text.window)
         for i, proposals in enumerate(text.proposals(min(MOST - 1, text.window.text.room))):
-            sources = [(i, one.context, confidence_bucket(one.confidence)) for one in proposals]
+            sources = [(i, each.context, confidence_bucket(each.confidence)) for each in proposals]
             chances = [self._stood.of((key, source)) for source in sources]
-            draft = Draft([one.token for one in proposals], sources, chances)
-            best = max(best, draft, key=lambda one: one.gain)
+            draft = Draft([each.token for each in proposals], sources, chances)
+            best = max(best, draft, key=lambda draft: draft.gain)
         return best
 
     def _propose(self, text: Drafting, draft: Draft, length: int) -> None:
