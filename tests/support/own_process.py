@@ -123,7 +123,9 @@ def main() -> None:
     found["peft"] = "peft" in sys.modules
     print(json.dumps(found), flush=True)
     begun = threading.Event()
-    left = threading.Thread(target=workers.run_in_thread, args=(lambda: compute(begun),), daemon=True)
+    left = threading.Thread(
+        target=workers.run_in_thread, args=(lambda: compute(begun),), daemon=True
+    )
     left.start()
     begun.wait()
 

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertLMHeadModel
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.scoring.kv_cache.chunked_prefill import NEAR, PORTION
+from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.lanes import IDLE_LANES
 from marith.testing import tiny_model, tiny_tokenizer
 
@@ -119,8 +119,8 @@ def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
         long = " ".join(WORDS[k % 7] for k in range(1000))
         engine.generate(long, stop=Stop(1))
         took = engine.status().steps - before
-    assert took >= 1000 // PORTION
-    assert max(read.values()) <= PORTION + NEAR + 1
+    assert took >= 1000 // CHUNK
+    assert max(read.values()) <= CHUNK + NEAR + 1
 
 
 def test_more_than_the_queue_holds_is_refused_and_the_rest_is_served() -> None:

@@ -68,8 +68,8 @@ class TreeRunner:
     """Classifies the texts of a lane as a prefix tree, and keeps the keys and values of its root.
 
     The cache changes the cost of an answer and never the answer. One call reads at most a
-    portion of long trunks, the first asked first. Raises ModelError at construction for a model
-    whose cached judgements are not its own.
+    chunk of long root texts, in the order of the cases. Raises ModelError at construction for a
+    model whose cached logits differ from its uncached ones.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Who reads what now: short ends at once, long texts by portions, and nothing twice."""
+"""Chunked prefill: which tokens each lane reads in the next pass; long texts take several calls."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from marith.scoring.kv_cache.lanes import TAIL, Lane, Lanes, common
 
-PORTION = 256  # tokens of long texts that one call may read before those who wait are answered
-NEAR = 16  # so few missing tokens are read at once, whoever else has a long way to go
-PIECE = 32  # so many tokens cost about what a pass costs by itself
+CHUNK = 256  # tokens of long texts in one call, so that short ones need not wait for longer
+NEAR = 16  # up to so many missing tokens are read at once, beside the chunk of long texts
+PIECE = 32  # reading so many tokens costs about what a pass without any costs
 
 Anything = TypeVar("Anything")
 
@@ -20,7 +20,7 @@ class Unread:
     """What a lane has yet to read of a text; the next pass gives it `give` tokens of that.
 
     The text is a prompt and its continuation, `length` tokens in all, of which the last `asked` are
-    read in one piece. `learnt` counts those that were copied from another lane.
+    read in one piece. `copied` counts those that were copied from another lane.
     """
 
     lane: Lane
@@ -29,7 +29,7 @@ class Unread:
     length: int
     asked: int
     give: int = 0
-    learnt: int = 0
+    copied: int = 0
 
     @property
     def missing(self) -> int:
@@ -76,15 +76,15 @@ def choose(work: Sequence[Item], lanes: Lanes, front: bool = False) -> list[Item
 
 
 def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
-    """What of the long texts is read now: a portion together, the first asked first.
+    """What of the long texts is read now: one chunk in all, in the order of the questions.
 
-    A lane first takes over what another has read, and waits for one that reads it just now.
+    A lane first copies what another lane holds, and waits for one that reads the same tokens now.
     """
-    left = PORTION
+    left = CHUNK
     chosen: list[Item] = []
     for item in far:
-        item.learnt += lanes.learn(item.lane, item.tokens[: item.length - item.asked])
-        if any(_teaches(other, item) for other in chosen):
+        item.copied += lanes.copy_common(item.lane, item.tokens[: item.length - item.asked])
+        if any(_will_hold_more(other, item) for other in chosen):
             continue
         item.give = item.missing
         if item.missing > max(left, 0 if chosen else item.asked):
@@ -97,8 +97,8 @@ def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
     return chosen
 
 
-def _teaches(other: Unread, item: Unread) -> bool:
-    """Whether another lane, once it has read its piece, can be learnt from."""
+def _will_hold_more(other: Unread, item: Unread) -> bool:
+    """Whether another lane, once it has read its tokens, holds more of this text than its own."""
     ahead = len(item.lane.tokens) + TAIL
     return other.lane.weights == item.lane.weights and common(other.reach, item.tokens) >= ahead
 
@@ -109,7 +109,7 @@ def alike(
     row: Callable[[Anything], int],
     most: int | None = None,
 ) -> list[list[Anything]]:
-    """Groups of about one width, in order of their rows: who pads less than a pass costs joins.
+    """Groups of about one width, in order of their rows; padding costs less than another pass.
 
     A group has at most `most` tokens, padding included, where that is given.
     """

@@ -16,7 +16,7 @@ TAIL = 16  # so many tokens are computed again sooner than copied
 class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
-    `weights` names those that they were computed by: lanes of the same weights may learn from each
+    `weights` names those that they were computed by: lanes of the same weights may copy from each
     other. `prompt` is the one asked last, which need not be compared again: it cannot change.
     """
 
@@ -32,7 +32,7 @@ class Lane:
     ) -> bool:
         """Whether it holds all of a text but the last token of its continuation.
 
-        No where the prompt is not the one that was compared last: `cut` tells then.
+        Also False where the prompt is not the one that was compared last; `cut` compares it.
         """
         if prompt is not self.prompt or weights != self.weights or not continuation:
             return False
@@ -94,8 +94,8 @@ class Lanes:
         lane.cut(prompt, continuation)
         return lane
 
-    def learn(self, lane: Lane, tokens: list[int]) -> int:
-        """Copy what another lane holds of these tokens, where that is worth it; how many."""
+    def copy_common(self, lane: Lane, tokens: list[int]) -> int:
+        """Copy what another lane holds of these tokens where it is worth it. Returns how many."""
         held = len(lane.tokens)
         best, length = self._nearest(lane.weights, tokens, self._all)
         if best is None or length < held + TAIL:
@@ -106,7 +106,7 @@ class Lanes:
         return length - held
 
     def release(self, owner: Hashable) -> None:
-        """The lane stays as it is, for whoever goes on from it, while there is memory for it."""
+        """The lane stays as it is while there is memory for it: another text may continue it."""
         lane = self.held.pop(owner, None)
         if lane is not None:
             lane.owner = None
@@ -152,7 +152,7 @@ class Lanes:
             self._swap(stray, other)
 
     def forget(self) -> None:
-        """Drop all lanes and what they hold; who held one takes another."""
+        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
         self._all, self.held = [], {}
         self.cache.resize(0, 0)
 

@@ -60,8 +60,8 @@ class CachedRunner:
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
         """Answer what can be answered now, in as few passes as the lengths allow.
 
-        None where a long text is still being read: one call reads at most a portion of such texts,
-        the first asked first, so that who waits for a single token waits for no more than that.
+        None where a long text is still being read: one call reads at most a chunk of such texts, in
+        the order of the questions, so that a short text waits for no more than one chunk.
         """
         lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)
@@ -104,14 +104,14 @@ class CachedRunner:
         for group in alike(chosen, lambda item: item.give, lambda item: item.lane.row):
             self._forward(group)
         for item in work:
-            item.answer.cached += item.learnt
+            item.answer.cached += item.copied
             if item.missing:
                 self._unfinished[item.question.lane] = item.answer
         return [None if item.missing else item.answer for item in work]
 
     @torch.inference_mode()  # lanes that make room move what passes have written
     def release(self, owner: Hashable) -> None:
-        """The lane is free for another, which may go on from what it holds."""
+        """The lane is free for another text, which may continue what it holds."""
         self.lanes.release(owner)
         self._unfinished.pop(owner, None)
 

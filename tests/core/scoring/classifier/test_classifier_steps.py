@@ -80,7 +80,7 @@ SCORERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("chunk", [5, chunked_prefill.PORTION])
+@pytest.mark.parametrize("chunk", [5, chunked_prefill.CHUNK])
 @pytest.mark.parametrize("name", SCORERS)
 @settings(max_examples=12)
 @given(turns=turns)
@@ -90,7 +90,7 @@ def test_any_sequence_of_questions_is_answered_as_by_whole_texts(
 ) -> None:
     scorer: ClassifierScorer = SCORERS[name]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunked_prefill, "PORTION", chunk)
+        patch.setattr(chunked_prefill, "CHUNK", chunk)
         for turn in turns:
             spans = [
                 span([*range(2, 2 + more % 20), *tokens, *[3] * (len(rows) - 1)], rows, reading,
@@ -139,7 +139,7 @@ def test_two_labels_of_one_text_are_one_reading() -> None:
 
 
 def test_a_long_prompt_is_read_while_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked_prefill, "PORTION", 32)
+    monkeypatch.setattr(chunked_prefill, "CHUNK", 32)
     scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
     reads = Classifier("m", label="yes", read_prompt=True)
     long = span([2], [[3, 4]], "a b c d e f g h " * 12, reads, "long")

@@ -127,7 +127,7 @@ def test_small_rooms_and_small_chunks_answer_as_large_ones(
 ) -> None:
     monkeypatch.setattr(prefix_tree, "ROOM", 3)
     monkeypatch.setattr(tree_attention, "BATCH_TOKENS", 12)
-    for name, value in (("PORTION", 5), ("NEAR", 1), ("PIECE", 2)):
+    for name, value in (("CHUNK", 5), ("NEAR", 1), ("PIECE", 2)):
         monkeypatch.setattr(chunked_prefill, name, value)
     runner = judge_of("llama")
     for asked, released in calls:
@@ -154,7 +154,7 @@ def test_a_text_that_goes_on_costs_its_new_tokens(monkeypatch: pytest.MonkeyPatc
 
 def test_all_cases_share_a_pass_and_a_long_trunk_does_not_stall_the_others() -> None:
     runner = TreeRunner(classifier(), PADDING, 1024, 2**24)
-    long = tuple(2 + i % 20 for i in range(3 * chunked_prefill.PORTION))
+    long = tuple(2 + i % 20 for i in range(3 * chunked_prefill.CHUNK))
     short = [Case(i, [(i + 2, 9), (i + 2,)]) for i in range(3)]
     answers = [runner.classify([*short, Case("long", [(*long, 5), long])]) for _ in range(3)]
     assert [answer[3] is None for answer in answers] == [True, True, False]

@@ -58,7 +58,7 @@ def test_what_a_lane_says_it_holds_is_in_its_row(
         rows = sorted(n.row for n in held.values())
         assert rows == list(range(rows[0], rows[0] + len(rows)))
         assert rows[0] == 0 or not front
-        lanes.learn(lane, text)
+        lanes.copy_common(lane, text)
         read(lanes, lane, text)
         for kept in lanes:
             assert holds(lanes, kept) == kept.tokens
@@ -88,7 +88,7 @@ def test_a_lane_that_goes_on_is_taken_over_and_one_that_differs_is_copied() -> N
     lane = lanes.take("same system prompt", None, other)
     assert lane is not first
     lanes.make_room(35)
-    assert lanes.learn(lane, other) == 30
+    assert lanes.copy_common(lane, other) == 30
     assert holds(lanes, lane) == text[:30]
     assert first.tokens == text
 
@@ -100,7 +100,7 @@ def test_another_voice_has_nothing_to_teach() -> None:
     read(lanes, lane, text)
     lanes.release("a")
     assert lanes.take("b", "rude", text).tokens == []
-    assert lanes.learn(lanes.take("b", "rude", text), text) == 0
+    assert lanes.copy_common(lanes.take("b", "rude", text), text) == 0
     assert lanes.take("c", "polite", text).tokens == text
 
 
@@ -131,7 +131,7 @@ def test_little_in_common_is_computed_again() -> None:
     lanes.make_room(50)
     read(lanes, lane, list(range(50)))
     text = [*range(TAIL - 1), *[7] * 20]
-    assert lanes.learn(lanes.take("b", None, text), text) == 0
+    assert lanes.copy_common(lanes.take("b", None, text), text) == 0
 
 
 @pytest.mark.parametrize("rows", [2, 5])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from support.asking import CLOSE, VOCAB, ask, runner_of, text, uncached
 
-from marith.scoring.kv_cache.chunked_prefill import NEAR, PORTION
+from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
@@ -54,7 +54,7 @@ def test_who_waits_for_one_token_waits_for_no_more_than_a_chunk() -> None:
         short = [*short, 3]
         first, *answers = runner.ask([Asked("short", short), *long])
         assert first is not None
-        assert sum(read) <= 1 + PORTION
+        assert sum(read) <= 1 + CHUNK
         long = [asked for asked, answer in zip(long, answers, strict=True) if answer is None]
 
 
