@@ -139,6 +139,8 @@ class ExecutionPlan:
             joining |= group - without
             evaluated |= joining
             formula = self.part(evaluated)
+            if formula == self.whole:
+                formula = self.whole  # the same object, which comparisons see at once
             if formula is not None and formula != before:
                 yield Stage(index, formula, joining.intersection(self.leaves(formula)))
                 joining, before = frozenset(), formula
