@@ -66,7 +66,7 @@ def test_every_answer_of_an_agent_is_a_person(capsys: pytest.CaptureFixture[str]
 def test_every_strategy_of_langchain_gives_objects_under_a_formula(strategy: Any) -> None:
     wanted = strategy(shown.Person) if strategy else shown.Person
     agent = create_agent(model(), [], response_format=wanted)
-    for state in ask(agent, [text for text, _ in people()[:8]]):
+    for state in ask(agent, [text for text, _ in people()[:4]]):
         assert isinstance(state["structured_response"], shown.Person)
         answers = [each for each in state["messages"] if isinstance(each, AIMessage)]
         assert len(answers) == 1
@@ -74,7 +74,7 @@ def test_every_strategy_of_langchain_gives_objects_under_a_formula(strategy: Any
 
 
 def test_an_agent_with_tools_may_call_them_first_and_ends_with_an_object() -> None:
-    states = ask(shown.agent(tools=True), [f"Save a note: {text}" for text, _ in people()[:8]])
+    states = ask(shown.agent(tools=True), [f"Save a note: {text}" for text, _ in people()[:5]])
     for state in states:
         assert isinstance(state["structured_response"], shown.Person)
         results = [each for each in state["messages"] if isinstance(each, ToolMessage)]

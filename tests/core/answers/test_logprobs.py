@@ -133,15 +133,15 @@ def test_the_bytes_of_all_tokens_are_the_text(how: object) -> None:
     known = speaker("none")
     model = tiny_model(vocab=known.size, seed=2, sharpness=3.0, context_length=256)
     with Engine.load(model, tokenizer=known.tokenizer) as engine:
-        for seed in range(8):
-            out = engine.generate(
-                "Grüße",
-                sampling=Sampling(seed=seed),
-                stop=Stop(48),
-                speculation=how,  # type: ignore[arg-type]
-                grammar=marith.Grammar.regex("[a-céü東🌍]{40}"),
-                logprobs=1,
-            )
+        asked = Request(
+            "Grüße",
+            stop=Stop(48),
+            speculation=how,  # type: ignore[arg-type]
+            grammar=marith.Grammar.regex("[a-céü東🌍]{40}"),
+            logprobs=1,
+        )
+        drawn = [replace(asked, sampling=Sampling(seed=seed)) for seed in range(8)]
+        for out in [ticket.result(60) for ticket in [engine.submit(one) for one in drawn]]:
             assert out.logprobs is not None
             data = b"".join(one.data for one in out.logprobs)
             assert data.decode(errors="replace") == out.text

@@ -167,8 +167,8 @@ def test_at_temperature_zero_no_plan_changes_the_text(small: Small, language: La
             prompt, "x - 0.6*y + M", terms, Sampling(0.0), Stop(16), grammar=language.grammar
         )
         want = expected(small, asked, language)
-        for plan in PLANS:
-            out = small.engine.submit(replace(asked, speculation=plan)).result(60)  # type: ignore[arg-type]
+        requests = [replace(asked, speculation=plan) for plan in PLANS]  # type: ignore[arg-type]
+        for plan, out in zip(PLANS, answers(small, requests), strict=True):
             assert (out.text, out.tokens, out.finish_reason) == want, plan
 
 

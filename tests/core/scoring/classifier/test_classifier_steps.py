@@ -82,7 +82,7 @@ SCORERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("chunk", [5, chunked_prefill.CHUNK])
 @pytest.mark.parametrize("name", SCORERS)
-@settings(max_examples=12)
+@settings(max_examples=settings().max_examples // 4)  # of each scorer
 @given(turns=turns)
 @pytest.mark.filterwarnings("ignore:the classifier 'judge' reads the last")
 def test_any_sequence_of_questions_is_answered_as_by_whole_texts(

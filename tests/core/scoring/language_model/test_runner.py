@@ -31,6 +31,8 @@ from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
+EACH = settings().max_examples  # shared out to the families
+
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCAB,
          "max_position_embeddings": CONTEXT}  # fmt: skip
@@ -73,7 +75,7 @@ def play(model: Any, runner: CachedRunner, script: list[Round], close: float = C
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=20)
+@settings(max_examples=EACH // 2)
 @given(script=rounds())
 def test_any_sequence_of_questions_is_answered_as_without_a_cache(
     family: str, script: list[Round]
@@ -83,7 +85,7 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=15)
+@settings(max_examples=EACH // 3)
 @given(script=rounds())
 def test_gentle_models_are_answered_to_a_hundred_thousandth(
     family: str, script: list[Round]
@@ -93,6 +95,7 @@ def test_gentle_models_are_answered_to_a_hundred_thousandth(
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
+@settings(max_examples=EACH // 2)
 @given(script=rounds(longest_tail=25), sizes=st.tuples(*[st.integers(1, 6)] * 4))
 def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
     family: str, script: list[Round], sizes: tuple[int, int, int, int]
@@ -121,7 +124,7 @@ def test_several_positions_are_answered_when_the_last_chunk_is_short(
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox"])
-@settings(max_examples=10)
+@settings(max_examples=EACH // 3)
 @given(script=rounds())
 def test_eager_attention_is_answered_as_without_a_cache(family: str, script: list[Round]) -> None:
     model = eager_model(family)
