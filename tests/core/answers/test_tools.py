@@ -155,8 +155,9 @@ def test_a_call_that_is_cut_off_is_returned_as_far_as_it_came(scripted: Engine) 
     assert whole.calls[0].parsed == {"at": "été", "n": -12}
     assert whole.text == "I look."
     met = set()
-    for most in range(1, len(whole.tokens)):
-        out = scripted.generate("Look", sampling=COLD, tools=tools, stop=Stop(most))
+    lengths = range(1, len(whole.tokens))
+    requests = [Request("Look", sampling=COLD, tools=tools, stop=Stop(most)) for most in lengths]
+    for most, out in zip(lengths, answers(scripted, requests), strict=True):
         assert out.finish_reason == "length"
         assert out.tokens == whole.tokens[:most]
         assert 'I look.<tool_call>\n{"name": "'.startswith(out.text)
