@@ -24,6 +24,13 @@ class TestMyLLM(LLMConformance):
     def make(self, **options):
         return MyLLM(max_tokens=options.get("max_tokens"))
 """
+MAKES = """
+import sys
+from llamaindex_marith import Marith
+Marith(model='/nowhere', formula='2*a - M', terms={'a': 'A chef.'}).to_payload()
+print(*sys.modules)
+"""
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # none of the plugins that are installed here
 SOME = "the_name_of_the_class_is_its_own or a_raw_answer_can_be_written_as_json"
 
 
@@ -33,7 +40,7 @@ def run(*arguments: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, homes))},
+        env={**os.environ, **ALONE, "PYTHONPATH": os.pathsep.join(map(str, homes))},
         capture_output=True,
         text=True,
         check=False,
@@ -44,17 +51,19 @@ def run(*arguments: str, folder: Path) -> str:
 def test_a_package_runs_it_in_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text(THEIRS, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    output = run("-m", "pytest", "-q", "-rfE", "--color=no", "-k", SOME, folder=tmp_path)
+    plugin = "-p", "pytest_asyncio.plugin"  # all that the extra `conformance` installs
+    output = run("-m", "pytest", *plugin, "-q", "-rfE", "--color=no", "-k", SOME, folder=tmp_path)
     assert "1 failed, 8 passed" in output, output
     assert "FAILED test_theirs.py::TestMyLLM::test_the_name_of_the_class_is_its_own" in output
     assert "assert 'MockLLM' not in {" in output  # pytest rewrites its asserts, as those of tests
 
 
-def test_the_adapter_imports_neither_the_suite_nor_pytest(tmp_path: Path) -> None:
-    modules = run(
-        "-c", "import sys, llamaindex_marith; print(*sys.modules)", folder=tmp_path
-    ).split()
+def test_making_a_model_loads_nothing_and_imports_neither_the_suite_nor_pytest(
+    tmp_path: Path,
+) -> None:
+    modules = run("-c", MAKES, folder=tmp_path).split()
     assert "llamaindex_marith.llm" in modules
+    assert not {"torch", "transformers"} & set(modules)
     assert not [name for name in modules if name.split(".")[0] in ("pytest", "_pytest")]
     assert "llamaindex_marith.testing" not in modules
 
