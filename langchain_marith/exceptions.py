@@ -54,7 +54,7 @@ class EngineGone(marith.EngineClosed, ModelConnectionError):
     """The engine was closed meanwhile. May be tried again, on a new engine."""
 
 
-_TWINS: dict[type[marith.MarithError], type[marith.MarithError]] = {
+_LANGCHAIN_KINDS: dict[type[marith.MarithError], type[marith.MarithError]] = {
     marith.ContextOverflow: PromptTooLong,
     marith.RequestError: InvalidRequest,
     marith.FormulaError: InvalidFormula,
@@ -67,28 +67,30 @@ _TWINS: dict[type[marith.MarithError], type[marith.MarithError]] = {
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """What marith raises in here, raised as its twin, with the original as its cause.
+    """Raise marith's errors as LangChain's errors too, with the original as the cause.
 
-    So is what pydantic says of an option: a formula's error as such, others as InvalidRequest.
+    It does the same with pydantic's errors of options: a formula's stays one, others become
+    InvalidRequest.
     """
     try:
         yield
     except LangChainException:
         raise
     except marith.MarithError as error:
-        twin = _twin(error)
-        if twin is error:
+        replacement = _langchain_error(error)
+        if replacement is error:
             raise
-        raise twin from error
+        raise replacement from error
     except ValidationError as error:
-        raise _twin(marith.errors.from_validation(error)) from error
+        raise _langchain_error(marith.errors.from_validation(error)) from error
 
 
-def _twin(error: marith.MarithError) -> marith.MarithError:
+def _langchain_error(error: marith.MarithError) -> marith.MarithError:
     """The error as LangChain's own too, or itself where LangChain has no such error."""
-    kind = next((_TWINS[kind] for kind in type(error).__mro__ if kind in _TWINS), None)
+    kinds = type(error).__mro__
+    kind = next((_LANGCHAIN_KINDS[kind] for kind in kinds if kind in _LANGCHAIN_KINDS), None)
     if kind is None:
         return error
-    twin = kind(str(error))
-    twin.__dict__.update(vars(error))
-    return twin
+    replacement = kind(str(error))
+    replacement.__dict__.update(vars(error))
+    return replacement
