@@ -1,4 +1,4 @@
-"""A model that says what was written for it: any conversation, exactly, through the real engine.
+"""A model that returns the replies of a script, exactly, through the real engine.
 
 To the engine it is a checkpoint like others: weights in a file, a byte-level tokenizer with a chat
 template, logits, and keys that are cached, rolled back and read in batches.
@@ -32,7 +32,7 @@ CLOSERS = {True: (b'"',), False: (b"}", b"]", b"0", b'"')}
 
 
 class ScriptedConfig(PreTrainedConfig):
-    """A script, and the size of the vocabulary that it is spoken in.
+    """A script, and the size of its vocabulary.
 
     `script` lists pairs of a pattern, searched for in the prompt as the template writes it, and
     the reply of the first that is found. `opening` is what the template writes before an answer.
@@ -53,10 +53,10 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     """Logits that are a pure function of the tokens seen: the script's next token stands out.
 
     The token that begins most of what is left of the reply has the logit `gap`, those that begin
-    less of it half of that, the more the likelier. Where the reply is over, or what was said is
-    not how it begins, the end stands out so. Then come the tokens that close a JSON value, for
-    grammars that allow neither, and all others below 1. Its weights are the tokens' bytes; its
-    keys are the tokens.
+    less of it half of that, the more the likelier. Where the reply is over, or does not
+    begin with the answer so far, the end token has the logit `gap`. Then come the tokens that
+    close a JSON value, for grammars that allow neither, and all others below 1. Its weights are
+    the tokens' bytes; its keys are the tokens.
     """
 
     config_class = ScriptedConfig
@@ -92,11 +92,11 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         keys = input_ids[:, None, :, None]
         if past_key_values is not None:
             keys, _ = past_key_values.update(keys, keys, 0)
-        told = keys[:, 0, :, 0]
-        visible = _visible(attention_mask, input_ids.shape[1], told)[:, -logits_to_keep:]
+        tokens_seen = keys[:, 0, :, 0]
+        visible = _visible(attention_mask, input_ids.shape[1], tokens_seen)[:, -logits_to_keep:]
         logits = [
             torch.stack([self._after(tokens[seen].tolist()) for seen in places])
-            for tokens, places in zip(told, visible, strict=True)
+            for tokens, places in zip(tokens_seen, visible, strict=True)
         ]
         kept: Any = past_key_values
         return CausalLMOutputWithPast(logits=torch.stack(logits), past_key_values=kept)
@@ -107,23 +107,24 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     def _after(self, tokens: list[int]) -> Tensor:
         """The logits [vocab] after these tokens."""
         text = b"".join(self._data[token] for token in tokens)
-        before, opening, said = text.rpartition(self.config.opening.encode())
-        rest = self._rest((before + opening).decode(errors="replace"), said) if opening else b""
+        before, opening, answer = text.rpartition(self.config.opening.encode())
+        rest = self._rest((before + opening).decode(errors="replace"), answer) if opening else b""
         logits = self._ground.clone()
-        for place, closer in enumerate(CLOSERS[said.count(b'"') % 2 == 1]):
+        for place, closer in enumerate(CLOSERS[answer.count(b'"') % 2 == 1]):
             logits[self._tokens[closer]] = self.gap / 4 - place / 4
         begins = [rest[:size] for size in range(1, min(len(rest), self.config.longest_token) + 1)]
-        found = [self._tokens[data] for data in begins if data in self._tokens]
-        logits[found] = self.gap / 2 + torch.arange(len(found)) / 4  # none is as likely as another
-        logits[found[-1:] or self._ends] = self.gap
+        candidates = [self._tokens[data] for data in begins if data in self._tokens]
+        # No two are equally likely.
+        logits[candidates] = self.gap / 2 + torch.arange(len(candidates)) / 4
+        logits[candidates[-1:] or self._ends] = self.gap
         return logits
 
-    def _rest(self, prompt: str, said: bytes) -> bytes:
-        """What of the prompt's reply is still to be said; empty where there is none."""
+    def _rest(self, prompt: str, answer: bytes) -> bytes:
+        """The rest of the prompt's reply; empty where there is none."""
         for pattern, reply in self.config.script:
             if re.search(pattern, prompt, re.DOTALL):
                 whole: bytes = reply.encode()
-                return whole[len(said) :] if whole.startswith(said) else b""
+                return whole[len(answer) :] if whole.startswith(answer) else b""
         return b""
 
     @cached_property
@@ -187,12 +188,12 @@ def save_scripted(
     return str(path)
 
 
-def _visible(mask: Tensor | None, width: int, told: Tensor) -> Tensor:
-    """Which of the tokens told [rows, seen] each of the last `width` sees: [rows, width, seen]."""
+def _visible(mask: Tensor | None, width: int, tokens_seen: Tensor) -> Tensor:
+    """Which of `tokens_seen` [rows, seen] each of the last `width` sees: [rows, width, seen]."""
     if mask is not None and mask.ndim == 4:
         return mask[:, 0] if mask.dtype == torch.bool else mask[:, 0] == 0
-    rows, seen = told.shape
-    places = torch.arange(seen, device=told.device)
+    rows, seen = tokens_seen.shape
+    places = torch.arange(seen, device=tokens_seen.device)
     causal = (places <= places[seen - width :, None]).expand(rows, width, seen)
     return causal if mask is None else causal & mask[:, None].bool()
 
@@ -223,12 +224,12 @@ def _opening(tokenizer: Any) -> str:
 
 def _bytes_of(tokenizer: Any) -> list[bytes]:
     """Every token's bytes, by its number."""
-    known, letters = tokenizer.get_vocab(), _letters()
+    vocabulary, letters = tokenizer.get_vocab(), _letters()
     for letter in letters:
-        if letter not in known:
+        if letter not in vocabulary:
             raise ModelError(f"a script is spoken in bytes, and no token here is {letter!r}")
-    data = [b""] * (max(known.values()) + 1)
-    for text, token in known.items():
+    data = [b""] * (max(vocabulary.values()) + 1)
+    for text, token in vocabulary.items():
         is_spelt = token not in tokenizer.added_tokens_decoder and letters.keys() >= set(text)
         data[token] = bytes(letters[letter] for letter in text) if is_spelt else text.encode()
     return data
