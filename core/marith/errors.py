@@ -65,9 +65,9 @@ def fault(error: BaseException) -> MarithError:
     """
     if isinstance(error, MarithError):
         return error
-    told = ModelError(f"the request failed with {type(error).__name__}: {error}")
-    told.__cause__ = error
-    return told
+    failure = ModelError(f"the request failed with {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def faults_named() -> Iterator[None]:
 
 
 def from_validation(error: ValidationError) -> MarithError:
-    """The first problem that pydantic found: marith's own error, or the option and its value."""
+    """The first problem of a validation: marith's error, or the option and its value."""
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, MarithError):
@@ -101,7 +101,7 @@ def from_validation(error: ValidationError) -> MarithError:
 
 
 def unreadable(path: object, error: Exception) -> RequestError:
-    """What is said of a file that cannot be read."""
+    """The error for a file that cannot be read."""
     return RequestError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}")
 
 

@@ -1,4 +1,4 @@
-"""A file of formulas that applications name, each with the options that it is spoken with."""
+"""A file of formulas that applications name, each with its options."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Personas:
             for name, formula in file.formulas.items()
         }
         options = {"model": default, **file.options}
-        for said in (options, *formulas.values()):
-            named = said.get("model")
+        for table in (options, *formulas.values()):
+            named = table.get("model")
             if isinstance(named, str) and named in formulas:
                 raise FormulaError(
                     f"{str(path)!r} has a formula and a model of one name, {named!r}"

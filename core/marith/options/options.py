@@ -171,7 +171,7 @@ class Options(BaseModel):
 
     @property
     def speaks_as(self) -> str:
-        """What applications are told that they talk to: a formula of the file, or the model."""
+        """The model's name for applications: that of a formula of the file, or of the model."""
         return (self.file and self.file.spoken) or self.model
 
     @property

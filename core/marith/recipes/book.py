@@ -61,10 +61,10 @@ def _check(name: str, parameter: inspect.Parameter, value: Any) -> None:
     """Raise FormulaError for a value that is none of the kinds its parameter is annotated with."""
     kinds = [_KINDS[kind] for kind in str(parameter.annotation).split(" | ")]
     several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-    for one in value if several else (value,):
-        if not any(fits(one) for _, fits in kinds):
-            wanted = " or ".join(said for said, _ in kinds)
-            raise FormulaError(f"{parameter.name} of {name} is {wanted}, not {shown(one)}")
+    for argument in value if several else (value,):
+        if not any(fits(argument) for _, fits in kinds):
+            wanted = " or ".join(kind for kind, _ in kinds)
+            raise FormulaError(f"{parameter.name} of {name} is {wanted}, not {shown(argument)}")
 
 
 def _plain(parameter: inspect.Parameter) -> str:

@@ -38,10 +38,10 @@ def adaptive_context_aware(
     where they agree. A floor is for long texts, where the authors' code takes 0.3. `strength`
     scales α, which is in bits; their code measures it in nats, which is a strength of log 2.
     """
-    apart = jsd(model, without)
+    divergence = jsd(model, without)
     if not strength:
         return model
-    alpha = largest(apart, floor) if floor else apart
+    alpha = largest(divergence, floor) if floor else divergence
     return context_aware(model, without, strength * alpha)
 
 
@@ -54,9 +54,9 @@ def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
     context's two likeliest tokens. The signals and the bounds are theirs; that the three count
     alike is ours, and their code's penalties and boosts are left out.
     """
-    apart = renyi(without, model)
+    divergence = renyi(without, model)
     gap = entropy(without) - entropy(model)
-    signal = gap + apart / (1 + apart) + margin(model)
+    signal = gap + divergence / (1 + divergence) + margin(model)
     share = smallest(largest(sigmoid(gamma * signal), 0.1), 0.9)
     blended: Formula = (1 - share) * without + share * model
     return blended

@@ -1,4 +1,4 @@
-"""Who speaks now: gates between models, token by token."""
+"""Gates that choose between models at every token."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from marith.recipes.book import recipe
 def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
     """The nudger where the model's likeliest token is below the threshold, else the model.
 
-    Nudging (Fei et al., 2024, arXiv 2410.09300), whose nudging model speaks a whole word at a
-    time; here it is asked at every token. The threshold is that of the authors' code.
+    Nudging (Fei et al., 2024, arXiv 2410.09300), whose nudging model writes a whole word at a
+    time; here the gate chooses at every token. The threshold is that of the authors' code.
     """
     return model if threshold == 0 else where(peak(model) < threshold, nudger, model)
 

@@ -21,15 +21,15 @@ def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
     """
     if not early:
         raise FormulaError("dola takes at least one early layer")
-    exits = [Prompted(exit_layer=one) if isinstance(one, int) else one for one in early]
+    exits = [Prompted(exit_layer=layer) if isinstance(layer, int) else layer for layer in early]
     return unscaled(model.plausible(alpha) - _furthest(model, exits))
 
 
 def _furthest(model: Formula, exits: list[Formula]) -> Formula:
     """The exit of the largest divergence from the model, the first of equals."""
-    apart = [jsd(model, one) for one in exits]
+    divergences = [jsd(model, layer) for layer in exits]
     chosen = exits[-1]
     for i in reversed(range(len(exits) - 1)):
-        rest = apart[i + 1] if i + 2 == len(exits) else largest(*apart[i + 1 :])
-        chosen = where(apart[i] >= rest, exits[i], chosen)
+        rest = divergences[i + 1] if i + 2 == len(exits) else largest(*divergences[i + 1 :])
+        chosen = where(divergences[i] >= rest, exits[i], chosen)
     return chosen

@@ -68,10 +68,10 @@ def number(what: str, holds: Callable[[float], bool]) -> Check:
     """A check for a finite number for which `holds` is true, as `what` says."""
 
     def check(name: str, value: Any) -> float:
-        found = finite(value)
-        if found is None or not holds(found):
+        number = finite(value)
+        if number is None or not holds(number):
             raise RequestError(f"{name} is {what}, not {shown(value)}")
-        return found
+        return number
 
     return check
 
@@ -110,9 +110,9 @@ def texts(listed: str, each: str, all_: str, most: int) -> Check:
         if not isinstance(value, (str, Sequence)):
             raise RequestError(f"{listed} a list of texts, not {shown(value)}")
         given = (value,) if isinstance(value, str) else tuple(value)
-        for one in given:
-            if not isinstance(one, str) or not one:
-                raise RequestError(f"{each}: {shown(one)}")
+        for text in given:
+            if not isinstance(text, str) or not text:
+                raise RequestError(f"{each}: {shown(text)}")
         letters = sum(map(len, given))
         if letters > most:
             raise RequestError(f"{all_} have {letters:,} letters; at most {most:,}")
@@ -125,10 +125,10 @@ def seconds(name: str, value: Any) -> float | None:
     """The seconds that a caller waits, None for no end."""
     if value is None:
         return None
-    found = finite(value)
-    if not (found and found > 0):
+    number = finite(value)
+    if not (number and number > 0):
         raise RequestError(f"{name} is a finite number of seconds above 0, not {shown(value)}")
-    return found
+    return number
 
 
 def require_shallow(value: Any, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Which terms speak first, and which check later: what a caller may say of speculation."""
+"""Which terms draft, and which verify later: what a caller may choose of speculation."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Plan:
     def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
         """Draft the whole formula: each draft checks what the one before it proposed.
 
-        The first speaks at every token, the others twice in a `length`; a draft that is a term of
-        the formula too then checks with factor 1.
+        The first is evaluated at every token, the others twice in a `length`; a draft that is a
+        term of the formula too then checks with factor 1.
 
         `Plan.drafts(NGram("corpus.txt", order=4))`; `NGram(order=4, online=True)` copies from the
         prompt; a Prompted with `model=` is a small model; a name is one of the request's terms.
