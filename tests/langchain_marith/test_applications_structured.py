@@ -17,7 +17,7 @@ from langchain_marith import ChatMarith
 from tools.pocket.grammar import words
 
 shown = application("langchain_structured")
-PEOPLE = 24
+PEOPLE = 12
 
 
 def people() -> list[tuple[str, dict[str, Any]]]:
