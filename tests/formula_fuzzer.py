@@ -21,7 +21,8 @@ from marith.formula.tree.terms import Classifier, Prompted
 Asked: TypeAlias = "tuple[str, dict[str, str] | None]"  # a formula, and terms
 
 SHORT, LONG = 4_000, 20_000  # letters
-BARS = {SHORT: 0.1, LONG: 0.5}  # seconds of processor time
+BARS = {SHORT: 0.1, LONG: 0.5}  # seconds of processor time, where counting takes COUNTING
+COUNTING = 0.01  # seconds of processor time for a sum of 200,000 numbers in a loop
 NAMES = ("M", "a", "b", "toxic", "n1", "n2", "n3", "n4")
 
 WRAPS = (
@@ -171,7 +172,8 @@ def _request(text: str, terms: Mapping[str, str] | None) -> None:
 def seconds(asked: Asked) -> float:
     """The processor time of the slowest call that answers or refuses a formula.
 
-    Anything but an answer or a MarithError is raised.
+    On a slower machine, or beside others that share its caches, it is divided by how much longer
+    counting takes there and then. Anything but an answer or a MarithError is raised.
     """
     took = []
     for call in (_explain, _request):
@@ -181,7 +183,14 @@ def seconds(asked: Asked) -> float:
         except MarithError:
             pass
         took.append(time.process_time() - start)
-    return max(took)
+    return max(took) / max(1.0, _counting() / COUNTING)
+
+
+def _counting() -> float:
+    start, total = time.process_time(), 0
+    for number in range(200_000):
+        total += number
+    return time.process_time() - start
 
 
 def slow(seeds: range) -> Iterator[tuple[float, int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from marith.errors import shown
@@ -126,7 +128,17 @@ def _is(one: object, other: object) -> bool:
 
 
 def _values(node: Node) -> tuple[Any, ...]:
-    return tuple([getattr(node, name) for name in _fields(node)])
+    values: tuple[Any, ...] = _getter(type(node))(node)
+    return values
+
+
+@cache
+def _getter(kind: type[Node]) -> Callable[[Node], Any]:
+    """What reads all fields of a class of nodes at once, as a tuple however few they are."""
+    names = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # a dataclass
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple([getattr(node, name) for name in names])
 
 
 def _fields(node: Node) -> Mapping[str, Any]:

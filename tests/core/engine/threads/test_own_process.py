@@ -74,8 +74,9 @@ def test_pools_and_preloaded_workers_of_every_method(program: Program) -> None:
 @needs_fork
 def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute(program: Program) -> None:
     forked = program.found["forked"]
-    assert (forked["child"], forked["caller"]) == (7, 3)
-    assert forked["passes"] == [3 if workers._set_number() is None else 1]
+    threads = program.found["threads"]  # three, or the machine's cores where those are fewer
+    assert (forked["child"], forked["caller"]) == (7, threads)
+    assert forked["passes"] == [threads if workers._set_number() is None else 1]
 
 
 @pytest.mark.skipif(
@@ -84,7 +85,7 @@ def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute(program: Pr
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system lists no threads")
 def test_an_idle_engine_keeps_no_workers_and_its_caller_does(program: Program) -> None:
     idle = program.found["idle"]
-    assert idle["during"] >= 2, "a wide model takes all threads"
+    assert idle["during"] >= program.found["threads"] - 1, "a wide model takes all threads"
     assert (idle["after"], idle["callers"]) == (0, True)
 
 
