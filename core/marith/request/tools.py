@@ -38,8 +38,11 @@ class Tools:
         hold(self)
         if not isinstance(self.definitions, (list, tuple)) or not self.definitions:
             raise RequestError(f"tools are a list of functions, not {shown(self.definitions)}")
-        object.__setattr__(self, "definitions", tuple(map(_definition, self.definitions)))
-        object.__setattr__(self, "text", json.dumps(self.definitions, ensure_ascii=False))
+        for tool in self.definitions:
+            _check_definition(tool)
+        text = json.dumps(self.definitions, ensure_ascii=False)
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "definitions", tuple(json.loads(text)))  # a copy, to the bottom
         names = self.names
         for name, count in Counter(names).items():
             if count > 1:
@@ -80,10 +83,9 @@ class Tools:
         return schema_text(schema, self.strict if strict is None else strict)
 
 
-def _definition(tool: Any) -> Mapping[str, Any]:
+def _check_definition(tool: Any) -> None:
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         shape = {"type": "function", "function": {"name": "…", "parameters": {}}}
         raise RequestError(f"a tool is written as {shape}, not {shown(tool)}")
     require_json(tool, f"the tool {function['name']!r}")
-    return dict(tool)
