@@ -36,6 +36,11 @@ class ModelPasses:
         self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @property
+    def exits_checked(self) -> bool:
+        """Whether `exits` are at hand; the first use of them runs the model once."""
+        return self._exits is not None
+
+    @property
     def exits(self) -> Exits:
         """Where the model may be left early. Raises ModelError where it may not."""
         if self._exits is None:

@@ -65,8 +65,6 @@ class PromptedScorer:
         if isinstance(term, Likelihood):
             assert isinstance(term.of, Prompted)
             return self.read(term.of, prompt)
-        if term.exit_layer is not None:
-            self.runner.passes.exits.check(term.exit_layer)
         self.loaded(term)
         require_text(term, prompt, self.vocabulary)
         tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
@@ -89,12 +87,23 @@ class PromptedScorer:
         return self.context_length - len(reading)
 
     def here(self, term: Term) -> Adapter | None:
-        """The term's adapter, if it names one. Raises KeyError where that is not loaded."""
+        """The term's adapter, if it names one.
+
+        Raises KeyError where that is not loaded, and for the first term that exits early: the model
+        has to be tried first, which is no work for a caller's thread.
+        """
+        if _exit_layer(term) is not None and not self.runner.passes.exits_checked:
+            raise KeyError(term)
         name = _adapter(term)
         return None if name is None else self._adapters[name]
 
     def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
-        """The term's adapter, if it names one. Raises ModelError if that cannot be read."""
+        """The term's adapter, if it names one.
+
+        Raises ModelError if that cannot be read, or if no term can leave this model early.
+        """
+        if (layer := _exit_layer(term)) is not None:
+            self.runner.passes.exits.check(layer)
         name = _adapter(term)
         if name is None:
             return None
@@ -173,6 +182,12 @@ def _adapter(term: Term) -> str | None:
     if isinstance(term, Likelihood):
         term = term.of
     return term.adapter if isinstance(term, Prompted) else None
+
+
+def _exit_layer(term: Term) -> int | None:
+    if isinstance(term, Likelihood):
+        term = term.of
+    return term.exit_layer if isinstance(term, Prompted) else None
 
 
 def _rows(answer: Answer, term: Prompted) -> Sequence[Row]:
