@@ -110,8 +110,8 @@ class TreeRunner:
     @torch.inference_mode()  # lanes that make room move what passes have written
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""
+        self._unfinished.pop(lane, None)  # first: making room may fail
         self.lanes.release(lane)
-        self._unfinished.pop(lane, None)
 
     def _begin(self, case: Case) -> _Work:
         texts = [_pooled(text, self._padding) for text in case.texts]

@@ -112,8 +112,8 @@ class CachedRunner:
     @torch.inference_mode()  # lanes that make room move what passes have written
     def release(self, owner: Hashable) -> None:
         """The lane is free for another text, which may continue what it holds."""
+        self._unfinished.pop(owner, None)  # first: making room may fail
         self.lanes.release(owner)
-        self._unfinished.pop(owner, None)
 
     def _begin(self, asked: Asked) -> _Work:
         adapter, count = asked.adapter, asked.count
