@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
-from weakref import WeakKeyDictionary
+from typing import Protocol, TypeAlias
+from weakref import WeakKeyDictionary, ref
 
 from marith.formula.tree.terms import Classifier, Term
 from marith.request.plan import MOST
@@ -46,6 +46,9 @@ class Reading(Protocol):
     def tokens_read(self) -> int:
         """How many tokens a model has read in all passes."""
         ...
+
+
+_Scorers: TypeAlias = "frozenset[ref[Reading]]"
 
 
 class Drafting(Protocol):
@@ -100,7 +103,7 @@ class Controller:
 
     def __init__(self, times: Callable[[], PassTimes] = PassTimes) -> None:
         self._begin = times
-        self._times: dict[frozenset[int], PassTimes] = {}
+        self._times: dict[_Scorers, PassTimes] = {}
         self._stood = Acceptance()
         self._explorer = Explorer()
         self._rests: WeakKeyDictionary[DraftWindow, _Rest] = WeakKeyDictionary()
@@ -112,7 +115,7 @@ class Controller:
 
         The next pass, of `scorers`, computes `rows` tokens without drafts and makes `made`.
         """
-        cost = self._cost(frozenset(map(id, scorers)), rows) if texts else None
+        cost = self._cost(frozenset(map(ref, scorers)), rows) if texts else None
         if cost is None:
             for text in texts:
                 text.window.draft(0)
@@ -140,7 +143,7 @@ class Controller:
         yield
         tokens = _tokens_read(scorers) - before + judged
         if tokens:
-            times = self._of(frozenset(map(id, scorers)))
+            times = self._of(frozenset(map(ref, scorers)))
             times.note(tokens, time.perf_counter() - start)
 
     def learn(self, window: DraftWindow) -> None:
@@ -196,18 +199,19 @@ class Controller:
     def _rest_of(self, text: Drafting) -> _Rest:
         return self._rests.setdefault(text.window, _Rest())
 
-    def _of(self, scorers: frozenset[int]) -> PassTimes:
+    def _of(self, scorers: _Scorers) -> PassTimes:
         if scorers not in self._times:
+            self._times = {key: times for key, times in self._times.items() if _alive(key)}
             self._times[scorers] = self._begin()
         return self._times[scorers]
 
     def _draft_cost(self, text: Drafting, alike: int) -> float | None:
         """What a round of a text's drafts costs where so many draft alike; None if never timed."""
         models = text.window.models
-        times = self._of(frozenset(id(text.scorer_of(term)) for term in models))
+        times = self._of(frozenset(ref(text.scorer_of(term)) for term in models))
         return times.cost(alike * len(models))
 
-    def _cost(self, scorers: frozenset[int], tokens: int) -> Callable[[int], float] | None:
+    def _cost(self, scorers: _Scorers, tokens: int) -> Callable[[int], float] | None:
         """What a round costs from so few tokens on; None before one as small has been measured."""
         times = self._of(scorers)
         if times.least is None or times.least > tokens:
@@ -234,6 +238,10 @@ class _Rest:
 def _key(window: DraftWindow) -> int:
     """Texts of one formula have drafts that stand alike."""
     return hash(window.plan.formula)
+
+
+def _alive(scorers: _Scorers) -> bool:
+    return all(scorer() is not None for scorer in scorers)
 
 
 def _tokens_read(scorers: Sequence[Reading]) -> int:
