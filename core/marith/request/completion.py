@@ -113,7 +113,10 @@ class StageStats:
 
 @dataclass(frozen=True, slots=True)
 class TermStats:
-    """What one term cost: tokens of its prompt, how many of them were cached, and its calls."""
+    """What one term cost: tokens of its prompt, how many of them were cached, and its calls.
+
+    Of a classifier, which reads texts, `prompt_tokens` and `cached_tokens` are 0.
+    """
 
     prompt_tokens: int
     cached_tokens: int

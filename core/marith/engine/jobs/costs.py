@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Classifier, Observation, Term
 from marith.request.completion import StageStats, Stats, TermStats
-from marith.scoring.scorer import Scored
+from marith.scoring.scorer import Reading, Scored
 from marith.speculation.plain_window import Window
 
 
@@ -50,7 +50,7 @@ class Costs:
         )
         cached = {term: count for term, count in self._cached.items() if self._has_read(term)}
         terms = {
-            str(term): TermStats(len(reading), cached.get(term, 0), self._calls[term])
+            str(term): TermStats(_tokens(reading), cached.get(term, 0), self._calls[term])
             for term, reading in self._prepared.readings.items()
             if self._calls[term]
         }
@@ -71,3 +71,8 @@ class Costs:
     def _has_read(self, term: Term) -> bool:
         """Whether the term has read the prompt with a language model of its own."""
         return term in self._cached and not isinstance(term, (Classifier, Observation))
+
+
+def _tokens(reading: Reading) -> int:
+    """How many tokens a prompt has as a term reads it; 0 for a text, which a classifier reads."""
+    return 0 if isinstance(reading, str) else len(reading)
