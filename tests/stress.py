@@ -166,8 +166,9 @@ class Stress:
         while not self.engine.status().idle and time.monotonic() < end:
             time.sleep(0.01)
         held = self.engine._registry.base.runner.lanes.busy
-        if self.engine.closed or not self.engine.status().idle or held:
-            self.wrong.append(f"closed {self.engine.closed}, {held} lanes held")
+        status = self.engine.status()
+        if self.engine.closed or not status.idle or held or status.repeated:
+            self.wrong.append(f"closed {self.engine.closed}, {held} lanes held, {status}")
         self.text(0, self.engine.submit(_request(0)).result(SECONDS).text)
 
 

@@ -38,6 +38,17 @@ def gather(rows: Sequence[Row]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
+def compacted(rows: Sequence[Row]) -> list[Row]:
+    """The same rows; copied where the tensors that they keep in memory are more than twice as long.
+
+    A tensor of a pass has a row for each text that took part in it.
+    """
+    tensors = {id(tensor): len(tensor) for tensor, _ in rows}
+    if sum(tensors.values()) <= 2 * len(rows):
+        return list(rows)
+    return rows_of(gather(rows).clone())
+
+
 def _taken(tensor: Tensor, places: list[int]) -> Tensor:
     first, end = places[0], places[-1] + 1
     step = places[1] - first if len(places) > 1 else 1

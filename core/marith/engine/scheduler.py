@@ -24,7 +24,7 @@ class Scheduler:
     def __init__(self, limits: Limits) -> None:
         self.queue = JobQueue(limits)
         self.controller = Controller()
-        self.steps = 0
+        self.steps = self.repeated = 0
 
     def run(self) -> None:
         """Take step after step until the queue is closed."""
@@ -41,7 +41,8 @@ class Scheduler:
         """What runs and what waits at this moment. Any thread may ask."""
         queue = self.queue
         with queue.lock:
-            return EngineStatus(len(queue.active), len(queue.waiting), queue.lanes, self.steps)
+            active, waiting, lanes = len(queue.active), len(queue.waiting), queue.lanes
+            return EngineStatus(active, waiting, lanes, self.steps, repeated=self.repeated)
 
     def _step(self) -> None:
         self._leave([turn.job for turn in self.queue.active if turn.job.abandoned])
@@ -52,6 +53,7 @@ class Scheduler:
         try:
             step(turns, self.controller)
         except BaseException:  # the fault of one job: repeat the step for each alone
+            self.repeated += 1
             for turn in turns:
                 if not (turn.job.done or turn.job.abandoned):
                     _step_alone(turn, self.controller)

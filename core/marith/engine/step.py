@@ -72,7 +72,8 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
     plan(turns, controller)
     ahead = drafting(turns)
     while ahead:
-        ahead = drafting(asking(run(ahead, controller)))
+        ahead = drafting(asking(unfinished(run(ahead, controller))))
+        turns = unfinished(turns)
     run(turns, controller)
 
 
@@ -94,6 +95,11 @@ def asking(turns: Sequence[Turn]) -> Sequence[Turn]:
     for turn in turns:
         turn.ask()
     return turns
+
+
+def unfinished(turns: Sequence[Turn]) -> list[Turn]:
+    """The turns of jobs that go on: a query may end while others draft."""
+    return [turn for turn in turns if not turn.job.done]
 
 
 def drafting(turns: Sequence[Turn]) -> list[Turn]:
@@ -201,9 +207,9 @@ def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
             together[block.formula].append(block)
     composed: dict[int, Sequence[Row]] = {}
     for formula, blocks in together.items():
-        terms = blocks[0].rows
         rows = {
-            term: gather([row for block in blocks for row in block.rows[term]]) for term in terms
+            term: gather([row for block in blocks for row in block.rows[term]])
+            for term in blocks[0].terms
         }
         results = iter(rows_of(evaluate(formula, rows)))
         composed.update((id(block), list(islice(results, block.count))) for block in blocks)

@@ -36,7 +36,8 @@ class EngineStatus:
 
     `running` requests share its passes, and `waiting` ones have yet to get their lanes. `lanes`
     counts the lanes of those that run, without requests that their callers gave up. `steps` counts
-    its steps since it was loaded. `checkpoints` names the models that are loaded, the base model
+    its steps since it was loaded, and `repeated` those that one request made fail, so that they
+    were repeated for each alone. `checkpoints` names the models that are loaded, the base model
     first.
     """
 
@@ -45,6 +46,7 @@ class EngineStatus:
     lanes: int
     steps: int
     checkpoints: tuple[str, ...] = ()
+    repeated: int = 0
 
     @property
     def idle(self) -> bool:

@@ -142,7 +142,7 @@ class ExecutionPlan:
             if formula == self.whole:
                 formula = self.whole  # the same object, which comparisons see at once
             if formula is not None and formula != before:
-                yield Stage(index, formula, joining.intersection(self.leaves(formula)))
+                yield Stage(index, formula, joining.intersection(self.needed(formula)))
                 joining, before = frozenset(), formula
 
     def drafting(self, without: frozenset[Term]) -> tuple[Term, ...]:
@@ -156,10 +156,15 @@ class ExecutionPlan:
         """What is named once these terms have been evaluated; see `formula.partial`."""
         return part(self.formula, frozenset(evaluated))
 
+    def needed(self, formula: Formula) -> tuple[Term, ...]:
+        """The terms that are evaluated where a formula verifies.
+
+        Of a partial formula its own; of the whole one, and of what stands aside, the terms of both.
+        """
+        return self.terms if formula in (self.whole, self.aside) else self.leaves(formula)
+
     def leaves(self, formula: Formula) -> tuple[Term, ...]:
-        """The terms of a partial formula; all terms of the whole one, and of what stands aside."""
-        if formula in (self.whole, self.aside):
-            return self.terms
+        """The terms that a formula is composed of."""
         if formula not in self._leaves:
             self._leaves[formula] = tuple(leaves(formula))
         return self._leaves[formula]

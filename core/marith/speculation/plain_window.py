@@ -71,7 +71,8 @@ class PlainWindow:
 
     def blocks(self) -> list[Block]:
         """What is to be composed."""
-        return [Block(self.formulas[0], self._answers, 1)]
+        (formula,) = self.formulas
+        return [Block(formula, self.plan.leaves(formula), self._answers, 1)]
 
     def accept(self, verdict: Verdict) -> list[int]:
         """The token that was drawn."""

@@ -58,7 +58,7 @@ class VerificationOrder:
                 due.insert(0, stages[0])
             for stage in reversed(due):
                 waiting = [s for s in stages[: stages.index(stage)] if s not in due]
-                needed = self.plan.leaves(stage.formula)
+                needed = self.plan.needed(stage.formula)
                 ends = [self.reached[s.index] for s in waiting if s.terms.intersection(needed)]
                 places = range(self.reached[stage.index], min([end, *ends]))
                 if places:

@@ -6,6 +6,7 @@ verifies it to the whole one.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,16 +17,20 @@ from marith.speculation.drafted_text import DraftedText, Pending
 from marith.speculation.execution_plan import ExecutionPlan, Stage
 from marith.speculation.verification_order import VerificationOrder
 from marith.speculation.verify import Verdict
-from marith.tensor_rows import Row
+from marith.tensor_rows import Row, compacted
 
 MODEL = "model"  # the source of a token that was drawn from a partial formula
 
 
 @dataclass(slots=True)
 class Block:
-    """Positions at which the same formula is composed, from one row [vocab] of each term each."""
+    """Positions at which the same formula is composed of `terms`.
+
+    `rows` has one row [vocab] a position of each of them, and of what else has been evaluated.
+    """
 
     formula: Formula
+    terms: Sequence[Term]
     rows: Mapping[Term, Sequence[Row]]
     count: int
 
@@ -139,7 +144,7 @@ class DraftWindow:
         counts: dict[Term, int] = {}
         for place, formula in zip(places, self.formulas, strict=True):
             evaluated = self._rows.get(place, ())
-            for term in self.plan.leaves(formula):
+            for term in self.plan.needed(formula):
                 if term not in evaluated:
                     counts.setdefault(term, self._end - place)
         return self.tokens[: self._end - 1], counts
@@ -166,9 +171,9 @@ class DraftWindow:
         blocks = []
         for formula, run in groupby(zip(self.places, self.formulas, strict=True), lambda at: at[1]):
             received = [self._rows[place] for place, _ in run]
-            terms = self.plan.leaves(formula)
-            rows = {term: [evaluated[term] for evaluated in received] for term in terms}
-            blocks.append(Block(formula, rows, len(received)))
+            needed, terms = self.plan.needed(formula), self.plan.leaves(formula)
+            rows = {term: [evaluated[term] for evaluated in received] for term in needed}
+            blocks.append(Block(formula, terms, rows, len(received)))
         return blocks
 
     def accept(self, verdict: Verdict) -> list[int]:
@@ -195,9 +200,22 @@ class DraftWindow:
         self._order.advance(self._stage, place + 1, len(self.tokens))
         final = self._order.final
         self.accepted += sum(token.source is not None for token in text.confirm(final))
-        for place in [place for place in self._rows if place < final]:
-            del self._rows[place]
+        self._keep_from(final)
         return self.tokens[first:final]
+
+    def _keep_from(self, final: int) -> None:
+        """Forget the rows before `final`, and what the others would keep in memory besides."""
+        kept: dict[Term, list[int]] = defaultdict(list)
+        for place in [*self._rows]:
+            if place < final:
+                del self._rows[place]
+                continue
+            for term in self._rows[place]:
+                kept[term].append(place)
+        for term, places in kept.items():
+            rows = compacted([self._rows[place][term] for place in places])
+            for place, row in zip(places, rows, strict=True):
+                self._rows[place][term] = row
 
     def rewind(self, place: int) -> None:
         """Take back the tokens from a final one on, and all that was evaluated after them."""

@@ -79,7 +79,8 @@ class _FormulaQuery(Query[Result]):
     def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
         rows = {term: scored.rows for term, scored in answers.items()}
         count = min(map(len, rows.values()))
-        return [Block(self.prepared.plan.formula, rows, count)]
+        plan = self.prepared.plan
+        return [Block(plan.formula, plan.leaves(plan.formula), rows, count)]
 
     def _all_at(self, count: int) -> Mapping[Term, int]:
         """The last positions, of every term."""

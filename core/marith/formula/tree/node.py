@@ -133,9 +133,9 @@ def _values(node: Node) -> tuple[Any, ...]:
 
 
 @cache
-def _getter(kind: type[Node]) -> Callable[[Node], Any]:
+def _getter(kind: type[Any]) -> Callable[[Node], Any]:
     """What reads all fields of a class of nodes at once, as a tuple however few they are."""
-    names = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # a dataclass
+    names = tuple(kind.__dataclass_fields__)
     if len(names) > 1:
         return attrgetter(*names)
     return lambda node: tuple([getattr(node, name) for name in names])
