@@ -128,12 +128,13 @@ def _is(one: object, other: object) -> bool:
 
 
 def _values(node: Node) -> tuple[Any, ...]:
-    values: tuple[Any, ...] = _getter(type(node))(node)
+    kind: Any = type(node)
+    values: tuple[Any, ...] = _getter(kind)(node)
     return values
 
 
 @cache
-def _getter(kind: type[Any]) -> Callable[[Node], Any]:
+def _getter(kind: Any) -> Callable[[Node], Any]:
     """What reads all fields of a class of nodes at once, as a tuple however few they are."""
     names = tuple(kind.__dataclass_fields__)
     if len(names) > 1:
