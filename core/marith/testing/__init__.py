@@ -1,4 +1,4 @@
-"""What do tests and measurements run on? Small real models, and the same at a larger one's cost."""
+"""What do tests and measurements run on? Small real models, also at the cost of larger ones."""
 
 from __future__ import annotations
 

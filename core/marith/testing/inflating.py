@@ -1,4 +1,4 @@
-"""The same function at the cost of a larger model: width and depth that contribute nothing."""
+"""The same function at the cost of a larger model: added width and depth that output zeros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from transformers import LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
 from marith.errors import ModelError
 
 _FAMILIES = (LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
-_WRITERS = {"embed_tokens", "lm_head", "o_proj", "down_proj"}  # what reaches stream and logits
+# Modules whose output is added to the residual stream, or is the logits.
+_WRITERS = {"embed_tokens", "lm_head", "o_proj", "down_proj"}
 _STREAM_NORMS = {"input_layernorm", "post_attention_layernorm", "norm"}
 _HEAD_NORMS = {"q_norm", "k_norm"}
 _NORMED_BY_HEAD = {"q_proj", "k_proj"}
@@ -27,66 +28,68 @@ def inflate(
     intermediate: int | None = None,
     seed: int = 0,
 ) -> Any:
-    """A new model with these sizes and the given one's logits; None keeps a size.
+    """A new model with these sizes and the logits of `model`; None keeps a size.
 
     For Llama, Qwen2 and Qwen3. The dimension of a head and the number of heads that share keys
-    stay, so that a wider model has more heads. What is new computes on random weights, the same
-    for the same seed, and writes zeros: it costs what it would in any model of these sizes, the
-    head's wider product and the cache's longer rows included. Exact up to the rounding of the
-    model's dtype. Raises ModelError for sizes that no such model has, before building anything.
+    stay, so a wider model has more heads. The added parts compute with random weights, the same
+    for the same seed, and output zeros: the model costs as much as any other of these sizes, with
+    its wider output projection and its larger cache. The logits are exact up to the rounding of
+    the model's dtype. Raises ModelError for impossible sizes, before it builds anything.
     """
     if type(model) not in _FAMILIES:
-        known = ", ".join(kind.__name__ for kind in _FAMILIES)
-        raise ModelError(f"{type(model).__name__} cannot be inflated; {known} can")
+        names = ", ".join(family.__name__ for family in _FAMILIES)
+        raise ModelError(f"{type(model).__name__} cannot be inflated; {names} can")
     config = _wider(model.config, hidden, layers, intermediate)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         inflated = type(model)(config)
     inflated = inflated.to(model.device, model.dtype).train(model.training)
     inflated.generation_config = copy.deepcopy(model.generation_config)
-    shrink = math.sqrt(model.config.hidden_size / config.hidden_size)
-    given = model.state_dict()
+    scale = math.sqrt(model.config.hidden_size / config.hidden_size)
+    weights = model.state_dict()
     for name, weight in inflated.state_dict().items():
-        _fill(weight, given.get(name), name.split(".")[-2], shrink, _has_head_norms(given))
+        _fill(weight, weights.get(name), name.split(".")[-2], scale, _has_head_norms(weights))
     return inflated
 
 
 def _fill(
-    weight: Tensor, given: Tensor | None, module: str, shrink: float, head_norms: bool
+    weight: Tensor, small: Tensor | None, module: str, scale: float, head_norms: bool
 ) -> None:
-    """Write the given weight into the corner of the larger one; writers are silent elsewhere.
+    """Copy the small model's weight into the corner of the larger; `_WRITERS` are zero elsewhere.
 
-    A norm over H' channels, of which H are not zero, sees √(H/H') of their root mean square. Its
-    weight takes that back, and its epsilon, which the whole model shares, shrinks by H/H'. Norms
-    within heads keep their channels: for them the epsilon is right when what they see shrinks too.
+    A norm over H' channels, of which only H are not zero, computes √(H/H') of their root mean
+    square. So its weight is scaled by √(H/H'), and its epsilon, which the whole model shares, by
+    H/H'. Norms within heads keep their channels: this epsilon is right for them when their input
+    is scaled by √(H/H') too.
     """
-    if module in _WRITERS or (module in _STREAM_NORMS and given is not None):
+    if module in _WRITERS or (module in _STREAM_NORMS and small is not None):
         weight.zero_()
-    if given is None:
+    if small is None:
         return
     scaled = module in _STREAM_NORMS or (head_norms and module in _NORMED_BY_HEAD)
-    weight[tuple(slice(size) for size in given.shape)] = given * (shrink if scaled else 1.0)
+    weight[tuple(slice(size) for size in small.shape)] = small * (scale if scaled else 1.0)
 
 
-def _has_head_norms(given: dict[str, Tensor]) -> bool:
-    return any(name.split(".")[-2] in _HEAD_NORMS for name in given)
+def _has_head_norms(weights: dict[str, Tensor]) -> bool:
+    return any(name.split(".")[-2] in _HEAD_NORMS for name in weights)
 
 
 def _wider(config: Any, hidden: int | None, layers: int | None, intermediate: int | None) -> Any:
     """The configuration of the larger model."""
-    hidden = _at_least(config.hidden_size, hidden, "hidden")
-    layers = _at_least(config.num_hidden_layers, layers, "layers")
-    intermediate = _at_least(config.intermediate_size, intermediate, "intermediate")
+    hidden = _size("hidden", hidden, config.hidden_size)
+    layers = _size("layers", layers, config.num_hidden_layers)
+    intermediate = _size("intermediate", intermediate, config.intermediate_size)
     heads = config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     if hidden % head_dim:
-        raise ModelError(f"hidden is a multiple of {head_dim}, a head's dimension, not {hidden!r}")
+        raise ModelError(f"hidden is a multiple of the head dimension {head_dim}, not {hidden!r}")
     group = heads // config.num_key_value_heads
     wider = copy.deepcopy(config)
     wider.num_attention_heads = max(heads, hidden // head_dim)
     if wider.num_attention_heads % group:
         raise ModelError(
-            f"hidden makes whole groups of {group} heads of {head_dim}, which {hidden!r} does not"
+            f"hidden is a multiple of {group * head_dim} for groups of {group} heads of {head_dim},"
+            f" not {hidden!r}"
         )
     wider.num_key_value_heads = wider.num_attention_heads // group
     wider.head_dim = head_dim
@@ -99,9 +102,9 @@ def _wider(config: Any, hidden: int | None, layers: int | None, intermediate: in
     return wider
 
 
-def _at_least(least: int, wanted: int | None, name: str) -> int:
-    if wanted is None:
+def _size(name: str, value: int | None, least: int) -> int:
+    if value is None:
         return least
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < least:
-        raise ModelError(f"{name} is a whole number from the model's {least}, not {wanted!r}")
-    return wanted
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ModelError(f"{name} is a whole number of at least the model's {least}, not {value!r}")
+    return value

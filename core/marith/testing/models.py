@@ -63,13 +63,13 @@ def tiny_model(
 ) -> Any:
     """A two-layer model with random weights, the same for the same seed.
 
-    `sharpness` scales its logits: random weights are nearly uniform, and would never show a
-    rejected token or a steered one.
+    `sharpness` scales its logits: with plain random weights they are nearly uniform, so that no
+    draft is rejected and no formula changes a token.
     """
-    config_kind, model_kind, sizes = _SIZES[family]
+    config_class, model_class, sizes = _SIZES[family]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        config = config_kind(
+        config = config_class(
             vocab_size=vocab,
             max_position_embeddings=context_length,
             tie_word_embeddings=False,
@@ -78,7 +78,7 @@ def tiny_model(
             pad_token_id=None,
             **sizes,
         )
-        model = model_kind(config).eval()
+        model = model_class(config).eval()
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.ndim == 2:

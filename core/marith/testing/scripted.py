@@ -1,7 +1,7 @@
 """A model that returns the replies of a script, exactly, through the real engine.
 
-To the engine it is a checkpoint like others: weights in a file, a byte-level tokenizer with a chat
-template, logits, and keys that are cached, rolled back and read in batches.
+For the engine it is a checkpoint like any other: weights in a file, a byte-level tokenizer with a
+chat template, logits, and keys that are cached, rolled back and read in batches.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from marith.errors import ModelError
 from marith.scoring.checkpoints.locate import locate
 
-# What ends a JSON text soonest, within a string and elsewhere; the first is preferred.
+# The tokens that end a JSON text soonest, within a string and outside; the first is preferred.
 CLOSERS = {True: (b'"',), False: (b"}", b"]", b"0", b'"')}
 
 
 class ScriptedConfig(PreTrainedConfig):
     """A script, and the size of its vocabulary.
 
-    `script` lists pairs of a pattern, searched for in the prompt as the template writes it, and
-    the reply of the first that is found. `opening` is what the template writes before an answer.
+    `script` lists pairs of a pattern and a reply. The patterns are searched for in the prompt as
+    the template writes it; the first that matches gives the reply. `opening` is the text that the
+    template writes before an answer.
     """
 
     model_type = "marith-scripted"
@@ -50,13 +51,14 @@ class ScriptedConfig(PreTrainedConfig):
 
 
 class ScriptedModel(PreTrainedModel, GenerationMixin):
-    """Logits that are a pure function of the tokens seen: the script's next token stands out.
+    """A causal model whose likeliest token continues the reply of the script.
 
-    The token that begins most of what is left of the reply has the logit `gap`, those that begin
-    less of it half of that, the more the likelier. Where the reply is over, or does not
-    begin with the answer so far, the end token has the logit `gap`. Then come the tokens that
-    close a JSON value, for grammars that allow neither, and all others below 1. Its weights are
-    the tokens' bytes; its keys are the tokens.
+    Its logits are a pure function of the tokens. The longest token with which the rest of the reply
+    starts has the logit `gap`. Shorter such tokens have half of it or a little more, the longer the
+    higher. Where the reply is complete, or does not start with the answer so far, the end token has
+    the logit `gap`. The tokens that close a JSON value have up to a quarter of it, for grammars
+    that allow none of these; all other tokens are below 1. The weights are the bytes of the tokens;
+    the keys are the tokens.
     """
 
     config_class = ScriptedConfig
@@ -85,7 +87,7 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast:
         """[rows, width] tokens → logits [rows, width or the last `logits_to_keep`, vocab].
 
-        `attention_mask` is [rows, seen], or [rows, 1, width, seen] for rows of unequal pasts.
+        `attention_mask` is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts.
         """
         if use_cache is False:
             past_key_values = None
@@ -95,32 +97,33 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         tokens_seen = keys[:, 0, :, 0]
         visible = _visible(attention_mask, input_ids.shape[1], tokens_seen)[:, -logits_to_keep:]
         logits = [
-            torch.stack([self._after(tokens[seen].tolist()) for seen in places])
-            for tokens, places in zip(tokens_seen, visible, strict=True)
+            torch.stack([self._logits_after(tokens[mask].tolist()) for mask in masks])
+            for tokens, masks in zip(tokens_seen, visible, strict=True)
         ]
-        kept: Any = past_key_values
-        return CausalLMOutputWithPast(logits=torch.stack(logits), past_key_values=kept)
+        cache: Any = past_key_values
+        return CausalLMOutputWithPast(logits=torch.stack(logits), past_key_values=cache)
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Nothing is drawn at random."""
+        """Keep the values of `__init__`: no weight is random."""
 
-    def _after(self, tokens: list[int]) -> Tensor:
+    def _logits_after(self, tokens: list[int]) -> Tensor:
         """The logits [vocab] after these tokens."""
         text = b"".join(self._data[token] for token in tokens)
         before, opening, answer = text.rpartition(self.config.opening.encode())
         rest = self._rest((before + opening).decode(errors="replace"), answer) if opening else b""
-        logits = self._ground.clone()
-        for place, closer in enumerate(CLOSERS[answer.count(b'"') % 2 == 1]):
-            logits[self._tokens[closer]] = self.gap / 4 - place / 4
-        begins = [rest[:size] for size in range(1, min(len(rest), self.config.longest_token) + 1)]
-        candidates = [self._tokens[data] for data in begins if data in self._tokens]
-        # No two are equally likely.
+        logits = self._lowest_logits.clone()
+        for rank, closer in enumerate(CLOSERS[answer.count(b'"') % 2 == 1]):
+            logits[self._tokens[closer]] = self.gap / 4 - rank / 4
+        longest = min(len(rest), self.config.longest_token)
+        prefixes = [rest[:size] for size in range(1, longest + 1)]
+        candidates = [self._tokens[prefix] for prefix in prefixes if prefix in self._tokens]
+        # No two are equal, and longer prefixes are higher.
         logits[candidates] = self.gap / 2 + torch.arange(len(candidates)) / 4
         logits[candidates[-1:] or self._ends] = self.gap
         return logits
 
     def _rest(self, prompt: str, answer: bytes) -> bytes:
-        """The rest of the prompt's reply; empty where there is none."""
+        """The rest of the reply to the prompt; empty if there is none."""
         for pattern, reply in self.config.script:
             if re.search(pattern, prompt, re.DOTALL):
                 whole: bytes = reply.encode()
@@ -142,19 +145,19 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         return ends if isinstance(ends, list) else [] if ends is None else [ends]
 
     @cached_property
-    def _ground(self) -> Tensor:
-        """The logits of tokens that the script does not ask for; in float32, no two alike."""
+    def _lowest_logits(self) -> Tensor:
+        """The logits of all other tokens, in [0, 1); in float32 no two are equal."""
         golden = torch.arange(len(self._data), dtype=torch.float64) * 0.6180339887
         return (golden % 1).to(self.gap)
 
 
 def scripted_model(script: Sequence[tuple[str, str]], tokenizer: Any) -> ScriptedModel:
-    """A model that answers by `script`: pairs of a pattern and the reply to prompts it is found in.
+    """A model that answers from `script`: pairs of a pattern and the reply to matching prompts.
 
-    Patterns are regular expressions over the whole prompt, as the template writes it with tools
-    and system text, and the first that is found counts; replies are the model's raw text, calls
-    and reasoning included. Raises ModelError for a tokenizer without bytes or template, and for
-    what is no script.
+    A pattern is a regular expression, searched for in the whole prompt as the template writes it,
+    with tools and system text; the first that matches counts. A reply is the model's raw text,
+    with its calls and reasoning. Raises ModelError for a tokenizer that is not byte-level or has no
+    chat template, and for an invalid script.
     """
     for line in script:
         _check(line)
@@ -189,12 +192,15 @@ def save_scripted(
 
 
 def _visible(mask: Tensor | None, width: int, tokens_seen: Tensor) -> Tensor:
-    """Which of `tokens_seen` [rows, seen] each of the last `width` sees: [rows, width, seen]."""
+    """Which of `tokens_seen` [rows, seen] each of the last `width` attends to, as booleans.
+
+    Returns [rows, width, seen].
+    """
     if mask is not None and mask.ndim == 4:
         return mask[:, 0] if mask.dtype == torch.bool else mask[:, 0] == 0
     rows, seen = tokens_seen.shape
-    places = torch.arange(seen, device=tokens_seen.device)
-    causal = (places <= places[seen - width :, None]).expand(rows, width, seen)
+    positions = torch.arange(seen, device=tokens_seen.device)
+    causal = (positions <= positions[seen - width :, None]).expand(rows, width, seen)
     return causal if mask is None else causal & mask[:, None].bool()
 
 
@@ -204,46 +210,49 @@ def _check(line: Any) -> None:
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ModelError(f"{pattern!r} is no pattern of a script: {error}") from None
+                raise ModelError(f"{pattern!r} is not a regular expression: {error}") from None
         case _:
             raise ModelError(f"a line of a script is a pattern and a reply, not {line!r}")
 
 
 def _opening(tokenizer: Any) -> str:
-    """What the chat template writes before an answer."""
+    """The text that the chat template writes before an answer."""
     if not getattr(tokenizer, "chat_template", None):
-        raise ModelError("a script is found by the chat template, which this tokenizer has not")
-    asked = [{"role": "user", "content": "question"}]
-    closed = tokenizer.apply_chat_template(asked, tokenize=False)
-    opened = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
-    opening = str(opened).removeprefix(str(closed))
-    if not opening or opening == opened:
-        raise ModelError(f"this chat template does not say where an answer begins: {opened!r}")
+        raise ModelError("a scripted model needs a chat template, and this tokenizer has none")
+    messages = [{"role": "user", "content": "question"}]
+    history = tokenizer.apply_chat_template(messages, tokenize=False)
+    prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    opening = str(prompt).removeprefix(str(history))
+    if not opening or opening == prompt:
+        raise ModelError(f"this chat template does not mark where an answer begins: {prompt!r}")
     return opening
 
 
 def _bytes_of(tokenizer: Any) -> list[bytes]:
-    """Every token's bytes, by its number."""
+    """The bytes of every token, by its id."""
     vocabulary, letters = tokenizer.get_vocab(), _letters()
     for letter in letters:
         if letter not in vocabulary:
-            raise ModelError(f"a script is spoken in bytes, and no token here is {letter!r}")
+            raise ModelError(
+                f"a scripted model needs a byte-level tokenizer; this one has no token {letter!r}"
+            )
     data = [b""] * (max(vocabulary.values()) + 1)
     for text, token in vocabulary.items():
-        is_spelt = token not in tokenizer.added_tokens_decoder and letters.keys() >= set(text)
-        data[token] = bytes(letters[letter] for letter in text) if is_spelt else text.encode()
+        byte_level = token not in tokenizer.added_tokens_decoder and letters.keys() >= set(text)
+        data[token] = bytes(letters[letter] for letter in text) if byte_level else text.encode()
     return data
 
 
 def _letters() -> dict[str, int]:
-    """The letters that byte-level tokenizers write bytes in (GPT-2's): printable ones as they are.
+    """The byte of each letter in byte-level vocabularies, which use the alphabet of GPT-2.
 
-    The others are written, in order, in the letters from 256 on.
+    A printable byte is the letter of the same number; the others are, in order, the letters from
+    256 on.
     """
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    moved = {chr(256 + i): byte for i, byte in enumerate(others)}
-    return {chr(byte): byte for byte in plain} | moved
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    shifted = {chr(256 + i): byte for i, byte in enumerate(others)}
+    return {chr(byte): byte for byte in printable} | shifted
 
 
 AutoConfig.register(ScriptedConfig.model_type, ScriptedConfig)

@@ -1,4 +1,4 @@
-"""An inflated model is larger, costs more, and says exactly what the small one says."""
+"""An inflated model is larger, costs more, and returns the same logits as the small one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def logprobs(model: Any, tokens: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def cached_logprobs(model: Any, tokens: Tensor) -> Tensor:
-    """Token after token, each from the keys and values of those before it."""
+    """The same, one token at a time with a KV cache."""
     cache = DynamicCache(config=model.config)
     logits = [model(token, past_key_values=cache).logits for token in tokens.split(1, dim=1)]
     return torch.log_softmax(torch.cat(logits, 1).float(), -1)
@@ -39,10 +39,10 @@ def cached_logprobs(model: Any, tokens: Tensor) -> Tensor:
 
 def assert_same(small: Any, large: Any, tokens: Tensor) -> None:
     """To 1e-5 of the scale of the log-probabilities."""
-    want = logprobs(small, tokens)
-    most = 1e-5 * float(want.abs().max())
-    torch.testing.assert_close(logprobs(large, tokens), want, rtol=0, atol=most)
-    torch.testing.assert_close(cached_logprobs(large, tokens), want, rtol=0, atol=most)
+    expected = logprobs(small, tokens)
+    tolerance = 1e-5 * float(expected.abs().max())
+    torch.testing.assert_close(logprobs(large, tokens), expected, rtol=0, atol=tolerance)
+    torch.testing.assert_close(cached_logprobs(large, tokens), expected, rtol=0, atol=tolerance)
 
 
 @given(
@@ -101,28 +101,28 @@ def test_what_is_new_has_weights_like_any_other_and_the_same_seed_the_same() -> 
     small = tiny_model()
     before = {name: weight.clone() for name, weight in small.state_dict().items()}
     one, same, other = (inflate(small, 64, 3, 96, seed=seed) for seed in (1, 1, 2))
-    dead = one.model.layers[0].mlp.gate_proj.weight[48:]
-    assert dead.std() > 0.01
-    assert (dead != 0).all()
-    assert torch.equal(dead, same.model.layers[0].mlp.gate_proj.weight[48:])
-    assert not torch.equal(dead, other.model.layers[0].mlp.gate_proj.weight[48:])
+    added = one.model.layers[0].mlp.gate_proj.weight[48:]
+    assert added.std() > 0.01
+    assert (added != 0).all()
+    assert torch.equal(added, same.model.layers[0].mlp.gate_proj.weight[48:])
+    assert not torch.equal(added, other.model.layers[0].mlp.gate_proj.weight[48:])
     assert all(torch.equal(weight, before[name]) for name, weight in small.state_dict().items())
 
 
 @pytest.mark.parametrize(
-    ("sizes", "words"),
+    ("sizes", "message"),
     [
-        ({"hidden": 24}, "hidden is a whole number from the model's 32, not 24"),
-        ({"layers": 1}, "layers is a whole number from the model's 2, not 1"),
-        ({"intermediate": 47}, "intermediate is a whole number from the model's 48, not 47"),
+        ({"hidden": 24}, "hidden is a whole number of at least the model's 32, not 24"),
+        ({"layers": 1}, "layers is a whole number of at least the model's 2, not 1"),
+        ({"intermediate": 47}, "intermediate is a whole number of at least the model's 48, not 47"),
         ({"hidden": 64.0}, "not 64.0"),
         ({"layers": True}, "not True"),
-        ({"hidden": 36}, "a multiple of 8, a head's dimension, not 36"),
-        ({"hidden": 40}, "whole groups of 2 heads of 8, which 40 does not"),
+        ({"hidden": 36}, "a multiple of the head dimension 8, not 36"),
+        ({"hidden": 40}, "a multiple of 16 for groups of 2 heads of 8, not 40"),
     ],
 )
-def test_a_size_that_cannot_be_is_named(sizes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ModelError, match=words):
+def test_a_size_that_cannot_be_is_named(sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
         inflate(tiny_model(), **sizes)
 
 

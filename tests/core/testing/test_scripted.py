@@ -1,4 +1,4 @@
-"""A scripted model says its script, and is a model like others to all that runs it."""
+"""A scripted model returns its script, and runs everywhere that other models run."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4
 
 
 def prompt(text: str) -> list[int]:
-    asked = [{"role": "user", "content": text}]
-    rendered = TOKENIZER.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+    messages = [{"role": "user", "content": text}]
+    rendered = TOKENIZER.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return list(TOKENIZER.encode(rendered, add_special_tokens=False))
 
 
@@ -58,7 +58,7 @@ def logits(model: Any, tokens: list[int]) -> Tensor:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Read from a directory, as any checkpoint is."""
+    """Loaded from a directory, like any checkpoint."""
     where = save_scripted(tmp_path_factory.mktemp("scripted"), SCRIPT)
     with marith.Engine.load(where, device="cpu") as engine:
         yield engine
@@ -67,12 +67,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @given(reply=texts)
 def test_whatever_is_written_is_said_as_it_is_written(reply: str) -> None:
     model = scripted_model([("Hello", reply)], TOKENIZER)
-    asked = torch.tensor([prompt("Hello")])
-    said = model.generate(  # transformers' own
-        asked, attention_mask=torch.ones_like(asked), max_new_tokens=200, do_sample=False
-    )[0, asked.shape[1] :].tolist()
-    assert said.pop() == TOKENIZER.eos_token_id
-    assert TOKENIZER.decode(said) == reply
+    tokens = torch.tensor([prompt("Hello")])
+    answer = model.generate(  # transformers' own
+        tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=200, do_sample=False
+    )[0, tokens.shape[1] :].tolist()
+    assert answer.pop() == TOKENIZER.eos_token_id
+    assert TOKENIZER.decode(answer) == reply
 
 
 def test_rows_of_unequal_length_each_say_their_own() -> None:
@@ -80,10 +80,10 @@ def test_rows_of_unequal_length_each_say_their_own() -> None:
     short, long = prompt("Hi"), prompt("Hello, and all that one says to begin with?")
     padding = [TOKENIZER.pad_token_id] * (len(long) - len(short))
     rows, mask = [padding + short, long], [[0] * len(padding) + [1] * len(short), [1] * len(long)]
-    said = model.generate(
+    answers = model.generate(
         torch.tensor(rows), attention_mask=torch.tensor(mask), max_new_tokens=60, do_sample=False
     )[:, len(long) :]
-    assert TOKENIZER.batch_decode(said, skip_special_tokens=True) == ["Short.", REPLY]
+    assert TOKENIZER.batch_decode(answers, skip_special_tokens=True) == ["Short.", REPLY]
 
 
 @given(reply=texts, data=st.data())
@@ -93,14 +93,14 @@ def test_what_follows_hangs_on_the_text_and_not_on_how_it_was_cut(
     """Also inside a character, where no tokenizer would cut it."""
     model, whole = scripted_model([("Hello", reply)], TOKENIZER), reply.encode()
     end = data.draw(st.integers(0, len(whole)))
-    said = [model._tokens[whole[i : i + 1]] for i in range(end)]
-    after = logits(model, prompt("Hello") + said)[-1]
+    tokens = [model._tokens[whole[i : i + 1]] for i in range(end)]
+    after = logits(model, prompt("Hello") + tokens)[-1]
     best = model._data[int(after.argmax())]
     assert best == b"<|end|>" if end == len(whole) else whole[end:].startswith(best)
     begins = [bool(each) and whole[end:].startswith(each) for each in model._data]
     begins[int(after.argmax())] = True
-    wanted = torch.tensor(begins)
-    assert after[wanted].min() > after[~wanted].max()
+    preferred = torch.tensor(begins)
+    assert after[preferred].min() > after[~preferred].max()
 
 
 @given(tokens=st.lists(st.integers(0, 4095), min_size=2, max_size=20), cut=st.integers(1, 19))
@@ -138,16 +138,16 @@ def test_the_engine_says_what_the_reference_says(engine: marith.Engine, seed: in
     reference = Reference({None: (model, Vocabulary(TOKENIZER, 4096, [1]))})
     request = Request("Hello", "1.5*M - 0.5*formal", TERMS, Sampling(3, seed=seed), Stop(12))
     text, tokens, _ = reference.decode(request)
-    said = engine.submit(request).result()
-    assert (said.text, said.tokens) == (text, tokens)
-    assert said.text != REPLY[: len(said.text)] or len(tokens) == 12
+    answer = engine.submit(request).result()
+    assert (answer.text, answer.tokens) == (text, tokens)
+    assert answer.text != REPLY[: len(answer.text)] or len(tokens) == 12
 
 
 def test_many_at_once_each_get_their_own_reply(engine: marith.Engine) -> None:
-    asked = {"Hello": REPLY, "Hi": "Short.", "Hi there": "After more than that.", "Nothing": ""}
+    replies = {"Hello": REPLY, "Hi": "Short.", "Hi there": "After more than that.", "Nothing": ""}
     tickets = [
         (engine.submit(Request(text, COMPOSED, TERMS, GREEDY)), reply)
-        for text, reply in asked.items()
+        for text, reply in replies.items()
         for _ in range(3)
     ]
     assert [ticket.result().text for ticket, _ in tickets] == [reply for _, reply in tickets]
@@ -155,35 +155,35 @@ def test_many_at_once_each_get_their_own_reply(engine: marith.Engine) -> None:
 
 def test_in_a_later_turn_the_earlier_ones_are_prompt(engine: marith.Engine) -> None:
     turns = [("user", "Nothing"), ("assistant", "Well."), ("user", "Hello")]
-    asked = [{"role": role, "content": content} for role, content in turns]
-    assert engine.generate(asked, COMPOSED, TERMS, GREEDY).text == REPLY
+    messages = [{"role": role, "content": content} for role, content in turns]
+    assert engine.generate(messages, COMPOSED, TERMS, GREEDY).text == REPLY
 
 
 def test_a_pattern_sees_what_the_term_sees(engine: marith.Engine) -> None:
-    """System text included, and so of two terms one may know an answer that the other has not."""
+    """With system text, so that one term may have an answer and another term none."""
     question = "What is this?"
-    asked = [{"role": "user", "content": question}]
-    assert engine.generate(asked, "formal", TERMS, GREEDY).text == ""
-    asked.append({"role": "user", "content": "I mean, formal?"})
-    assert engine.generate(asked, "M", None, GREEDY).text == "It is."
+    messages = [{"role": "user", "content": question}]
+    assert engine.generate(messages, "formal", TERMS, GREEDY).text == ""
+    messages.append({"role": "user", "content": "I mean, formal?"})
+    assert engine.generate(messages, "M", None, GREEDY).text == "It is."
 
 
-@pytest.mark.parametrize(("weight", "said"), [(0.4, "Hi, you!"), (0.6, "Good day.")])
+@pytest.mark.parametrize(("weight", "text"), [(0.4, "Hi, you!"), (0.6, "Good day.")])
 @pytest.mark.parametrize("plan", [None, "auto", Plan.factors({"formal": 4})])
-def test_terms_that_disagree_are_weighed(weight: float, said: str, plan: Speculation) -> None:
+def test_terms_that_disagree_are_weighed(weight: float, text: str, plan: Speculation) -> None:
     """However far one of them runs ahead."""
     model = scripted_model([("^.{0,20}formal", "Good day."), ("Hello", "Hi, you!")], TOKENIZER)
     with marith.Engine.load(model, tokenizer=TOKENIZER) as engine:
         formula = f"M + {weight}*(formal - M)"
         out = engine.generate("Hello", formula, TERMS, GREEDY, speculation=plan)
-    assert out.text == said
+    assert out.text == text
     assert out.stats.drafted > 0 or not isinstance(plan, Plan)
 
 
 def test_off_the_script_it_ends() -> None:
     model = scripted_model(SCRIPT, TOKENIZER)
-    for asked, said in [("Hello", "Bad"), ("Nothing", ""), ("Hi", "Short. And more")]:
-        after = logits(model, prompt(asked) + TOKENIZER.encode(said))[-1]
+    for question, answer in [("Hello", "Bad"), ("Nothing", ""), ("Hi", "Short. And more")]:
+        after = logits(model, prompt(question) + TOKENIZER.encode(answer))[-1]
         assert int(after.argmax()) == TOKENIZER.eos_token_id
 
 
@@ -209,7 +209,7 @@ def test_what_is_no_script_is_refused(script: Any, named: str) -> None:
 
 
 def test_a_tokenizer_that_cannot_speak_every_text_is_refused() -> None:
-    with pytest.raises(ModelError, match="bytes"):
+    with pytest.raises(ModelError, match="byte-level tokenizer"):
         scripted_model(SCRIPT, tiny_tokenizer(chat_template=CHAT_TEMPLATE))
 
 

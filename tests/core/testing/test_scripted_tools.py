@@ -1,4 +1,4 @@
-"""A script under tools and grammars: what the model wants, and what it is held to."""
+"""A script with tools and grammars: what the script contains, and what they allow."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def calls(completion: marith.Completion) -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("choice", ["auto", "required", "weather"])
 def test_a_call_that_is_wanted_is_made_as_written(engine: marith.Engine, choice: str) -> None:
-    said = ask(engine, "And in Tokyo?", tools=Tools(ALL, choice))
-    assert calls(said) == [("weather", {"city": "東京"})]
-    assert said.calls[0].arguments == '{"city": "東京"}'
-    assert (said.text, said.finish_reason) == ("", "tool_calls")
+    answer = ask(engine, "And in Tokyo?", tools=Tools(ALL, choice))
+    assert calls(answer) == [("weather", {"city": "東京"})]
+    assert answer.calls[0].arguments == '{"city": "東京"}'
+    assert (answer.text, answer.finish_reason) == ("", "tool_calls")
 
 
 def test_without_arguments_there_is_nothing_to_fill(engine: marith.Engine) -> None:
@@ -78,19 +78,19 @@ def test_without_arguments_there_is_nothing_to_fill(engine: marith.Engine) -> No
 
 
 def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
-    said = ask(engine, "Look and tell", tools=Tools(ALL))
-    assert said.text == "Let me look."
-    assert calls(said) == [("weather", {"city": "Zürich"})]
+    answer = ask(engine, "Look and tell", tools=Tools(ALL))
+    assert answer.text == "Let me look."
+    assert calls(answer) == [("weather", {"city": "Zürich"})]
 
 
 def test_who_wants_no_call_makes_none(engine: marith.Engine) -> None:
-    said = ask(engine, "Hello", tools=Tools(ALL))
-    assert (said.text, said.calls, said.finish_reason) == ("Good day.", (), "stop")
+    answer = ask(engine, "Hello", tools=Tools(ALL))
+    assert (answer.text, answer.calls, answer.finish_reason) == ("Good day.", (), "stop")
 
 
 def test_who_may_not_call_does_not(engine: marith.Engine) -> None:
-    said = ask(engine, "And in Tokyo?", tools=Tools(ALL, "none"))
-    assert (said.calls, said.finish_reason) == ((), "stop")
+    answer = ask(engine, "And in Tokyo?", tools=Tools(ALL, "none"))
+    assert (answer.calls, answer.finish_reason) == ((), "stop")
 
 
 @pytest.mark.parametrize("choice", ["auto", "none"])
@@ -100,8 +100,8 @@ def test_letters_that_spell_a_call_are_no_call(choice: str) -> None:
     model = scripted_model([("Hello", call("erase", everything=True))], tokenizer)
     del model._tokens[b"<tool_call>"]
     with marith.Engine.load(model, tokenizer=tokenizer) as engine:
-        said = ask(engine, "Hello", tools=Tools(ALL, choice))
-    assert (said.calls, said.finish_reason) == ((), "stop")
+        answer = ask(engine, "Hello", tools=Tools(ALL, choice))
+    assert (answer.calls, answer.finish_reason) == ((), "stop")
 
 
 @pytest.mark.parametrize(
@@ -115,24 +115,24 @@ def test_letters_that_spell_a_call_are_no_call(choice: str) -> None:
 def test_who_has_to_call_a_tool_calls_it(
     engine: marith.Engine, choice: str, arguments: dict[str, Any]
 ) -> None:
-    """And fills it with as little as the schema lets it."""
-    said = ask(engine, "Hello", tools=Tools(ALL, choice))
-    assert calls(said) == [(choice, arguments)]
-    assert (said.text, said.finish_reason) == ("", "tool_calls")
+    """With the shortest arguments that the schema allows."""
+    answer = ask(engine, "Hello", tools=Tools(ALL, choice))
+    assert calls(answer) == [(choice, arguments)]
+    assert (answer.text, answer.finish_reason) == ("", "tool_calls")
 
 
 def test_who_has_to_call_some_tool_calls_one_of_them(engine: marith.Engine) -> None:
-    said = ask(engine, "Hello", tools=Tools(ALL, "required"))
-    assert said.calls[0].name in {"weather", "add", "ping"}
+    answer = ask(engine, "Hello", tools=Tools(ALL, "required"))
+    assert answer.calls[0].name in {"weather", "add", "ping"}
 
 
 @pytest.mark.parametrize(("parallel", "cities"), [(True, ["Rome", "Oslo"]), (False, ["Rome"])])
 def test_several_calls_are_made_where_they_may_be(
     engine: marith.Engine, parallel: bool, cities: list[str]
 ) -> None:
-    said = ask(engine, "Rome and Oslo", tools=Tools(ALL, parallel=parallel))
-    assert [each.parsed["city"] for each in said.calls] == cities
-    assert len({each.id for each in said.calls}) == len(cities)
+    answer = ask(engine, "Rome and Oslo", tools=Tools(ALL, parallel=parallel))
+    assert [each.parsed["city"] for each in answer.calls] == cities
+    assert len({each.id for each in answer.calls}) == len(cities)
 
 
 @pytest.mark.parametrize(("steer", "city"), [(True, "London"), (False, "Leeds")])
@@ -140,8 +140,8 @@ def test_the_formula_fills_a_call_unless_the_bare_model_is_to(
     engine: marith.Engine, steer: bool, city: str
 ) -> None:
     tools = Tools(ALL, "weather", steer=steer)
-    said = engine.generate("Where?", "0.2*M + 0.8*formal", TERMS, GREEDY, tools=tools)
-    assert calls(said) == [("weather", {"city": city})]
+    answer = engine.generate("Where?", "0.2*M + 0.8*formal", TERMS, GREEDY, tools=tools)
+    assert calls(answer) == [("weather", {"city": city})]
 
 
 @pytest.mark.parametrize("prompt", ["Rome and Oslo", "Look and tell", "Hello", "Anyone there?"])
@@ -150,18 +150,19 @@ def test_what_streams_adds_up_to_what_is_returned(engine: marith.Engine, prompt:
     whole = ask(engine, prompt, tools=tools)
     chunks = list(engine.stream(prompt, COMPOSED, TERMS, GREEDY, tools=tools))
     assert "".join(chunk.text for chunk in chunks) == whole.text
-    told: dict[int, list[str]] = {}
+    pieces: dict[int, list[str]] = {}
     for piece in (piece for chunk in chunks for piece in chunk.calls):
-        told.setdefault(piece.index, []).append((piece.name or "") + piece.arguments)
-    assert ["".join(each) for each in told.values()] == [c.name + c.arguments for c in whole.calls]
+        pieces.setdefault(piece.index, []).append((piece.name or "") + piece.arguments)
+    streamed = ["".join(each) for each in pieces.values()]
+    assert streamed == [each.name + each.arguments for each in whole.calls]
 
 
 SCHEMA = tool("person", name={"type": "string"}, age={"type": "integer"})["function"]["parameters"]
 
 
 def test_a_script_that_obeys_its_grammar_is_said(engine: marith.Engine) -> None:
-    said = ask(engine, "A person, please", grammar=Grammar.json_schema(SCHEMA))
-    assert json.loads(said.text) == {"name": "Ada", "age": 36}
+    answer = ask(engine, "A person, please", grammar=Grammar.json_schema(SCHEMA))
+    assert json.loads(answer.text) == {"name": "Ada", "age": 36}
 
 
 @pytest.mark.parametrize(
@@ -176,18 +177,18 @@ def test_a_script_that_obeys_its_grammar_is_said(engine: marith.Engine) -> None:
 def test_a_script_that_does_not_obey_gives_way(
     engine: marith.Engine, grammar: Grammar, text: str
 ) -> None:
-    said = ask(engine, "Hello", grammar=grammar)
-    assert (said.text, said.finish_reason) == (text, "stop")
+    answer = ask(engine, "Hello", grammar=grammar)
+    assert (answer.text, answer.finish_reason) == (text, "stop")
 
 
 def test_drafts_that_run_on_into_the_next_call_leave_no_trace(
     engine: marith.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are cut back out of one tool's arguments into another's."""
+    """A rejected draft is cut back from one tool's arguments into another's."""
     chances = Random(1)
     tools = Tools((CLOCK, MAP))
-    want = ask(engine, "Both", tools=tools, speculation=None)
-    assert [name for name, _ in calls(want)] == ["clock", "map"]
+    expected = ask(engine, "Both", tools=tools, speculation=None)
+    assert [name for name, _ in calls(expected)] == ["clock", "map"]
     monkeypatch.setattr(
         adaptive, "lengths", lambda offers, *_: [chances.randint(0, len(o.chances)) for o in offers]
     )
@@ -196,4 +197,4 @@ def test_drafts_that_run_on_into_the_next_call_leave_no_trace(
     monkeypatch.setattr(adaptive._Rest, "over", lambda *_: True)
     texts = [ask(engine, "Both", tools=tools, speculation="auto") for _ in range(20)]
     assert sum(out.stats.accepted for out in texts) > 100
-    assert [out.tokens for out in texts] == [want.tokens] * 20
+    assert [out.tokens for out in texts] == [expected.tokens] * 20
