@@ -13,13 +13,13 @@ from marith.scoring.checkpoints.locate import locate
 
 POCKET = locate("pocket")
 TOKENIZER = AutoTokenizer.from_pretrained(POCKET)
-LATER = ("rate_limiter",)  # fields of LlamaIndex's that its constructor has no room for
+SET_LATER = ("rate_limiter",)  # fields of LlamaIndex's that its constructor does not take
 
 
 class TestHuggingFaceLLM(LLMConformance):
-    """As its page says to make one for a chat model: its tokenizer knows the template.
+    """Made as its page says for a chat model, with the template of its tokenizer.
 
-    A completion goes to its model as it stands, so the question is one that has a continuation.
+    A completion passes its prompt to the model unchanged, so the question is a text to continue.
     """
 
     question = "I think that"
@@ -30,8 +30,8 @@ class TestHuggingFaceLLM(LLMConformance):
     patience = 5.0
 
     def make(self, **options: Any) -> LLM:
-        """By a directory, with the template of its tokenizer for conversations."""
-        later = {name: options.pop(name) for name in LATER if name in options}
+        """Loaded from a directory."""
+        later = {name: options.pop(name) for name in SET_LATER if name in options}
         llm = HuggingFaceLLM(
             model_name=POCKET,
             tokenizer_name=POCKET,
@@ -51,8 +51,8 @@ class TestHuggingFaceLLM(LLMConformance):
         stop: list[str] | None = None,
         **_: Any,
     ) -> dict[str, Any]:
-        """Its own words; what it has none for, in those of `generate`, which it hands on."""
-        told: dict[str, Any] = {} if max_tokens is None else {"max_new_tokens": max_tokens}
+        """Its own options; those that it does not have go to `generate` through it."""
+        options: dict[str, Any] = {} if max_tokens is None else {"max_new_tokens": max_tokens}
         generate: dict[str, Any] = {}
         if temperature is not None:
             generate = {"do_sample": True, "temperature": temperature}
@@ -60,18 +60,18 @@ class TestHuggingFaceLLM(LLMConformance):
             generate = {"do_sample": False}
         if stop is not None:
             generate |= {"stop_strings": stop, "tokenizer": TOKENIZER}
-        return {**told, **({"generate_kwargs": generate} if generate else {})}
+        return {**options, **({"generate_kwargs": generate} if generate else {})}
 
-    def call_options(self, **words: Any) -> dict[str, Any]:
-        """What LlamaIndex's other LLMs are told, and `generate` itself."""
-        told = self.options(**words)
-        return {**told.pop("generate_kwargs", {}), **told}
+    def call_options(self, **parameters: Any) -> dict[str, Any]:
+        """The same; a call takes the options of `generate` directly."""
+        options = self.options(**parameters)
+        return {**options.pop("generate_kwargs", {}), **options}
 
     def lasting(self) -> LLM:
-        """So small a model soon comes to an end, unless it must not."""
+        """The answer of so small a model is short, unless it has a minimum length."""
         generate = {"do_sample": False, "min_new_tokens": 200}
         return self.make(max_new_tokens=200, generate_kwargs=generate)
 
     def failing(self) -> tuple[LLM, str]:
-        """`generate` refuses this, in the thread where it runs."""
+        """`generate` refuses a negative temperature, in the thread where it runs."""
         return self.make(generate_kwargs={"do_sample": True, "temperature": -1.0}), self.question

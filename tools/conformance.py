@@ -17,7 +17,7 @@ from llamaindex_marith.testing.suite import checks
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "llamaindex_conformance.md"
 MARK = "<!-- From here on by `make peers`. -->"
-# Each LLM, by the file that tells the suite of it and by how strict pytest is with warnings.
+# For each LLM: the test file that runs the suite on it, and options of pytest.
 LLMS = {
     "Marith": (ROOT / "tests" / "evidence" / "test_conformance.py", ()),
     "HuggingFaceLLM": (ROOT / "peers" / "test_huggingface.py", ("-W", "ignore")),
@@ -29,7 +29,7 @@ Checks = dict[str, dict[str, int]]
 
 @dataclass
 class Case:
-    """One case of a check: its parameters, what came of it, and why."""
+    """One case of a check: its parameters, its outcome, and the reason of a failure or skip."""
 
     parameters: str
     outcome: str
@@ -40,7 +40,7 @@ Results = dict[str, list[Case]]
 
 
 def run(file: Path, options: tuple[str, ...]) -> Results:
-    """What becomes of each check of a file, in pytest's own words."""
+    """Run the checks of a file; the outcomes are pytest's."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         quiet = ("--tb=no", "--no-summary")
@@ -50,20 +50,20 @@ def run(file: Path, options: tuple[str, ...]) -> Results:
 
 
 def read(report: ElementTree.ElementTree) -> Results:  # type: ignore[type-arg]
-    """The cases of a report, by their checks."""
+    """The cases of a report, by check."""
     results: Results = {}
-    for told in report.iter("testcase"):
-        check, _, parameters = told.get("name", "").rstrip("]").partition("[")
+    for test in report.iter("testcase"):
+        check, _, parameters = test.get("name", "").rstrip("]").partition("[")
         outcome, reason = "passed", ""
-        for kind in told:
-            if kind.tag in ("failure", "error", "skipped"):
-                outcome, reason = kind.tag, kind.get("message", "")
+        for child in test:
+            if child.tag in ("failure", "error", "skipped"):
+                outcome, reason = child.tag, child.get("message", "")
         results.setdefault(check, []).append(Case(parameters, outcome, first_line(reason)))
     return results
 
 
 def first_line(reason: str) -> str:
-    """The gist of a failure, without the names of exceptions that say nothing more."""
+    """The first line of a failure, without the names of general exceptions."""
     line = reason.strip().splitlines()[0] if reason.strip() else ""
     line = re.sub(r"^[\w.]+\.(?=\w+: )", "", line)  # the module of an exception
     line = re.sub(r"^(AssertionError|Failed): ", "", line)
@@ -71,7 +71,7 @@ def first_line(reason: str) -> str:
 
 
 def cell(cases: list[Case]) -> str:
-    """What a table says of a check: what came of its cases, and why the first one failed."""
+    """A check's cell: how many of its cases failed, and why the first one did."""
     failed = [case for case in cases if case.outcome in ("failure", "error")]
     if not failed:
         skipped = all(case.outcome == "skipped" for case in cases)
@@ -88,16 +88,17 @@ def words(check: str) -> str:
 def summary(checks: Checks, results: dict[str, Results]) -> list[str]:
     count, cases = sum(map(len, checks.values())), sum(sum(t.values()) for t in checks.values())
     lines = [
-        f"The suite has {count} checks, which are {cases} cases: a check is tried in each way to "
-        "ask that it holds for.",
+        f"The suite has {count} checks with {cases} cases: a check runs once for each method of "
+        "an LLM for which it holds.",
         "",
         "| cases | passed | failed | not offered |",
         "| --- | --- | --- | --- |",
     ]
     for name, result in results.items():
-        told = Counter(case.outcome for each in result.values() for case in each)
-        failed = told["failure"] + told["error"]
-        lines.append(f"| `{name}` | {told['passed']} | {failed} | {told['skipped']} |")
+        counts = Counter(case.outcome for each in result.values() for case in each)
+        failed = counts["failure"] + counts["error"]
+        passed, skipped = counts["passed"], counts["skipped"]
+        lines.append(f"| `{name}` | {passed} | {failed} | {skipped} |")
     return lines
 
 

@@ -8,19 +8,19 @@
         def make(self, **options):
             return MyLLM(model="mine", **options)
 
-        def options(self, *, max_tokens, temperature, **words):
-            return {"max_new_tokens": max_tokens, "temperature": temperature, **words}
+        def options(self, *, max_tokens, temperature, **parameters):
+            return {"max_new_tokens": max_tokens, "temperature": temperature, **parameters}
 
 `pip install 'marith[conformance]'` installs what it needs: pytest and pytest-asyncio, beside the
-adapter. What else may differ between packages, and what may be left out, is said in
-`llamaindex_marith.testing.llm_under_test`. The adapter itself does not import this package.
+adapter. `llamaindex_marith.testing.llm_under_test` lists what else a package may override, and
+which checks it may leave out. The adapter itself does not import this package.
 """
 
 import pkgutil
 
 import pytest
 
-# Before anything is imported from here: so a failed assert shows what was compared.
+# Before any import from here, so that a failed assert shows what it compared.
 pytest.register_assert_rewrite(
     *(f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__))
 )

@@ -1,4 +1,4 @@
-"""What a package tells the suite of its LLM; all that is particular to a model is said here."""
+"""What the suite needs from a package: how to make it, and what it supports."""
 
 from __future__ import annotations
 
@@ -9,79 +9,79 @@ from typing import Any
 import pytest
 from llama_index.core.llms import LLM
 
-WORDS = ("max_tokens", "temperature", "seed", "stop")
+PARAMETERS = ("max_tokens", "temperature", "seed", "stop")
 
 
 class LLMUnderTest:
-    """An LLM under test: override `make`, and whatever else is not as it stands here.
+    """An LLM under test: override `make`, and whatever else differs for your LLM.
 
-    The suite says four things of how an answer is made: `max_tokens`, `temperature`, `seed` and
-    `stop`, a list of strings. `options` and `call_options` are a package's words for them.
-    A capability that is not claimed is skipped as "not offered"; what `metadata` says is a claim.
-    No check asks how good an answer is.
+    The suite sets four parameters: `max_tokens`, `temperature`, `seed` and `stop`, a list of
+    strings. `options` and `call_options` translate them into the package's own.
+    The checks of a capability that is not claimed are skipped as "not offered"; what `metadata`
+    states counts as a claim. No check asks how good an answer is.
     """
 
     question = "Name a river and say something about it."
-    """Something that is answered with ten words or more, at temperature 0."""
+    """A question whose answer has ten words or more at temperature 0."""
 
     system_prompts: tuple[str, ...] = (
         "You are a pirate. Answer like one.",
         "Be formal and very polite, and say a great deal.",
         "Answer in one word, in French.",
     )
-    """One of these, at the least, changes the answer to `question`."""
+    """At least one of these changes the answer to `question`."""
 
     supports_tools = False
-    """Calls tools as a `FunctionCallingLLM`; claimed by `is_function_calling_model` as well."""
+    """Calls tools as a `FunctionCallingLLM`; `is_function_calling_model` claims it as well."""
 
     supports_usage = True
-    """Tells how many tokens a call cost."""
+    """Reports how many tokens a call used."""
 
     supports_stop = True
-    """Ends an answer before a string that is given."""
+    """Ends an answer before a stop string."""
 
     supports_seed = True
-    """Draws the same answer again for the same seed."""
+    """Samples the same answer for the same seed."""
 
     supports_threads = True
-    """May be asked by several threads at once."""
+    """May be called from several threads at once."""
 
     supports_logprobs = False
-    """Tells how likely the tokens of an answer were, where `logprobs` asks for it."""
+    """Returns the log-probabilities of an answer's tokens, when `logprobs` asks for them."""
 
     supports_reasoning = False
-    """Tells its thoughts apart from its answer; `thinking` makes such a model."""
+    """Returns its reasoning apart from its answer; `thinking` makes such a model."""
 
     supports_images = False
     """Reads images; an LLM that does not must refuse them."""
 
     secrets: tuple[str, ...] = ()
-    """Values given to `make` that nobody may be told, such as a key."""
+    """Values given to `make` that must stay secret, such as a key."""
 
     context_window: int | None = None
-    """How many tokens the model reads, if that is known here."""
+    """How many tokens the model reads; None if this is not known here."""
 
     patience = 20.0
-    """Seconds after which a call is held to hang."""
+    """Seconds after which a call counts as hanging."""
 
     def make(self, **options: Any) -> LLM:
-        """An LLM with these fields of LlamaIndex's `LLM` and these options of the package's own."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how to make its LLM")
+        """An LLM with these options: fields of LlamaIndex's `LLM`, and the package's own."""
+        raise NotImplementedError(f"{type(self).__name__} does not define how to make its LLM")
 
-    def options(self, **words: Any) -> dict[str, Any]:
-        """The constructor's words for some of `max_tokens`, `temperature`, `seed` and `stop`."""
-        return words
+    def options(self, **parameters: Any) -> dict[str, Any]:
+        """The constructor's options for some of `max_tokens`, `temperature`, `seed` and `stop`."""
+        return parameters
 
-    def call_options(self, **words: Any) -> dict[str, Any]:
-        """A call's words for the same."""
-        return self.options(**words)
+    def call_options(self, **parameters: Any) -> dict[str, Any]:
+        """The options of a call for the same parameters."""
+        return self.options(**parameters)
 
     def lasting(self) -> LLM:
         """An LLM whose answer to `question` takes a second or more."""
         return self.make(**self.options(max_tokens=400, temperature=0.0))
 
     def failing(self) -> tuple[LLM, str]:
-        """An LLM and a question that it cannot but fail on, once it is asked."""
+        """An LLM and a question on which generation always fails."""
         llm = self.llm()
         return llm, self.too_long(llm)
 
@@ -90,42 +90,42 @@ class LLMUnderTest:
         return "again and " * (llm.metadata.context_window + 8)
 
     def logprobs(self, count: int) -> Mapping[str, Any]:
-        """A call's words for: how likely each token was, and the `count` likeliest in its place."""
+        """The options of a call for the logprobs of each token and of the `count` likeliest."""
         return {"logprobs": count}
 
     def thinking(self) -> tuple[LLM, str]:
-        """An LLM and a question on which it thinks before it answers."""
+        """An LLM, and a question about which it reasons before it answers."""
         return self.llm(), self.question
 
     def unloaded(self) -> LLM | None:
-        """An LLM whose weights are nowhere to be found: whoever loads them fails."""
+        """An LLM whose weights do not exist, so that loading them fails; None if there is none."""
         return None
 
     def tokenizer(self, llm: LLM) -> Callable[[str], list[Any]] | None:
-        """What to give to `Settings.tokenizer` beside the LLM."""
+        """What an application sets as `Settings.tokenizer` for this LLM; None if nothing."""
         return None
 
-    def llm(self, **said: Any) -> LLM:
-        """An LLM of short answers at temperature 0, where nothing else is said.
+    def llm(self, **options: Any) -> LLM:
+        """An LLM with these options; by default its answers are short, at temperature 0.
 
-        Of `said`, the four words are translated, and all else is handed to `make`.
+        `self.options` translates the four parameters; all other options go to `make` unchanged.
         """
-        words = {"max_tokens": 6, "temperature": 0.0}
-        words |= {name: said.pop(name) for name in WORDS if name in said}
-        return self.make(**self.options(**words), **said)
+        parameters = {"max_tokens": 6, "temperature": 0.0}
+        parameters |= {name: options.pop(name) for name in PARAMETERS if name in options}
+        return self.make(**self.options(**parameters), **options)
 
     def offered(self, claimed: bool, what: str) -> None:
-        """Skip the check of a capability that nobody claims."""
+        """Skip the check, unless the capability is claimed."""
         if not claimed:
             pytest.skip(f"not offered: {what}")
 
     def offered_tools(self) -> None:
-        """Skip the checks of tools, unless they are claimed."""
+        """Skip the check, unless tools are claimed."""
         claimed = self.supports_tools or self.llm().metadata.is_function_calling_model
         self.offered(claimed, "tools")
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Hand checks that wait to pytest-asyncio, in whichever mode it runs."""
+        """Mark async checks for pytest-asyncio, in whichever mode it runs."""
         super().__init_subclass__(**options)
         for name, check in vars(cls).items():
             if name.startswith("test_") and inspect.iscoroutinefunction(check):

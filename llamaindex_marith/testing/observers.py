@@ -1,4 +1,4 @@
-"""What observers receive of a call: events, spans, callbacks and the tokens that were counted."""
+"""What observers receive of a call: events, spans, callbacks, token counts, rate limits."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from llama_index.core.rate_limiter import BaseRateLimiter
 
 
 class RecordedEvents(BaseEventHandler):
-    """Keeps every event, in order."""
+    """Records every event, in order."""
 
     events: list[Any]
 
     def handle(self, event: Any, **_: Any) -> None:
-        """Keep an event."""
+        """Append an event."""
         self.events.append(event)
 
     def names(self, *parts: str) -> list[str]:
-        """The names of the events of LLMs, of those that have one of `parts` in theirs."""
+        """The names of the LLM events whose name contains one of `parts`."""
         names = (event.class_name() for event in self.events)
         return [name for name in names if name.startswith("LLM") and any(p in name for p in parts)]
 
     def ends(self) -> list[str]:
-        """What started and what ended, but the frames that templates and schemas set around it."""
-        frames = ("Predict", "Structured")
-        return [n for n in self.names("Start", "End") if not any(frame in n for frame in frames)]
+        """The start and end events of calls, without those of templates and schemas around them."""
+        outer = ("Predict", "Structured")
+        return [n for n in self.names("Start", "End") if not any(part in n for part in outer)]
 
 
 @contextmanager
 def recorded_events() -> Iterator[RecordedEvents]:
-    """All events of the process while this lasts."""
+    """Record all events of the process within the block."""
     recorded, root = RecordedEvents(events=[]), get_dispatcher()
     root.add_event_handler(recorded)
     try:
@@ -47,18 +47,18 @@ def recorded_events() -> Iterator[RecordedEvents]:
 
 
 @contextmanager
-def spans() -> Iterator[SimpleSpanHandler]:
-    """All spans of the process that open and close while this lasts."""
-    seen, root = SimpleSpanHandler(), get_dispatcher()
-    root.add_span_handler(seen)
+def recorded_spans() -> Iterator[SimpleSpanHandler]:
+    """Record all spans of the process that open and close within the block."""
+    handler, root = SimpleSpanHandler(), get_dispatcher()
+    root.add_span_handler(handler)
     try:
-        yield seen
+        yield handler
     finally:
-        root.span_handlers.remove(seen)
+        root.span_handlers.remove(handler)
 
 
 class Callbacks(BaseCallbackHandler):
-    """Keeps what a callback manager receives about LLMs: "start", and "end" or "failed"."""
+    """Records what a callback manager receives about LLMs: "start", and "end" or "failed"."""
 
     def __init__(self) -> None:
         super().__init__(event_starts_to_ignore=[], event_ends_to_ignore=[])
@@ -72,7 +72,7 @@ class Callbacks(BaseCallbackHandler):
         parent_id: str = "",
         **_: Any,
     ) -> str:
-        """Keep a start."""
+        """Record a start."""
         if event_type == CBEventType.LLM:
             self.calls.append("start")
         return event_id
@@ -80,26 +80,26 @@ class Callbacks(BaseCallbackHandler):
     def on_event_end(
         self, event_type: CBEventType, payload: Any = None, event_id: str = "", **_: Any
     ) -> None:
-        """Keep an end, and whether it was one of an error."""
+        """Record an end, or "failed" for one with an exception."""
         if event_type == CBEventType.LLM:
             self.calls.append("failed" if "exception" in (payload or {}) else "end")
 
     def start_trace(self, trace_id: str | None = None) -> None:
-        """Nothing is kept of traces."""
+        """Traces are not recorded."""
 
     def end_trace(self, trace_id: str | None = None, trace_map: Any = None) -> None:
-        """Nothing is kept of traces."""
+        """Traces are not recorded."""
 
 
 class Counter(TokenCountingHandler):
-    """Counts the tokens that answers report; it estimates nothing."""
+    """Counts the tokens that answers report, and estimates none."""
 
     def __init__(self) -> None:
         super().__init__(tokenizer=lambda _: [])
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Tokens of prompts and of answers."""
+        """How many tokens prompts and answers had."""
         return self.prompt_llm_token_count, self.completion_llm_token_count
 
     def manager(self) -> CallbackManager:
@@ -108,31 +108,30 @@ class Counter(TokenCountingHandler):
 
 
 @dataclass
-class Turnstile(BaseRateLimiter):
-    """Counts who passes: "waits" from a loop, "blocks" from elsewhere."""
+class RecordingRateLimiter(BaseRateLimiter):
+    """Admits every call, and records how each asked: "sync" or "async"."""
 
-    passed: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
     def acquire(self, num_tokens: int = 0) -> None:
-        """Let through who blocks."""
-        self.passed.append("blocks")
+        """Admit a sync call."""
+        self.calls.append("sync")
 
     async def async_acquire(self, num_tokens: int = 0) -> None:
-        """Let through who waits."""
-        self.passed.append("waits")
+        """Admit an async call."""
+        self.calls.append("async")
 
 
 def usage_of(answer: Any) -> dict[str, int]:
-    """Tokens of prompt and answer, and their sum, as in the raw answer."""
+    """The token counts of prompt and answer, and their sum, from the raw answer."""
     raw = answer.raw if isinstance(answer.raw, dict) else dict(answer.raw or {})
     usage = raw.get("usage") or raw.get("usage_metadata")
     assert usage is not None, "the raw answer has neither usage nor usage_metadata"
-    counts = usage if isinstance(usage, dict) else usage.model_dump()
-    return counts_in(counts)
+    return counts_in(usage if isinstance(usage, dict) else usage.model_dump())
 
 
 def counts_in(usage: dict[str, Any]) -> dict[str, int]:
-    """The counts in a usage, by the names that LlamaIndex reads them by."""
+    """The counts in a usage, which may have any of the names that LlamaIndex reads."""
     prompt = _first(usage, "prompt_tokens", "input_tokens", "prompt_token_count")
     answer = _first(usage, "completion_tokens", "output_tokens", "candidates_token_count")
     total = _first(usage, "total_tokens", "total_token_count")
@@ -141,5 +140,5 @@ def counts_in(usage: dict[str, Any]) -> dict[str, int]:
 
 def _first(usage: dict[str, Any], *names: str) -> int:
     counts = [usage[name] for name in names if name in usage]
-    assert counts, f"there is none of {names} in {sorted(usage)}"
+    assert counts, f"none of {names} is in {sorted(usage)}"
     return int(counts[0])

@@ -38,14 +38,14 @@ class LLMConformance(
     Engines,
     Agents,
 ):
-    """Every check there is. A package overrides what `LLMUnderTest` says, and `make` above all."""
+    """All checks. A package overrides `make`, and what differs for it of `LLMUnderTest`."""
 
 
 TOPICS: tuple[type[Any], ...] = LLMConformance.__bases__
 
 
 def checks() -> dict[str, dict[str, int]]:
-    """How many cases each check has, by its topic and its name, in the order of the files."""
+    """The number of cases of each check, by topic and by name, in the order of the files."""
     return {topic.__name__: _cases(topic) for topic in TOPICS}
 
 

@@ -1,4 +1,4 @@
-"""The tools, schemas and templates that the checks ask with."""
+"""The tools, schemas and templates that the checks use."""
 
 from typing import Any, Literal
 
@@ -7,8 +7,8 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, Field
 
-# LlamaIndex itself uses what pydantic and its own workflows have given up.
-cores_own = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+# LlamaIndex core itself uses deprecated parts of pydantic and of its own workflows.
+ignore_core_deprecations = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 River = Literal["Ebro", "Rhone", "Elbe"]
 
@@ -45,12 +45,12 @@ def sail(river: River, days: Literal[1, 2, 3]) -> str:
 
 
 async def adepth(river: River) -> str:
-    """How deep a river is, from a loop."""
+    """How deep a river is, asynchronously."""
     return depth(river)
 
 
 def tool(function: Any, **options: Any) -> FunctionTool:
-    """A tool over a function."""
+    """A tool that calls a function."""
     return FunctionTool.from_defaults(fn=function, **options)
 
 
@@ -60,5 +60,5 @@ TOOLS = [DEPTH, SAIL]
 
 
 def template(question: str) -> PromptTemplate:
-    """A question as a template without gaps."""
+    """A question as a template without variables."""
     return PromptTemplate(question.replace("{", "{{").replace("}", "}}"))

@@ -1,4 +1,4 @@
-"""The conformance suite for LlamaIndex's LLMs on pocket itself; the suite asks its draft."""
+"""The conformance suite for LlamaIndex's LLMs on pocket itself; the other tests use its draft."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class TestMarith(Pocket):
-    """Every check, with nothing left out."""
+    """All checks; none is left out."""
 
     model = "pocket"

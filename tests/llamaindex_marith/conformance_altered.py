@@ -1,6 +1,6 @@
-"""A sound LLM with a way in: what it is asked and what it answers may be altered by who breaks it.
+"""A correct LLM whose questions and answers a subclass may alter, to break one thing.
 
-The sound methods are called as they are, so that nothing else than what is altered goes wrong.
+Each method calls the one of `Marith`, so that nothing fails but what was altered.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from typing import Any
 
 from llamaindex_marith import Marith
 
-# A fault, the checks that it breaks, each with its parameters, and what the suite asks of it.
+# A faulty class, a check that it must fail, and the parameters of the failing case.
 Broken = tuple[type, str, dict[str, Any]]
 BROKEN: list[Broken] = []
 
 
 def breaks(*checks: str, **parameters: Any) -> Callable[[type], type]:
-    """Note that a fault breaks these checks, for these parameters."""
+    """Register a faulty class: it must fail these checks with these parameters."""
 
-    def noted(fault: type) -> type:
+    def register(fault: type) -> type:
         BROKEN.extend((fault, f"test_{check}", parameters) for check in checks)
         return fault
 
-    return noted
+    return register
 
 
 class Altered(Marith):
     """Passes each question through `asked`, and each answer through `answered`."""
 
     def asked(self, question: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """What is asked instead."""
+        """The question and the options that the model receives."""
         return question, options
 
-    def answered(self, answer: Any, way: str) -> Any:
-        """What is answered instead."""
+    def answered(self, answer: Any, method: str) -> Any:
+        """The answer that the caller receives."""
         return answer
 
     def chat(self, messages: Any, **options: Any) -> Any:
@@ -70,17 +70,17 @@ class Altered(Marith):
         answers = await super().astream_complete(asked, formatted, **options)
         return self._all_aanswered(answers, "astream_complete")
 
-    def _all_answered(self, answers: Any, way: str) -> Any:
+    def _all_answered(self, answers: Any, method: str) -> Any:
         for answer in answers:
-            yield self.answered(answer, way)
+            yield self.answered(answer, method)
 
-    async def _all_aanswered(self, answers: Any, way: str) -> Any:
+    async def _all_aanswered(self, answers: Any, method: str) -> Any:
         async for answer in answers:
-            yield self.answered(answer, way)
+            yield self.answered(answer, method)
 
 
 def with_text(answer: Any, text: str) -> Any:
-    """The same answer in other words."""
+    """The same answer with another text."""
     if hasattr(answer, "message"):
         message = answer.message.model_copy(update={"blocks": []})
         message.content = text

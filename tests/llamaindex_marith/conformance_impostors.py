@@ -1,4 +1,4 @@
-"""LLMs that are wrong in one way each, as values and in the objects they make, and what sees it."""
+"""LLMs with one fault each, as values or in the objects they make, and the checks that find it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from llama_index.core.base.llms.types import LLMMetadata
 from llamaindex_marith import Marith
 
 
-@breaks("an_object_is_made", way="structured_predict")
-@breaks("a_structured_llm_answers_in_json", way="chat")
+@breaks("an_object_is_made", method="structured_predict")
+@breaks("a_structured_llm_answers_in_json", method="chat")
 @breaks("a_structured_llm_predicts_in_json")
 @breaks("a_query_is_answered_by_an_object", "an_agent_answers_by_an_object")
 class Textual(Marith):
@@ -27,9 +27,9 @@ class Textual(Marith):
         return (await super().astructured_predict(*given, **options)).model_dump()
 
 
-@breaks("every_way_makes_the_same_object", way="astructured_predict")
+@breaks("every_way_makes_the_same_object", method="astructured_predict")
 class Fickle(Marith):
-    """Another object for who waits."""
+    """The async method returns another object."""
 
     async def astructured_predict(self, *given: Any, **options: Any) -> Any:
         answer = await super().astructured_predict(*given, **options)
@@ -38,7 +38,7 @@ class Fickle(Marith):
 
 @breaks("who_calls_tools_is_known_by_type", "an_agent_is_of_the_kind_that_was_claimed")
 class Modest(Marith):
-    """Calls tools, and does not say so."""
+    """Calls tools, but does not claim them in its metadata."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -47,7 +47,7 @@ class Modest(Marith):
 
 @breaks("a_copy_says_the_same", how="dict")
 class Forgotten(Marith):
-    """Stores what it is, and nothing of how."""
+    """A copy keeps the class and loses the fields."""
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **options: Any) -> Any:
@@ -64,12 +64,12 @@ class Heavy(Marith):
 
 @breaks("the_name_of_the_class_is_its_own")
 class Nameless(Marith):
-    """Goes by another's name."""
+    """Has the name of its base."""
 
 
 @breaks("observers_are_told_no_secrets")
 class Indiscreet(Marith):
-    """Tells its key."""
+    """Publishes its key."""
 
     def to_payload(self) -> dict[str, Any]:
         return {**super().to_payload(), "api_key": "sesame"}
@@ -77,7 +77,7 @@ class Indiscreet(Marith):
 
 @breaks("an_llm_is_shown_and_stored_without_its_weights")
 class Hasty(Marith):
-    """Loads its weights to say what it is."""
+    """Loads its weights to build its payload."""
 
     def to_payload(self) -> dict[str, Any]:
         return {**super().to_payload(), "vocabulary": len(self.encode("all of it"))}
@@ -85,7 +85,7 @@ class Hasty(Marith):
 
 @breaks("metadata_tells_the_truth", "metadata_can_be_written_as_json")
 class Boastful(Marith):
-    """Reads more than it can, and has a name of its own making."""
+    """Claims a longer context than it has, and a model name that is no string."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -102,7 +102,7 @@ class Impostor(Pocket):
 
 @breaks("an_unknown_option_of_the_llm_is_refused")
 class Tolerant(Pocket):
-    """Made with whatever it is given, and forgets what it does not know."""
+    """Ignores unknown options of its constructor."""
 
     def make(self, **options: Any) -> Any:
         return Marith(**{k: v for k, v in options.items() if k in Marith.model_fields})

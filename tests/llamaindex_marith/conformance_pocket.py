@@ -1,4 +1,4 @@
-"""What the conformance suite asks of `Marith` on pocket."""
+"""The conformance suite for `Marith` on pocket."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from marith.testing import save_scripted
 
 
 class Pocket(LLMConformance):
-    """Real weights; only its thoughts are written for it, since pocket has none.
+    """Real weights; only the reasoning comes from a script, because pocket has none.
 
-    The suite asks its draft, whose passes cost a fifth; `tests/evidence` asks pocket itself.
+    The model is pocket's draft, whose passes cost a fifth; `tests/evidence` runs pocket itself.
     """
 
     supports_logprobs = True
@@ -27,31 +27,31 @@ class Pocket(LLMConformance):
     supports_reasoning = True
     context_window = 1024
     model = "pocket-draft"
-    thinker = ""
+    reasoning_model = ""
 
     @pytest.fixture(autouse=True)
-    def _has_a_thinker(self, thinking_dir: str) -> None:
-        self.thinker = thinking_dir
+    def _set_reasoning_model(self, thinking_dir: str) -> None:
+        self.reasoning_model = thinking_dir
 
     def make(self, **options: Any) -> LLM:
         return Marith(**{"model": self.model, **options})
 
     def lasting(self) -> LLM:
-        """So small a model soon comes to an end, unless it is too warm to."""
+        """At a low temperature the answer of so small a model would be too short."""
         return self.make(temperature=3.0, seed=1, max_tokens=80)
 
     def unloaded(self) -> LLM:
         return self.make(model="/nowhere")
 
     def thinking(self) -> tuple[LLM, str]:
-        return self.make(model=self.thinker, temperature=0.0), self.question
+        return self.make(model=self.reasoning_model, temperature=0.0), self.question
 
     def tokenizer(self, llm: Any) -> Callable[[str], list[Any]]:
         return llm.encode
 
 
 def save_thinking(folder: Path) -> str:
-    """A checkpoint that thinks before it answers, by a template that knows of reasoning."""
+    """A checkpoint that reasons before it answers, with a template that mentions reasoning."""
     tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
     tokenizer.chat_template += "{#- <think></think> -#}"
     return save_scripted(folder, [("", "<think>A greeting.</think>Good day.")], tokenizer)

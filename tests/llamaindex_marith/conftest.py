@@ -1,4 +1,4 @@
-"""How a test makes its model: over random weights, or over what is written for it."""
+"""How a test makes its model: with random weights, or with a script."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCRIPT = [
 
 @pytest.fixture
 def make(tiny_dir: str) -> Make:
-    """A model over random weights."""
+    """A model with random weights."""
 
     def made(**options: Any) -> Marith:
         return Marith(**{"model": tiny_dir, **KNOWN, **FORMULA, **options})
@@ -39,7 +39,7 @@ def make(tiny_dir: str) -> Make:
 
 @pytest.fixture(scope="session")
 def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint that thinks before it speaks."""
+    """A checkpoint that reasons before it answers."""
     from conformance_pocket import save_thinking
 
     return save_thinking(tmp_path_factory.mktemp("thinking"))
@@ -47,7 +47,7 @@ def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def scripted_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint that says what `SCRIPT` has."""
+    """A checkpoint that returns the replies of `SCRIPT`."""
     from marith.testing import save_scripted
 
     return save_scripted(tmp_path_factory.mktemp("scripted"), SCRIPT)
@@ -55,7 +55,7 @@ def scripted_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def scripted(scripted_dir: str) -> Make:
-    """A model that says what is written for it, through a formula of two terms."""
+    """A model that returns the replies of `SCRIPT`, through a formula of two terms."""
 
     def made(**options: Any) -> Marith:
         style: dict[str, Any] = {"formula": "1.5*M - 0.5*plain", "terms": {"plain": "Be plain."}}

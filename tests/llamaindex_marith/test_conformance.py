@@ -6,4 +6,4 @@ from conformance_pocket import Pocket
 
 
 class TestMarith(Pocket):
-    """Every check, with nothing left out."""
+    """All checks; none is left out."""

@@ -27,8 +27,8 @@ def rows(topic: str) -> dict[str, tuple[int, list[str]]]:
 @pytest.mark.parametrize("topic", checks())
 def test_every_check_is_in_the_table_of_its_topic(topic: str) -> None:
     counts = {name: count for name, (count, _) in rows(topic).items()}
-    known = {conformance.words(name): count for name, count in checks()[topic].items()}
-    assert counts == known, "run `make peers`"
+    expected = {conformance.words(name): count for name, count in checks()[topic].items()}
+    assert counts == expected, "run `make peers`"
 
 
 @pytest.mark.parametrize("topic", checks())

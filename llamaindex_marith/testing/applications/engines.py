@@ -1,4 +1,4 @@
-"""Do LlamaIndex's own query and chat engines run on it: plain, streaming and waiting?"""
+"""Do LlamaIndex's own query and chat engines run on the LLM: sync, async and streaming?"""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.methods import CHAT_METHODS, each_chat_method
 from llamaindex_marith.testing.observers import recorded_events, usage_of
 from llamaindex_marith.testing.tooling import Voyage
-from llamaindex_marith.testing.ways import each_chat
 
 TEXTS = (
     "The Ebro is a river in Spain. It is nine hundred kilometres long.",
@@ -28,14 +28,14 @@ TEXTS = (
     "The Elbe flows past Dresden and Hamburg to the North Sea.",
 )
 MODES = ("compact", "refine", "tree_summarize", "simple_summarize", "accumulate")
-CHATTERS = ("simple", "context", "condense_plus_context")
+CHAT_ENGINES = ("simple", "context", "condense_plus_context")
 QUESTION = "Where is the Ebro?"
 
-each_chatter = pytest.mark.parametrize("kind", CHATTERS)
+each_chat_engine = pytest.mark.parametrize("kind", CHAT_ENGINES)
 
 
-class Letters(BaseEmbedding):
-    """How often each letter stands in a text: enough to tell the texts here apart, always alike."""
+class LetterCounts(BaseEmbedding):
+    """Embeds a text as its letter counts: deterministic, and different for each text here."""
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return [float(text.lower().count(letter)) for letter in ascii_lowercase]
@@ -48,7 +48,7 @@ class Letters(BaseEmbedding):
 
 
 class Engines(LLMUnderTest):
-    """What an application is mostly made of. Retrieval is not tested: every text is found."""
+    """Query and chat engines. Retrieval is not tested: every text is retrieved."""
 
     @pytest.mark.parametrize("mode", MODES)
     async def test_a_query_is_answered(self, mode: str) -> None:
@@ -57,7 +57,7 @@ class Engines(LLMUnderTest):
             llm=llm, response_mode=mode
         )
         plain = str(engine.query(QUESTION))
-        assert says_something(plain)
+        assert is_answer(plain)
         assert str(await engine.aquery(QUESTION)) == plain
 
     @pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize"])
@@ -65,16 +65,16 @@ class Engines(LLMUnderTest):
         index, llm = SummaryIndex.from_documents(documents()), self.llm(max_tokens=6)
         plain = str(index.as_query_engine(llm=llm, response_mode=mode).query(QUESTION))
         engine = index.as_query_engine(llm=llm, response_mode=mode, streaming=True)
-        told: Any = engine.query(QUESTION)
-        assert "".join(told.response_gen) == plain
-        waited: Any = await engine.aquery(QUESTION)
-        assert "".join([token async for token in waited.async_response_gen()]) == plain
+        response: Any = engine.query(QUESTION)
+        assert "".join(response.response_gen) == plain
+        response = await engine.aquery(QUESTION)
+        assert "".join([token async for token in response.async_response_gen()]) == plain
 
     def test_a_store_of_vectors_is_queried(self) -> None:
-        index = VectorStoreIndex.from_documents(documents(), embed_model=Letters())
-        told = index.as_query_engine(llm=self.llm(max_tokens=6)).query(QUESTION)
-        assert says_something(str(told))
-        assert told.source_nodes
+        index = VectorStoreIndex.from_documents(documents(), embed_model=LetterCounts())
+        response = index.as_query_engine(llm=self.llm(max_tokens=6)).query(QUESTION)
+        assert is_answer(str(response))
+        assert response.source_nodes
 
     async def test_a_query_is_answered_by_an_object(self) -> None:
         self.offered_tools()
@@ -83,70 +83,73 @@ class Engines(LLMUnderTest):
         assert isinstance(engine.query(QUESTION).response, Voyage)
         assert isinstance((await engine.aquery(QUESTION)).response, Voyage)
 
-    @each_chatter
-    @each_chat
-    async def test_a_chat_engine_holds_two_turns(self, kind: str, way: str) -> None:
-        engine = chatter(kind, self.llm(max_tokens=6))
-        told = [await turn(engine, way, words) for words in (QUESTION, "And the Elbe?")]
-        assert all(map(says_something, told))
-        memory = engine.chat_history
-        assert [each.role.value for each in memory] == ["user", "assistant"] * 2
-        assert [each.content for each in memory] == [QUESTION, told[0], "And the Elbe?", told[1]]
+    @each_chat_engine
+    @each_chat_method
+    async def test_a_chat_engine_holds_two_turns(self, kind: str, method: str) -> None:
+        engine = chat_engine(kind, self.llm(max_tokens=6))
+        first = await turn(engine, method, QUESTION)
+        second = await turn(engine, method, "And the Elbe?")
+        assert is_answer(first)
+        assert is_answer(second)
+        history = engine.chat_history
+        assert [message.role.value for message in history] == ["user", "assistant"] * 2
+        texts = [message.content for message in history]
+        assert texts == [QUESTION, first, "And the Elbe?", second]
 
-    @each_chatter
+    @each_chat_engine
     async def test_every_way_to_chat_says_the_same(self, kind: str) -> None:
-        told = set()
-        for way in ("chat", "stream_chat", "achat", "astream_chat"):
-            engine = chatter(kind, self.llm(max_tokens=6))
-            told.add(await turn(engine, way, QUESTION))
-        assert len(told) == 1, told
+        texts = set()
+        for method in CHAT_METHODS:
+            engine = chat_engine(kind, self.llm(max_tokens=6))
+            texts.add(await turn(engine, method, QUESTION))
+        assert len(texts) == 1, texts
 
     def test_a_chat_engine_reads_what_was_said(self) -> None:
         self.offered(self.supports_usage, "usage")
-        engine = chatter("simple", self.llm(max_tokens=6))
-        sizes = []
-        for words in (QUESTION, QUESTION):
-            with ended() as answers:
-                engine.chat(words)
-            sizes.append(usage_of(answers[0])["prompt"])
-        assert sizes[0] < sizes[1]
+        engine = chat_engine("simple", self.llm(max_tokens=6))
+        counts = []
+        for _ in range(2):
+            with recorded_answers() as answers:
+                engine.chat(QUESTION)
+            counts.append(usage_of(answers[0])["prompt"])
+        assert counts[0] < counts[1]
 
 
-def says_something(text: str) -> bool:
-    """Whether a text is neither empty nor what engines say in place of an empty one."""
+def is_answer(text: str) -> bool:
+    """Whether a text is neither empty nor what engines return in place of an empty one."""
     return text.strip() not in ("", "Empty Response", "None")
 
 
 def documents() -> list[Document]:
-    """Three texts, each a node of its own."""
+    """Three texts, each a document of its own."""
     return [Document(text=text) for text in TEXTS]
 
 
-def chatter(kind: str, llm: Any) -> Any:
-    """A chat engine of a kind, with a memory of its own."""
+def chat_engine(kind: str, llm: Any) -> Any:
+    """A chat engine of this kind, with a memory of its own."""
     memory = ChatMemoryBuffer.from_defaults(token_limit=400)
     if kind == "simple":
         return SimpleChatEngine.from_defaults(llm=llm, memory=memory)
-    index = VectorStoreIndex.from_documents(documents(), embed_model=Letters())
-    made = ContextChatEngine if kind == "context" else CondensePlusContextChatEngine
-    return made.from_defaults(retriever=index.as_retriever(), llm=llm, memory=memory)
+    index = VectorStoreIndex.from_documents(documents(), embed_model=LetterCounts())
+    engine = ContextChatEngine if kind == "context" else CondensePlusContextChatEngine
+    return engine.from_defaults(retriever=index.as_retriever(), llm=llm, memory=memory)
 
 
-async def turn(engine: Any, way: str, words: str) -> str:
-    """What a chat engine answers in the end, by one of its four ways."""
-    answer = getattr(engine, way)(words)
-    if way.startswith("a"):
+async def turn(engine: Any, method: str, question: str) -> str:
+    """The whole text with which this method of a chat engine answers."""
+    answer = getattr(engine, method)(question)
+    if method.startswith("a"):
         answer = await answer
-    if way == "stream_chat":
+    if method == "stream_chat":
         return "".join(answer.response_gen)
-    if way == "astream_chat":
+    if method == "astream_chat":
         return "".join([token async for token in answer.async_response_gen()])
     return str(answer)
 
 
 @contextmanager
-def ended() -> Iterator[list[Any]]:
-    """The answers that LLMs gave while this lasted."""
+def recorded_answers() -> Iterator[list[Any]]:
+    """The answers of LLMs within the block; the list is filled when the block ends."""
     answers: list[Any] = []
     with recorded_events() as recorded:
         yield answers

@@ -1,4 +1,4 @@
-"""Is an LLM a plain value: stored, copied and shown without its weights or its secrets?"""
+"""Can an LLM be stored, copied and shown without its weights or its secrets?"""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from llama_index.core.llms import LLM
 from llama_index.core.node_parser import SentenceSplitter
 
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
-from llamaindex_marith.testing.ways import says
+from llamaindex_marith.testing.methods import answer_text
 
-SMALL = 100_000  # bytes: no weights fit in there
+SMALL = 100_000  # bytes, too few for any weights
 COPIES = ("dict", "json", "pickle", "deepcopy", "copy")
 
 
-def copied(llm: Any, how: str) -> Any:
+def copy_of(llm: Any, how: str) -> Any:
     """A copy of an LLM, as applications and agents make them."""
     match how:
         case "dict":
@@ -38,7 +38,7 @@ def copied(llm: Any, how: str) -> Any:
 
 
 class Values(LLMUnderTest):
-    """What an application keeps of an LLM."""
+    """What an application stores, copies and reads of an LLM."""
 
     def test_it_is_an_llm_of_llama_index(self) -> None:
         llm = self.llm()
@@ -48,12 +48,11 @@ class Values(LLMUnderTest):
     @pytest.mark.parametrize("how", COPIES)
     async def test_a_copy_says_the_same(self, how: str) -> None:
         llm = self.llm(max_tokens=12, system_prompt=self.system_prompts[0])
-        twin = copied(llm, how)
-        assert type(twin) is type(llm)
-        assert twin.to_dict() == llm.to_dict()
-        assert await says(twin, "complete", self.question) == await says(
-            llm, "complete", self.question
-        )
+        llm_copy = copy_of(llm, how)
+        assert type(llm_copy) is type(llm)
+        assert llm_copy.to_dict() == llm.to_dict()
+        expected = await answer_text(llm, "complete", self.question)
+        assert await answer_text(llm_copy, "complete", self.question) == expected
 
     def test_what_is_stored_is_small(self) -> None:
         llm = self.llm()
@@ -63,15 +62,15 @@ class Values(LLMUnderTest):
     def test_the_name_of_the_class_is_its_own(self) -> None:
         llm = self.llm()
         name = type(llm).class_name()
-        assert name not in names_above(type(llm))
+        assert name not in names_of_bases(type(llm))
         assert llm.to_dict()["class_name"] == llm.to_payload()["class_name"] == name
 
     def test_observers_are_told_no_secrets(self) -> None:
         llm = self.llm()
-        told = json.dumps(llm.to_payload())
-        assert not [secret for secret in self.secrets if secret in told]
+        payload = json.dumps(llm.to_payload())
+        assert not [secret for secret in self.secrets if secret in payload]
         for name in ("api_key", "password", "authorization", "secret_key", "access_token"):
-            assert name not in told.lower()
+            assert name not in payload.lower()
 
     def test_an_llm_is_shown_and_stored_without_its_weights(self) -> None:
         llm: Any = self.unloaded()
@@ -80,18 +79,18 @@ class Values(LLMUnderTest):
 
     def test_metadata_tells_the_truth(self) -> None:
         llm = self.llm(max_tokens=17)
-        told = llm.metadata
-        assert isinstance(told, LLMMetadata)
-        assert told.num_output == 17, f"num_output is {told.num_output}, and not 17"
-        assert told.context_window > told.num_output
-        known = self.context_window
-        assert told.context_window == known if known else told.context_window != default_window()
-        assert told.model_name not in ("", "unknown")
-        assert told.system_role in set(MessageRole)
+        metadata = llm.metadata
+        assert isinstance(metadata, LLMMetadata)
+        assert metadata.num_output == 17, f"num_output is {metadata.num_output}, and not 17"
+        window, expected = metadata.context_window, self.context_window
+        assert window > metadata.num_output
+        assert window == expected if expected else window != default_window()
+        assert metadata.model_name not in ("", "unknown")
+        assert metadata.system_role in set(MessageRole)
 
     def test_metadata_can_be_written_as_json(self) -> None:
-        told = self.llm().metadata
-        assert LLMMetadata.model_validate_json(told.model_dump_json()) == told
+        metadata = self.llm().metadata
+        assert LLMMetadata.model_validate_json(metadata.model_dump_json()) == metadata
 
     def test_settings_take_it_as_it_is(self) -> None:
         llm, before = self.llm(), Settings._llm
@@ -117,11 +116,11 @@ class Values(LLMUnderTest):
 
 
 def default_window() -> int:
-    """What LlamaIndex supposes of an LLM that does not say."""
+    """The context window that LlamaIndex assumes for an LLM that states none."""
     return DEFAULT_CONTEXT_WINDOW
 
 
-def names_above(kind: type) -> set[str]:
-    """The names that LlamaIndex stores a class's bases under."""
-    named: list[Any] = [base for base in kind.__mro__[1:] if hasattr(base, "class_name")]
-    return {base.class_name() for base in named}
+def names_of_bases(kind: type) -> set[str]:
+    """The names under which LlamaIndex stores the bases of a class."""
+    bases: list[Any] = [base for base in kind.__mro__[1:] if hasattr(base, "class_name")]
+    return {base.class_name() for base in bases}

@@ -1,1 +1,1 @@
-"""What every call must keep: its words, its parts, its events, its usage, its end."""
+"""What must hold for every call: options, streams, events, usage, errors, cancellation."""

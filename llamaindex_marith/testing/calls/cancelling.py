@@ -1,4 +1,4 @@
-"""Does the model fall silent when nobody listens any more, and answer the next who asks?"""
+"""Does generation stop when its caller cancels, and does the next call still work?"""
 
 from __future__ import annotations
 
@@ -11,60 +11,67 @@ import pytest
 from llama_index.core.callbacks import CallbackManager
 
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
+from llamaindex_marith.testing.methods import (
+    ASYNC_METHODS,
+    TIMEOUT,
+    answer_text,
+    argument_for,
+    ask,
+    in_thread,
+)
 from llamaindex_marith.testing.observers import Callbacks
-from llamaindex_marith.testing.ways import HANGS, WAITING, ask, in_thread, in_words, says
 
-WATCHED = 0.3  # seconds: for so long it is watched whether the model is still at work
+WATCHED = 0.3  # seconds after a cancel in which CPU time is measured
 
 
 class Cancelling(LLMUnderTest):
-    """To stop reading is to stop the model. `lasting` speaks for a second or more."""
+    """A caller who stops reading stops the model. `lasting` generates for a second or more."""
 
-    @pytest.mark.parametrize("way", ["stream_complete", "stream_chat"])
-    async def test_a_stream_that_is_closed_stops(self, way: str) -> None:
-        llm, truth = self.lasting(), await says(self.llm(), "chat", self.question)
+    @pytest.mark.parametrize("method", ["stream_complete", "stream_chat"])
+    async def test_a_stream_that_is_closed_stops(self, method: str) -> None:
+        llm, expected = self.lasting(), await answer_text(self.llm(), "chat", self.question)
         callbacks = Callbacks()
         llm.callback_manager = CallbackManager([callbacks])
 
-        def dropped() -> None:
-            stream = getattr(llm, way)(in_words(way, self.question))
+        def read_one_part() -> None:
+            stream = getattr(llm, method)(argument_for(method, self.question))
             next(stream)
             stream.close()
 
-        await in_thread(dropped, HANGS)
-        await self._silent(truth)
+        await in_thread(read_one_part, TIMEOUT)
+        await self._assert_stopped(expected)
         assert callbacks.calls == ["start", "failed"]
 
-    @pytest.mark.parametrize("way", ["astream_complete", "astream_chat"])
-    async def test_a_stream_that_is_closed_by_who_waited_stops(self, way: str) -> None:
-        llm, truth = self.lasting(), await says(self.llm(), "chat", self.question)
+    @pytest.mark.parametrize("method", ["astream_complete", "astream_chat"])
+    async def test_a_stream_that_is_closed_by_who_waited_stops(self, method: str) -> None:
+        llm, expected = self.lasting(), await answer_text(self.llm(), "chat", self.question)
         callbacks = Callbacks()
         llm.callback_manager = CallbackManager([callbacks])
-        stream: Any = await getattr(llm, way)(in_words(way, self.question))
+        stream: Any = await getattr(llm, method)(argument_for(method, self.question))
         await anext(stream)
         await stream.aclose()
-        await self._silent(truth)
+        await self._assert_stopped(expected)
         assert callbacks.calls == ["start", "failed"]
 
-    @pytest.mark.parametrize("way", WAITING)
-    async def test_a_task_that_is_cancelled_stops(self, way: str) -> None:
-        llm, truth = self.lasting(), await says(self.llm(), "chat", self.question)
-        task = asyncio.create_task(ask(llm, way, self.question))
+    @pytest.mark.parametrize("method", ASYNC_METHODS)
+    async def test_a_task_that_is_cancelled_stops(self, method: str) -> None:
+        llm, expected = self.lasting(), await answer_text(self.llm(), "chat", self.question)
+        task = asyncio.create_task(ask(llm, method, self.question))
         await asyncio.sleep(0.1)
-        assert not task.done(), "it was done within 0.1 seconds: it held up the loop, or is short"
+        assert not task.done(), "done within 0.1 s: it blocked the event loop, or is too short"
         task.cancel()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert task.cancelled()
-        assert time.perf_counter() - begun < WATCHED
-        await self._silent(truth)
+        assert time.perf_counter() - start < WATCHED
+        await self._assert_stopped(expected)
 
-    async def _silent(self, truth: str) -> None:
-        """Hold that the process has nothing to do soon, and that another question is answered."""
+    async def _assert_stopped(self, expected: str) -> None:
+        """Assert that the process is soon idle, and that the next question is answered."""
         await asyncio.sleep(0.1)
-        begun = time.process_time()
+        start = time.process_time()
         await asyncio.sleep(WATCHED)
-        busy = time.process_time() - begun
-        assert busy < WATCHED / 2, f"{busy:.2f} seconds of work in {WATCHED} after all had left"
-        assert await says(self.llm(), "chat", self.question) == truth
+        busy = time.process_time() - start
+        assert busy < WATCHED / 2, f"{busy:.2f} s of CPU time in {WATCHED} s after the cancel"
+        assert await answer_text(self.llm(), "chat", self.question) == expected

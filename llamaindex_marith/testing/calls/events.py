@@ -1,4 +1,4 @@
-"""Do observers hear of each call once: its start, its parts and its end?"""
+"""Do observers receive each call once: its start, its parts and its end?"""
 
 from __future__ import annotations
 
@@ -7,130 +7,136 @@ from typing import Any
 from llama_index.core.callbacks import CallbackManager
 
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
-from llamaindex_marith.testing.observers import Callbacks, Turnstile, recorded_events, spans
-from llamaindex_marith.testing.tooling import TOOLS, template
-from llamaindex_marith.testing.ways import (
-    CHATS,
+from llamaindex_marith.testing.methods import (
+    CHAT_METHODS,
     ask,
     call,
-    each_prediction,
-    each_stream,
-    each_tooled,
-    each_way,
-    in_time,
+    each_method,
+    each_predict_method,
+    each_streaming_method,
+    each_tool_method,
+    in_own_loop,
 )
+from llamaindex_marith.testing.observers import (
+    Callbacks,
+    RecordingRateLimiter,
+    recorded_events,
+    recorded_spans,
+)
+from llamaindex_marith.testing.tooling import TOOLS, template
 
 
-def kind_of(way: str) -> str:
-    """The events by which observers know this way of asking."""
-    return "LLMChat" if way.removesuffix("_with_tools") in CHATS else "LLMCompletion"
+def event_prefix(method: str) -> str:
+    """How the names of this method's events begin."""
+    return "LLMChat" if method.removesuffix("_with_tools") in CHAT_METHODS else "LLMCompletion"
 
 
 class Events(LLMUnderTest):
-    """Each call is recorded once, in all ways to ask."""
+    """Each call is recorded once, with every method."""
 
-    @each_way
-    async def test_a_call_starts_and_ends_once(self, way: str) -> None:
+    @each_method
+    async def test_a_call_starts_and_ends_once(self, method: str) -> None:
         llm = self.llm()
         with recorded_events() as recorded:
-            await ask(llm, way, self.question)
-        ends = [f"{kind_of(way)}StartEvent", f"{kind_of(way)}EndEvent"]
-        assert recorded.ends() == ends, f"recorded: {', '.join(recorded.ends())}"
+            await ask(llm, method, self.question)
+        expected = [f"{event_prefix(method)}StartEvent", f"{event_prefix(method)}EndEvent"]
+        assert recorded.ends() == expected, f"recorded: {', '.join(recorded.ends())}"
 
-    @each_tooled
-    async def test_a_call_with_tools_starts_and_ends_once(self, way: str) -> None:
+    @each_tool_method
+    async def test_a_call_with_tools_starts_and_ends_once(self, method: str) -> None:
         self.offered_tools()
         llm = self.llm()
         with recorded_events() as recorded:
-            await call(getattr(llm, way), TOOLS, user_msg=self.question)
-        ends = ["LLMChatStartEvent", "LLMChatEndEvent"]
-        assert recorded.ends() == ends, f"recorded: {', '.join(recorded.ends())}"
+            await call(getattr(llm, method), TOOLS, user_msg=self.question)
+        expected = ["LLMChatStartEvent", "LLMChatEndEvent"]
+        assert recorded.ends() == expected, f"recorded: {', '.join(recorded.ends())}"
 
-    @each_prediction
-    async def test_a_template_is_asked_once(self, way: str) -> None:
+    @each_predict_method
+    async def test_a_template_is_asked_once(self, method: str) -> None:
         llm = self.llm()
         with recorded_events() as recorded:
-            await call(getattr(llm, way), template(self.question))
+            await call(getattr(llm, method), template(self.question))
         assert len(recorded.ends()) == 2, f"recorded: {', '.join(recorded.ends())}"
 
-    @each_stream
-    async def test_every_part_of_a_stream_is_heard(self, way: str) -> None:
+    @each_streaming_method
+    async def test_every_part_of_a_stream_is_heard(self, method: str) -> None:
         llm = self.llm()
         with recorded_events() as recorded:
-            parts = await ask(llm, way, self.question)
+            parts = await ask(llm, method, self.question)
         names = recorded.names("InProgress")
-        one_each = [f"{kind_of(way)}InProgressEvent"] * len(parts)
-        assert names == one_each, f"{len(names)} events for {len(parts)} parts: {set(names)}"
+        expected = [f"{event_prefix(method)}InProgressEvent"] * len(parts)
+        assert names == expected, f"{len(names)} events for {len(parts)} parts: {set(names)}"
 
-    @each_way
-    async def test_a_failed_call_starts_once_and_does_not_end(self, way: str) -> None:
+    @each_method
+    async def test_a_failed_call_starts_once_and_does_not_end(self, method: str) -> None:
         llm, question = self.failing()
         with recorded_events() as recorded:
-            await self._failed(llm, way, question)
-        start = [f"{kind_of(way)}StartEvent"]
-        assert recorded.ends() == start, f"recorded: {', '.join(recorded.ends())}"
+            await self._call_that_fails(llm, method, question)
+        expected = [f"{event_prefix(method)}StartEvent"]
+        assert recorded.ends() == expected, f"recorded: {', '.join(recorded.ends())}"
 
-    @each_way
-    async def test_a_callback_manager_hears_each_call_once(self, way: str) -> None:
+    @each_method
+    async def test_a_callback_manager_hears_each_call_once(self, method: str) -> None:
         callbacks = Callbacks()
         llm = self.llm(callback_manager=CallbackManager([callbacks]))
-        await ask(llm, way, self.question)
+        await ask(llm, method, self.question)
         assert callbacks.calls == ["start", "end"], f"recorded: {', '.join(callbacks.calls)}"
 
-    @each_way
-    async def test_a_callback_manager_hears_each_failure_once(self, way: str) -> None:
+    @each_method
+    async def test_a_callback_manager_hears_each_failure_once(self, method: str) -> None:
         callbacks = Callbacks()
         llm, question = self.failing()
         llm.callback_manager = CallbackManager([callbacks])
-        await self._failed(llm, way, question)
+        await self._call_that_fails(llm, method, question)
         assert callbacks.calls == ["start", "failed"], f"recorded: {', '.join(callbacks.calls)}"
 
-    @each_way
-    async def test_the_span_of_a_call_is_closed(self, way: str) -> None:
+    @each_method
+    async def test_the_span_of_a_call_is_closed(self, method: str) -> None:
         llm = self.llm()
-        with spans() as seen:
-            await ask(llm, way, self.question)
-        assert not seen.open_spans, f"left open: {list(seen.open_spans)}"
-        assert f".{way}-" in str([span.id_ for span in seen.completed_spans])
+        with recorded_spans() as recorded:
+            await ask(llm, method, self.question)
+        assert not recorded.open_spans, f"left open: {list(recorded.open_spans)}"
+        assert f".{method}-" in str([span.id_ for span in recorded.completed_spans])
 
-    @each_way
-    async def test_the_span_of_a_failed_call_is_closed(self, way: str) -> None:
+    @each_method
+    async def test_the_span_of_a_failed_call_is_closed(self, method: str) -> None:
         llm, question = self.failing()
-        with spans() as seen:
-            await self._failed(llm, way, question)
-        assert not seen.open_spans, f"left open: {list(seen.open_spans)}"
-        assert f".{way}-" in str([s.id_ for s in (*seen.completed_spans, *seen.dropped_spans)])
+        with recorded_spans() as recorded:
+            await self._call_that_fails(llm, method, question)
+        assert not recorded.open_spans, f"left open: {list(recorded.open_spans)}"
+        closed = [*recorded.completed_spans, *recorded.dropped_spans]
+        assert f".{method}-" in str([span.id_ for span in closed])
 
-    @each_way
-    async def test_what_is_heard_can_be_written_as_json(self, way: str) -> None:
+    @each_method
+    async def test_what_is_heard_can_be_written_as_json(self, method: str) -> None:
         llm = self.llm()
         with recorded_events() as recorded:
-            await ask(llm, way, self.question)
+            await ask(llm, method, self.question)
         events = [event for event in recorded.events if event.class_name().startswith("LLM")]
         assert events
         for event in events:
             event.model_dump_json()
 
-    @each_way
-    async def test_the_rate_limiter_is_passed_once(self, way: str) -> None:
-        turnstile = Turnstile()
-        await ask(self.llm(rate_limiter=turnstile), way, self.question)
-        once = ["waits" if way.startswith("a") else "blocks"]
-        assert turnstile.passed == once, f"passed {len(turnstile.passed)} times: {turnstile.passed}"
+    @each_method
+    async def test_the_rate_limiter_is_passed_once(self, method: str) -> None:
+        limiter = RecordingRateLimiter()
+        await ask(self.llm(rate_limiter=limiter), method, self.question)
+        expected = ["async" if method.startswith("a") else "sync"]
+        assert limiter.calls == expected, f"passed {len(limiter.calls)} times: {limiter.calls}"
 
-    @each_tooled
-    async def test_a_call_with_tools_passes_the_rate_limiter_once(self, way: str) -> None:
+    @each_tool_method
+    async def test_a_call_with_tools_passes_the_rate_limiter_once(self, method: str) -> None:
         self.offered_tools()
-        turnstile = Turnstile()
-        llm = self.llm(rate_limiter=turnstile)
-        await call(getattr(llm, way), TOOLS, user_msg=self.question)
-        once = ["waits" if way.startswith("a") else "blocks"]
-        assert turnstile.passed == once, f"passed {len(turnstile.passed)} times: {turnstile.passed}"
+        limiter = RecordingRateLimiter()
+        llm = self.llm(rate_limiter=limiter)
+        await call(getattr(llm, method), TOOLS, user_msg=self.question)
+        expected = ["async" if method.startswith("a") else "sync"]
+        assert limiter.calls == expected, f"passed {len(limiter.calls)} times: {limiter.calls}"
 
-    async def _failed(self, llm: Any, way: str, question: str) -> None:
-        """Ask what must fail, in a loop of its own: it may hang, and raise what it likes."""
+    async def _call_that_fails(self, llm: Any, method: str, question: str) -> None:
+        """Ask a question that must fail, in an event loop of its own, because the call may hang."""
         try:
-            await in_time(lambda: ask(llm, way, question), self.patience)
+            await in_own_loop(lambda: ask(llm, method, question), self.patience)
         except Exception:
             return
-        raise AssertionError("nothing was raised where generation fails")
+        raise AssertionError("generation that fails: nothing was raised")

@@ -1,34 +1,40 @@
-"""Are errors raised, soon, and does the model live on after one?"""
+"""Does a failing call raise its error soon, and do later calls still work?"""
 
 from __future__ import annotations
 
 from llama_index.core.llms import LLM
 
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
-from llamaindex_marith.testing.ways import ask, each_way, in_time, refusal, says
+from llamaindex_marith.testing.methods import (
+    answer_text,
+    ask,
+    each_method,
+    expect_error,
+    in_own_loop,
+)
 
 
 class Errors(LLMUnderTest):
-    """What goes wrong is told to who asked, and to nobody else."""
+    """An error reaches the caller whose call failed, and no other caller."""
 
-    @each_way
-    async def test_an_error_is_raised_and_nothing_hangs(self, way: str) -> None:
+    @each_method
+    async def test_an_error_is_raised_and_nothing_hangs(self, method: str) -> None:
         llm, question = self.failing()
-        await self._refused(llm, way, question, "generation that fails")
+        await self._expect_error(llm, method, question, "generation that fails")
 
-    @each_way
-    async def test_a_prompt_beyond_the_context_is_refused(self, way: str) -> None:
+    @each_method
+    async def test_a_prompt_beyond_the_context_is_refused(self, method: str) -> None:
         llm = self.llm()
-        await self._refused(llm, way, self.too_long(llm), "a prompt longer than the context")
+        await self._expect_error(llm, method, self.too_long(llm), "a prompt beyond the context")
 
-    @each_way
-    async def test_an_error_harms_no_later_call(self, way: str) -> None:
+    @each_method
+    async def test_an_error_harms_no_later_call(self, method: str) -> None:
         llm = self.llm()
-        truth = await says(llm, way, self.question)
+        expected = await answer_text(llm, method, self.question)
         failing, question = self.failing()
-        await self._refused(failing, way, question, "generation that fails")
-        assert await says(llm, way, self.question) == truth
+        await self._expect_error(failing, method, question, "generation that fails")
+        assert await answer_text(llm, method, self.question) == expected
 
-    async def _refused(self, llm: LLM, way: str, question: str, what: str) -> None:
-        with refusal(Exception, of=what):
-            await in_time(lambda: ask(llm, way, question), self.patience)
+    async def _expect_error(self, llm: LLM, method: str, question: str, case: str) -> None:
+        with expect_error(Exception, case=case):
+            await in_own_loop(lambda: ask(llm, method, question), self.patience)

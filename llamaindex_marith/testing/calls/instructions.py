@@ -1,4 +1,4 @@
-"""Does the model read all that it was told: system prompts, wrappers, conversations?"""
+"""Does the model read the whole prompt: system prompts, wrappers, conversations?"""
 
 from __future__ import annotations
 
@@ -11,142 +11,145 @@ from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.types import BaseOutputParser
 
 from llamaindex_marith.testing.llm_under_test import LLMUnderTest
-from llamaindex_marith.testing.observers import Counter, usage_of
-from llamaindex_marith.testing.tooling import template
-from llamaindex_marith.testing.ways import (
-    COMPLETIONS,
+from llamaindex_marith.testing.methods import (
+    COMPLETION_METHODS,
+    answer_text,
     ask,
     call,
-    each_chat,
-    each_completion,
-    each_prediction,
-    says,
+    each_chat_method,
+    each_completion_method,
+    each_predict_method,
     system,
     text_of,
     user,
 )
+from llamaindex_marith.testing.observers import Counter, usage_of
+from llamaindex_marith.testing.tooling import template
 
 OTHER = "What do bees do all day? Tell me a great deal about it, and leave nothing out."
 
 
 class Shouting(BaseOutputParser):
-    """Asks for nothing and writes answers in capitals."""
+    """An output parser without instructions, which writes answers in capitals."""
 
     def parse(self, output: str) -> str:
-        """In capitals."""
+        """The output in capitals."""
         return output.upper()
 
 
 class Prompts(LLMUnderTest):
-    """What the model reads is what the application said, once."""
+    """The model reads all of the application's prompt, and reads it once."""
 
-    @each_chat
-    async def test_a_system_message_is_read(self, way: str) -> None:
-        llm, said = self.llm(), user(self.question)
-        plain = (await call(getattr(llm, way), [said]))[-1]
-        prompts = (system(text) for text in self.system_prompts)
-        told = [(await call(getattr(llm, way), [each, said]))[-1] for each in prompts]
-        self._read(plain, told)
+    @each_chat_method
+    async def test_a_system_message_is_read(self, method: str) -> None:
+        chat, question = getattr(self.llm(), method), user(self.question)
+        plain = (await call(chat, [question]))[-1]
+        prompts = [system(text) for text in self.system_prompts]
+        answers = [(await call(chat, [prompt, question]))[-1] for prompt in prompts]
+        self._assert_read(plain, answers)
 
-    @each_chat
-    async def test_a_conversation_is_read_whole(self, way: str) -> None:
-        llm, said = self.llm(), user(self.question)
-        plain = (await call(getattr(llm, way), [said]))[-1]
+    @each_chat_method
+    async def test_a_conversation_is_read_whole(self, method: str) -> None:
+        chat, question = getattr(self.llm(), method), user(self.question)
+        plain = (await call(chat, [question]))[-1]
         replies = [
             ChatMessage(role="assistant", content=text)
             for text in ("Bananas.", "It is forbidden to speak of that.", '{"a": [1, 2, 3]}')
         ]
-        told = [(await call(getattr(llm, way), [said, each, said]))[-1] for each in replies]
-        self._read(plain, told)
+        answers = [(await call(chat, [question, reply, question]))[-1] for reply in replies]
+        self._assert_read(plain, answers)
 
-    @each_completion
-    async def test_the_system_prompt_is_read_by_completions(self, way: str) -> None:
-        plain = (await ask(self.llm(), way, self.question))[-1]
+    @each_completion_method
+    async def test_the_system_prompt_is_read_by_completions(self, method: str) -> None:
+        plain = (await ask(self.llm(), method, self.question))[-1]
         llms = [self.llm(system_prompt=text) for text in self.system_prompts]
-        self._read(plain, [(await ask(llm, way, self.question))[-1] for llm in llms])
+        answers = [(await ask(llm, method, self.question))[-1] for llm in llms]
+        self._assert_read(plain, answers)
 
-    @pytest.mark.parametrize("way", COMPLETIONS[1:])
-    async def test_completions_with_a_system_prompt_agree(self, way: str) -> None:
+    @pytest.mark.parametrize("method", COMPLETION_METHODS[1:])
+    async def test_completions_with_a_system_prompt_agree(self, method: str) -> None:
         for text in self.system_prompts:
             llm = self.llm(system_prompt=text, max_tokens=12)
-            whole = await says(llm, "complete", self.question)
-            assert await says(llm, way, self.question) == whole
+            whole = await answer_text(llm, "complete", self.question)
+            assert await answer_text(llm, method, self.question) == whole
 
-    @each_prediction
-    async def test_the_system_prompt_is_read_once_by_templates(self, way: str) -> None:
+    @each_predict_method
+    async def test_the_system_prompt_is_read_once_by_templates(self, method: str) -> None:
         text = self.system_prompts[0]
-        told = await self._told(way, template(self.question), system_prompt=text)
-        assert told == await self._by_hand([system(text), user(self.question)])
+        answer = await self._predict(method, template(self.question), system_prompt=text)
+        assert answer == await self._answer_to([system(text), user(self.question)])
 
-    @each_prediction
-    async def test_a_template_of_messages_is_read_as_they_are(self, way: str) -> None:
+    @each_predict_method
+    async def test_a_template_of_messages_is_read_as_they_are(self, method: str) -> None:
         messages = [system(self.system_prompts[1]), user(self.question)]
-        told = await self._told(way, ChatPromptTemplate(messages))
-        assert told == await self._by_hand(messages)
+        answer = await self._predict(method, ChatPromptTemplate(messages))
+        assert answer == await self._answer_to(messages)
 
-    @each_completion
-    async def test_a_completions_wrapper_is_what_is_read(self, way: str) -> None:
+    @each_completion_method
+    async def test_a_completions_wrapper_is_what_is_read(self, method: str) -> None:
         wrapped: list[str] = []
 
-        def always(prompt: str) -> str:
+        def wrapper(prompt: str) -> str:
             wrapped.append(prompt)
             return self.question
 
-        llm = self.llm(completion_to_prompt=always)
-        text = await says(llm, way, OTHER)
+        llm = self.llm(completion_to_prompt=wrapper)
+        text = await answer_text(llm, method, OTHER)
         assert wrapped, "completion_to_prompt was not called"
         assert OTHER in wrapped[0]
-        assert text == await says(llm, "complete", self.question, formatted=True)
+        assert text == await answer_text(llm, "complete", self.question, formatted=True)
 
-    @each_completion
-    async def test_a_formatted_prompt_is_left_alone(self, way: str) -> None:
-        def never(prompt: str) -> str:
+    @each_completion_method
+    async def test_a_formatted_prompt_is_left_alone(self, method: str) -> None:
+        def wrapper(prompt: str) -> str:
             raise AssertionError(f"a formatted prompt was wrapped: {prompt!r}")
 
-        llm = self.llm(completion_to_prompt=never, system_prompt=self.system_prompts[1])
-        truth = await says(self.llm(), "complete", self.question, formatted=True)
-        assert await says(llm, way, self.question, formatted=True) == truth
+        llm = self.llm(completion_to_prompt=wrapper, system_prompt=self.system_prompts[1])
+        expected = await answer_text(self.llm(), "complete", self.question, formatted=True)
+        assert await answer_text(llm, method, self.question, formatted=True) == expected
 
-    @each_chat
-    async def test_a_conversations_wrapper_is_what_is_read(self, way: str) -> None:
+    @each_chat_method
+    async def test_a_conversations_wrapper_is_what_is_read(self, method: str) -> None:
         wrapped: list[Sequence[ChatMessage]] = []
 
-        def always(messages: Sequence[ChatMessage]) -> str:
+        def wrapper(messages: Sequence[ChatMessage]) -> str:
             wrapped.append(messages)
             return self.question
 
-        llm = self.llm(messages_to_prompt=always)
-        text = await says(llm, way, OTHER)
+        llm = self.llm(messages_to_prompt=wrapper)
+        text = await answer_text(llm, method, OTHER)
         assert wrapped, "messages_to_prompt was not called"
         assert OTHER in str(wrapped[0][-1].content)
-        assert text == await says(llm, way, self.question)
+        assert text == await answer_text(llm, method, self.question)
 
-    @pytest.mark.parametrize("way", ["predict", "apredict"])
-    async def test_an_output_parser_reads_the_answer(self, way: str) -> None:
-        plain = await call(getattr(self.llm(), way), template(self.question))
+    @pytest.mark.parametrize("method", ["predict", "apredict"])
+    async def test_an_output_parser_reads_the_answer(self, method: str) -> None:
+        plain = await call(getattr(self.llm(), method), template(self.question))
         llm = self.llm(output_parser=Shouting())
-        assert await call(getattr(llm, way), template(self.question)) == [plain[0].upper()]
+        assert await call(getattr(llm, method), template(self.question)) == [plain[0].upper()]
 
-    async def _told(self, way: str, asked: Any, **options: Any) -> tuple[str, int]:
-        """The answer to a template, and how long its prompt was, if that is told."""
+    async def _predict(self, method: str, prompt: Any, **options: Any) -> tuple[str, int]:
+        """The text that answers a template, and how many tokens its prompt had (0 if unknown)."""
         counter = Counter()
         llm = self.llm(callback_manager=counter.manager(), **options)
-        told = await call(getattr(llm, way), asked)
-        return "".join(told), counter.counts[0] if self.supports_usage else 0
+        texts = await call(getattr(llm, method), prompt)
+        return "".join(texts), counter.counts[0] if self.supports_usage else 0
 
-    async def _by_hand(self, messages: list[ChatMessage]) -> tuple[str, int]:
-        """The same for messages, as LlamaIndex puts them to this kind of LLM."""
+    async def _answer_to(self, messages: list[ChatMessage]) -> tuple[str, int]:
+        """The same for messages, by the method that LlamaIndex would use for this LLM."""
         llm = self.llm()
         if llm.metadata.is_chat_model:
-            told = await call(llm.chat, messages)
+            parts = await call(llm.chat, messages)
         else:
-            wrapped: Any = llm.messages_to_prompt
-            told = await call(llm.complete, wrapped(messages), formatted=True)
-        return text_of(told[-1]), usage_of(told[-1])["prompt"] if self.supports_usage else 0
+            to_prompt: Any = llm.messages_to_prompt
+            parts = await call(llm.complete, to_prompt(messages), formatted=True)
+        return text_of(parts[-1]), usage_of(parts[-1])["prompt"] if self.supports_usage else 0
 
-    def _read(self, plain: Any, told: list[Any]) -> None:
-        """Hold that answers were given to longer prompts, and not all in the same words."""
+    def _assert_read(self, plain: Any, answers: list[Any]) -> None:
+        """Assert that these answers had longer prompts than `plain`, and that one text differs."""
         if self.supports_usage:
-            least = usage_of(plain)["prompt"]
-            assert all(usage_of(each)["prompt"] > least for each in told), "read no more than that"
-        assert {text_of(each) for each in told} != {text_of(plain)}, "it makes no difference"
+            shortest = usage_of(plain)["prompt"]
+            counts = [usage_of(answer)["prompt"] for answer in answers]
+            assert min(counts) > shortest, f"prompts of {counts} tokens, and {shortest} without it"
+        texts = {text_of(answer) for answer in answers}
+        assert texts != {text_of(plain)}, "the answer is the same without it"
