@@ -1,4 +1,4 @@
-"""What an answer may be: reasoning, then text, or what a grammar says, or calls of tools."""
+"""The grammar of a whole answer: reasoning, then text, a grammar's language, or calls of tools."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from marith.request.tools import Tools
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_text
 
-# JSON in the pieces that it is read in: strings, brackets, and what stands between.
+# The pieces of a JSON text: strings, brackets, and what is between them.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)
 ANYTHING = "(?s:.*)"
 KEPT = 500_000  # letters of grammars that stay compiled, each letter some 20 to 300 bytes
-LEAST = 1_000  # letters that a short one counts for
-_PLAIN = " <>_\"',:;="  # what stands for itself in a regular expression, letters and digits aside
+LEAST = 1_000  # letters that a shorter grammar counts as
+_PLAIN = " <>_\"',:;="  # what a regular expression need not escape, besides letters and digits
 
 _Key: TypeAlias = "tuple[Tools | None, Grammar | None, bool]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
-    """How a text is written in Lark: a special token has no letters there, but a number."""
+    """Writes texts in Lark. `special` has the number of each special token, its name in Lark."""
 
     special: Mapping[str, int]
 
     def pieces(self, text: str) -> list[str]:
         """The text in pieces, each a literal or the number of a special token.
 
-        Not by its tokens: what some tokenizers decode them to has lost a space.
+        The pieces are not tokens, since some tokenizers lose a space when they decode one.
         """
         return [self._piece(part) for part in self._parts(text)]
 
@@ -47,27 +47,27 @@ class Spelling:
         return " ".join(self.pieces(text))
 
     def as_json(self, text: str) -> str:
-        """The text as a sequence of Lark that goes along with JSON for as long as it is alike.
+        """The text as a sequence of Lark, cut where a lexer cuts JSON.
 
-        A lexer takes the longest piece that may come. A longer piece that begins as a JSON text
-        does would exclude every other JSON text with this beginning.
+        A lexer takes the longest piece that is allowed. The whole text as one piece, such as
+        `{"name": "add"`, would exclude every other JSON text that begins with `{`.
         """
         parts = self._parts(text)
         cut = [[part] if part in self.special else _JSON.findall(part) for part in parts]
-        return " ".join(self._piece(each) for part in cut for each in part)
+        return " ".join(self._piece(piece) for pieces in cut for piece in pieces)
 
     def until(self, rule: str, mark: str, unlike: str = "") -> list[str]:
-        """Rules by which `rule` is any text up to a mark's first occurrence, the mark included.
+        """Rules that make `rule` any text up to the first occurrence of a mark, the mark included.
 
-        `unlike` is added to the terminal, and excludes other texts.
+        `unlike` is added to the terminal, and excludes more texts.
         """
         first, *rest = self.pieces(mark)
         before = f"{rule.upper()}_BEFORE"
         if first.startswith("<["):
-            text = f"{before}: {without(mark)}{unlike}"
-            return [f"{rule}: {before} {first} {' '.join(rest)}", text]
-        text = f"{before}: /{ANYTHING}{_escaped(json.loads(first))}/{unlike}"
-        return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: {before}", text]
+            terminal = f"{before}: {without(mark)}{unlike}"
+            return [f"{rule}: {before} {first} {' '.join(rest)}", terminal]
+        terminal = f"{before}: /{ANYTHING}{_escaped(json.loads(first))}/{unlike}"
+        return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: {before}", terminal]
 
     def _parts(self, text: str) -> list[str]:
         longest_first = sorted(map(re.escape, self.special), key=len, reverse=True)
@@ -80,10 +80,10 @@ class Spelling:
 
 
 class AnswerGrammars:
-    """What grammars allow as answers, token by token, in one vocabulary.
+    """The compiled grammars of requests, over one vocabulary.
 
-    The last used stay compiled, and all that texts follow; what they need of the vocabulary is
-    made when one is first asked for.
+    A grammar stays compiled while a text follows it, or while it is among the last used. The
+    vocabulary is prepared when the first grammar is compiled.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -105,15 +105,15 @@ class AnswerGrammars:
         return Spelling({text: i for text, i in ids.items() if lexicon.is_special(i)})
 
     def compiled(self, request: Request, opened: bool) -> Compiled | None:
-        """The grammar of a request's answer, see `answer_source`; None for any text.
+        """The grammar of a request's answer, see `answer_source`; None where any text is allowed.
 
-        Raises RequestError for what cannot be followed. Two threads that ask at once may both
-        compile, which harms nobody.
+        Raises RequestError for a grammar that cannot be followed. Two threads may compile the same
+        grammar at once, which does no harm.
         """
         if request.grammar is None and request.tools is None:
             return None
         if not self.vocabulary.eos_ids:
-            raise RequestError("no token here ends a text, which grammars and tools need")
+            raise RequestError("no token of this model ends a text, which grammars and tools need")
         key = request.tools, request.grammar, opened
         grammar = self._compiled.get(key)
         if grammar is None:
@@ -126,9 +126,9 @@ class AnswerGrammars:
         return grammar
 
     def outside_calls(self, opened: bool, tokens: Sequence[int]) -> bool:
-        """Whether a text has opened no call. Where one has been opened, nothing else follows.
+        """Whether a text has opened no call. Once a call is opened, nothing but calls follows.
 
-        `opened` says that the prompt ends where reasoning has begun, which opens none.
+        With `opened`, the prompt has begun the reasoning, in which no call is opened.
         """
         text, tool_format = self.vocabulary.spell(tokens), self.vocabulary.tool_format
         if tool_format.thinking is not None:
@@ -147,8 +147,9 @@ def answer_source(
 ) -> str:
     """The grammar of the whole answer to a request with tools, a grammar or both.
 
-    Reasoning before the answer is free; `opened` says that the prompt ends where it has begun.
-    With tools to choose from, the answer is what `grammar` allows, or any text, or calls.
+    Reasoning before the answer is any text; with `opened`, the prompt has begun the reasoning.
+    Where tools may be called, the answer is calls, or what `grammar` allows, or any text without
+    a grammar.
     """
     rules: list[str] = []
     calls = tools is not None and bool(tools.callable)
@@ -175,8 +176,8 @@ def answer_source(
 def _prose(tool_format: ToolFormat, opened: bool, spell: Spelling, calls: bool) -> list[str]:
     """The rule `PROSE`, and `text_calls` for text before calls, if calls are allowed.
 
-    A text that begins as reasoning does is reasoning, and neither of these. Where no call is
-    allowed, the text is not empty.
+    Neither allows a text that begins with the mark of reasoning. Where no call is allowed, the
+    text is not empty.
     """
     unlike = ""
     if tool_format.thinking is not None and not opened:
@@ -190,26 +191,26 @@ def _prose(tool_format: ToolFormat, opened: bool, spell: Spelling, calls: bool) 
 
 def _calls(tools: Tools, tool_format: CallFormat, spell: Spelling) -> list[str]:
     """The rule `calls`, and `called` for what follows the mark that opens them."""
-    count = range(len(tools.callable))
-    first, next_ = (" | ".join(f"{rule}_{i}" for i in count) for rule in ("first", "next"))
+    numbers = range(len(tools.callable))
+    first, next_ = (" | ".join(f"{rule}_{i}" for i in numbers) for rule in ("first", "next"))
     several = tools.parallel and tool_format.joint is not None
     more = f"({spell(tool_format.joint or '')} ({next_}))*" if several else ""
     after = f"{more} {spell(tool_format.closing)}"
     rules = [f"calls: ({first}) {after}", f"called: ({next_}) {after}"]
     for i, tool in enumerate(tools.callable):
-        begun = json_text(tool["name"]) + tool_format.middle
-        rules.append(f"first_{i}: {spell.as_json(tool_format.opening + begun)} arguments_{i}")
-        rules.append(f"next_{i}: {spell(begun)} arguments_{i}")
+        name = json_text(tool["name"]) + tool_format.middle
+        rules.append(f"first_{i}: {spell.as_json(tool_format.opening + name)} arguments_{i}")
+        rules.append(f"next_{i}: {spell(name)} arguments_{i}")
         rules.append(f"arguments_{i}: %json {tools.schema_of(tool)}")
     return rules
 
 
 def without(mark: str) -> str:
-    """A terminal for any text in which no letters spell the mark."""
+    """A terminal for any text that does not contain the mark."""
     return f"/{ANYTHING}/ & ~/{ANYTHING}{_escaped(mark)}{ANYTHING}/"
 
 
 def _escaped(text: str) -> str:
-    """A text as a regular expression that matches it alone."""
+    """A regular expression that matches this text alone."""
     plain = (c if c.isalnum() or c in _PLAIN else f"\\{c}" for c in text)
     return "".join(plain).replace("\\\n", "\\n")

@@ -1,4 +1,4 @@
-"""What a ban takes back of a text in the making, and what of it is emitted for good."""
+"""Bans: which final tokens are taken back, and which chunks can be emitted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 1000  # rewinds of one text
 
 
 class Unreleased(NamedTuple):
-    """A final token that may yet be taken back: the output before it, and the chunk after it."""
+    """A final token that may still be taken back: the output before it, and the chunk after it."""
 
     before: Output
     token: int
@@ -25,51 +25,58 @@ class Unreleased(NamedTuple):
 
 
 class Backtracking:
-    """Takes final tokens in order, and says where the text goes back to. For one thread.
+    """Takes final tokens in order, and returns where the text goes back to. For one thread.
 
-    A banned word takes the text back to the token in which it begins. That token may not stand
-    there any more, as long as the text before it is the same. Where no token is left, the text
-    goes back by one token more in the same way (decision 18). Each token is read once: a copy of
-    the output is kept before each token that may be taken back, and to go back is to take it.
+    When a banned word is complete, the text goes back to the token in which the word begins, and
+    that token is forbidden at its place while the text before it stays the same. Where no token is
+    left at a place, the text goes back by one more token in the same way (decision 18).
+
+    Example: "bad" is banned, and the tokens are `It`, ` is`, ` b`, `ad`, `.`. The last one shows
+    that the word is complete: `take` returns 2, the place of ` b`, and ` b` is forbidden there.
+
+    No token is read twice: a copy of the output is kept before each token that may be taken back,
+    and the text goes back by restoring that copy.
     """
 
     def __init__(self, output: Output, ends: Collection[int]) -> None:
         self.output = output
-        self.count = 0
+        self.count = 0  # rewinds so far
         self._ends = sorted(ends)
-        self._forbidden: dict[int, list[int]] = {}
-        self._left: dict[int, int] = {}  # how many tokens may stand at a place
-        self._firm: dict[int, bool] = {}  # whether some token may, whatever is taken back later
+        self._forbidden: dict[int, list[int]] = {}  # tokens, by place
+        self._left: dict[int, int] = {}  # how many tokens are allowed at a place
+        self._lasting: dict[int, bool] = {}  # whether rewinds cannot forbid all tokens at a place
         self._unreleased: list[Unreleased] = []
-        self._released = self._certain = 0  # how many tokens are, and how many can be
+        self._released = 0  # tokens whose chunks were returned by `release`
+        self._certain = 0  # tokens that no rewind can reach
 
     def allow(
         self, logprobs: Tensor, allowed: Tensor | None, places: Sequence[int], whole: Sequence[bool]
     ) -> Tensor | None:
-        """What may stand at some places, [places, vocab]; None for any token.
+        """The tokens that are allowed at some places, [places, vocab]; None for every token.
 
-        `logprobs` [places, vocab] are composed, of all terms where it is `whole`; `allowed`
-        [places, vocab] is what a grammar allows, None for any token. Where nothing is left,
-        anything: what is drawn there from all terms is not taken, and a draft is verified.
+        `logprobs` [places, vocab] are composed; `whole` says of each place whether they are of all
+        terms. `allowed` [places, vocab] is the mask of a grammar, None for every token. A place
+        where no token is left gets every token: `take` refuses a token that is drawn there from all
+        terms, and a token that is drafted there is verified later.
         """
-        may = logprobs > -math.inf
+        mask = logprobs > -math.inf
         if allowed is not None:
-            may &= allowed.to(may.device)
-        for row, place in zip(may, places, strict=True):
+            mask &= allowed.to(mask.device)
+        for row, place in zip(mask, places, strict=True):
             row[self._forbidden.get(place, [])] = False
-        counts = may.sum(dim=-1)
-        self._note(may, counts, places, whole)
+        counts = mask.sum(dim=-1)
+        self._note(mask, counts, places, whole)
         if allowed is None and not any(place in self._forbidden for place in places):
             return None
-        return may | (counts == 0)[:, None]
+        return mask | (counts == 0)[:, None]
 
     def take(self, token: int, logprob: TokenLogprob | None = None) -> int | None:
-        """One token more; the place that the text goes back to, None where it goes on.
+        """Take one more token. Returns the place that the text goes back to, None if it goes on.
 
         Raises RequestError where no text is left, and after too many rewinds.
         """
         place = self.output.count
-        if self._firm[place] and not self.output.pending:
+        if self._lasting[place] and not self.output.pending:
             self._certain = place
         if self._left[place] == 0:
             back: int | None = place - 1
@@ -84,40 +91,42 @@ class Backtracking:
         return back
 
     def release(self) -> list[Chunk]:
-        """The chunks that have come to be certain.
+        """The chunks of tokens that cannot be taken back any more, and were not returned yet.
 
-        A text does not go back before a place that no banned word reaches over and that always has
-        a token left: the one that ends the text, for no word begins with that; or any, where there
-        are more of them than rewinds.
+        The text does not go back before a place if no banned word can have begun before it, and if
+        a token is always left there. A token is always left if one of those that end a text is
+        allowed, since no banned word begins with it, or if more tokens are allowed than rewinds
+        are left. A finished text is certain as a whole.
         """
         finished = self.output.finish_reason is not None
         count = len(self._unreleased) if finished else self._certain - self._released
-        chunks = [one.chunk for one in self._unreleased[:count] if one.chunk is not None]
+        chunks = [taken.chunk for taken in self._unreleased[:count] if taken.chunk is not None]
         del self._unreleased[:count]
         self._released += count
         return chunks
 
     def _note(
-        self, may: Tensor, counts: Tensor, places: Sequence[int], whole: Sequence[bool]
+        self, mask: Tensor, counts: Tensor, places: Sequence[int], whole: Sequence[bool]
     ) -> None:
-        ends = [end for end in self._ends if end < may.shape[-1]]
-        firm = may[:, ends].any(dim=-1) | (counts > MOST - self.count)
-        columns = torch.stack([counts, firm.to(counts)]).tolist()
-        for place, count, sure, complete in zip(places, *columns, whole, strict=True):
-            if complete:
-                self._left[place], self._firm[place] = count, bool(sure)
+        ends = [end for end in self._ends if end < mask.shape[-1]]
+        lasting = mask[:, ends].any(dim=-1) | (counts > MOST - self.count)
+        columns = torch.stack([counts, lasting.to(counts)]).tolist()
+        for place, count, always, of_all_terms in zip(places, *columns, whole, strict=True):
+            if of_all_terms:
+                self._left[place], self._lasting[place] = count, bool(always)
 
     def _place_of(self, character: int) -> int:
-        """The place of the token that began a character."""
+        """The place of the token in which a character begins."""
         latest_first = reversed(range(len(self._unreleased)))
         index = next(i for i in latest_first if self._unreleased[i].before.begun <= character)
         return self._released + index
 
     def _go_back(self, place: int) -> None:
         if place < 0:
-            raise RequestError("no answer is left: each token to begin with led to what is banned")
+            raise RequestError("no answer is left: every first token leads to a banned word")
         if self.count == MOST:
-            raise RequestError(f"the text is given up: it came to what is banned {MOST + 1} times")
+            times = f"{MOST + 1} times"
+            raise RequestError(f"the text is given up: a banned word appeared in it {times}")
         self.count += 1
         assert place >= self._released, "what was emitted cannot be taken back"
         self.output, token, _ = self._unreleased[place - self._released]

@@ -1,4 +1,4 @@
-"""Where a banned word began that is now complete, and whether one may have begun."""
+"""Finds the banned words of an answer, and where each begins."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from marith.request.ban import WHOLE, Ban, Tree
 
 
 class BanDetector:
-    """Finds banned words in an answer that comes piece by piece. Keeps state; can be copied.
+    """Finds banned words in an answer that arrives in pieces. Keeps state; can be copied.
 
-    The reasoning and the text, without stop strings, are each searched as a text of its own; calls
-    are not searched. A word is returned as the place of its first character. Of several that are
-    complete at the same character, the one that began last counts.
+    The reasoning and the text, without stop strings, are searched separately; calls are not
+    searched. A word is returned as the place of its first character. Where several words are
+    complete at the same character, the one that began last is returned.
     """
 
     def __init__(self, ban: Ban) -> None:
-        self.found: int | None = None  # in the pieces so far
+        self.found: int | None = None  # where the first banned word of the pieces begins
         self._ban = ban
-        self._begun: list[tuple[int, Tree]] = []  # replaced, never changed: copies share it
+        # Words that may go on: where each begins, and what may follow. Replaced, never changed:
+        # copies share it.
+        self._begun: list[tuple[int, Tree]] = []
         self._in_word = False
 
     @property
     def pending(self) -> bool:
-        """Whether a word has begun that may yet become a banned one."""
+        """Whether the last characters may be the beginning of a banned word."""
         return bool(self._begun)
 
     def read(self, pieces: list[Piece]) -> list[Piece]:
-        """The pieces as they are; `found` is set by the first banned word in them."""
+        """Return the pieces as they are; the first banned word in them sets `found`."""
         for piece in pieces:
             if self.found is None and piece.kind != "call":
                 self.found = self.feed(piece.text, piece.start)
@@ -38,36 +40,36 @@ class BanDetector:
         return pieces
 
     def feed(self, text: str, start: int) -> int | None:
-        """The place where the first word began that this text completes.
+        """The place where the first word begins that this text completes; None if there is none.
 
-        `start` is the place of the text's first character. What follows a complete word is not
-        read.
+        `start` is the place of the text's first character. Nothing after a complete word is read.
         """
         for place, character in enumerate(text, start):
             for folded in self._ban.folded(character):
-                found = self._step(folded, place)
-                if found is not None:
-                    return found
+                word_start = self._step(folded, place)
+                if word_start is not None:
+                    return word_start
         return None
 
     def end(self) -> int | None:
-        """The place where a word began that the end of the text shows to be complete."""
-        found, self._begun, self._in_word = _whole(self._begun), [], False
-        return found
+        """The place where a word begins that the end of the text completes; None without one."""
+        word_start, self._begun, self._in_word = _complete(self._begun), [], False
+        return word_start
 
     def _step(self, letter: str, place: int) -> int | None:
-        inside = self._ban.whole_words and _is_of_a_word(letter)
-        goes_on, self._in_word = self._in_word and inside, inside
-        if not self._begun and (goes_on or letter not in self._ban.tree):
+        in_word = self._ban.whole_words and _is_of_a_word(letter)
+        word_goes_on, self._in_word = self._in_word and in_word, in_word
+        if not self._begun and (word_goes_on or letter not in self._ban.tree):
             return None
-        ended = None if inside else _whole(self._begun)
-        begun = self._begun if goes_on else [*self._begun, (place, self._ban.tree)]
-        self._begun = [(at, tree[letter]) for at, tree in begun if letter in tree]
-        return ended if inside else _latest(ended, _whole(self._begun))
+        ended_before = None if in_word else _complete(self._begun)
+        begun = self._begun if word_goes_on else [*self._begun, (place, self._ban.tree)]
+        self._begun = [(start, tree[letter]) for start, tree in begun if letter in tree]
+        return ended_before if in_word else _latest(ended_before, _complete(self._begun))
 
 
-def _whole(begun: Sequence[tuple[int, Tree]]) -> int | None:
-    return max((at for at, tree in begun if WHOLE in tree), default=None)
+def _complete(begun: Sequence[tuple[int, Tree]]) -> int | None:
+    """Where the word begins that is complete, and began last."""
+    return max((start for start, tree in begun if WHOLE in tree), default=None)
 
 
 def _latest(*places: int | None) -> int | None:

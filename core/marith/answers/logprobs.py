@@ -1,4 +1,4 @@
-"""Log-probabilities of a text's tokens: by the whole formula, and by each of its terms."""
+"""The log-probabilities of a text's tokens, of the whole formula and of each term."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from marith.tensor_rows import Row, vector
 
 
 class Positions(Protocol):
-    """Positions at which one formula was composed, from a row [vocab] of each of its terms."""
+    """Positions at which the same formula was composed, from a row [vocab] of each term."""
 
     @property
     def formula(self) -> Formula:
-        """The formula."""
+        """The formula that was composed."""
         ...
 
     @property
@@ -34,9 +34,9 @@ class Positions(Protocol):
 
 
 class LogprobRecorder:
-    """Keeps what was composed at each position until its token is final. For one thread.
+    """Keeps the rows of each position until its token is final. For one thread.
 
-    `count` is how many of the likeliest tokens are returned beside each token.
+    `count` is the number of likeliest tokens that are returned with each token.
     """
 
     def __init__(self, count: int, lexicon: Lexicon) -> None:
@@ -52,7 +52,7 @@ class LogprobRecorder:
         places: Sequence[int],
         composed: Sequence[Row],
     ) -> None:
-        """Keep the rows of the places where one of `wholes` was composed; others are drafts'."""
+        """Keep the rows of the places where one of `wholes` was composed, and not a draft."""
         positions = [(block, at) for block in blocks for at in range(block.count)]
         for place, row, (block, at) in zip(places, composed, positions, strict=True):
             if block.formula in wholes:
@@ -60,8 +60,8 @@ class LogprobRecorder:
                 self._terms[place] = {term: vector(rows[at]) for term, rows in block.rows.items()}
 
     def pop(self, place: int, token: int) -> TokenLogprob:
-        """The log-probabilities of the final token at a place, which are not kept any longer."""
-        row, rows = self._rows.pop(place), self._terms.pop(place)
+        """Return the log-probabilities of the final token at a place, and drop its rows."""
+        row, by_term = self._rows.pop(place), self._terms.pop(place)
         likeliest = row.topk(min(self._count, len(row))).indices.tolist() if self._count else []
         chosen = self._alternative(token, row)
         return TokenLogprob(
@@ -69,8 +69,12 @@ class LogprobRecorder:
             chosen.text,
             chosen.data,
             chosen.logprob,
-            tuple(self._alternative(each, row) for each in likeliest),
-            {str(term): float(rows[term][token]) for term in rows if len(rows[term]) > 1},
+            tuple(self._alternative(other, row) for other in likeliest),
+            {
+                str(term): float(logprobs[token])
+                for term, logprobs in by_term.items()
+                if len(logprobs) > 1
+            },
         )
 
     def _alternative(self, token: int, row: Tensor) -> Alternative:

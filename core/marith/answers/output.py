@@ -27,11 +27,11 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 class Output:
     """Takes final tokens in order, and returns chunks. Its state is small, and can be copied.
 
-    The detokenizer turns tokens into text. What else reads the text is there only if it is needed:
-    a parser where the model reasons or may call tools; a filter for stop strings, which are looked
-    for in the text proper and neither cut calls nor end reasoning; and a detector of banned words.
-    Characters are numbered as the detokenizer returns them. `max_tokens` bounds the tokens;
-    `opened` says that the prompt ends where reasoning has begun.
+    The detokenizer turns tokens into text. Three more readers are made only where a request needs
+    them: a parser if the model reasons or may call tools; a filter of stop strings, which searches
+    the text alone, so that a stop string neither cuts a call nor ends reasoning; and a detector of
+    banned words. Characters are numbered as the detokenizer returns them. `max_tokens` bounds the
+    tokens; with `opened`, the prompt has begun the reasoning.
     """
 
     def __init__(
@@ -52,37 +52,37 @@ class Output:
             ]
         self._detokenizer = Detokenizer(vocabulary, vocabulary.special_in("".join(marks)))
         names = [tool["name"] for tool in tools.callable] if tools is not None else []
-        writes = tools is None or tools.choice in ("auto", "none")
+        has_text = tools is None or tools.choice in ("auto", "none")
         parses = bool(names) or tool_format.thinking is not None
-        self._parser = OutputParser(tool_format, names, opened, writes) if parses else None
+        self._parser = OutputParser(tool_format, names, opened, has_text) if parses else None
         self._filter = StopStringFilter(request.stop) if request.stop.strings else None
         self._detector = BanDetector(request.ban) if request.ban is not None else None
         self._plain = not (self._parser or self._filter or self._detector)
 
     @property
     def begun(self) -> int:
-        """How many characters the tokens so far have begun."""
+        """How many characters the tokens so far contain, an incomplete one included."""
         return self._detokenizer.begun
 
     @property
     def pending(self) -> bool:
-        """Whether something in the tokens so far may yet be part of a banned word."""
+        """Whether the last tokens so far may be the beginning of a banned word."""
         incomplete = self._detokenizer.begun > self._detokenizer.written
         readers = (self._parser, self._filter, self._detector)
         return incomplete or any(reader is not None and reader.pending for reader in readers)
 
     @property
     def banned(self) -> int | None:
-        """The number of the first character of a banned word that is complete."""
+        """The number of the first character of a banned word; None while there is none."""
         return None if self._detector is None else self._detector.found
 
     @property
     def stop_string(self) -> str | None:
-        """The stop string that ended the text."""
+        """The stop string that ended the text; None while there is none."""
         return None if self._filter is None else self._filter.found
 
     def take(self, token: int, logprob: TokenLogprob | None = None) -> Chunk | None:
-        """The chunk that a final token completes; None where nothing can be emitted yet."""
+        """Take a final token, and return its chunk; None where nothing can be emitted yet."""
         if token in self._ends:
             self.finish_reason = "stop"
             text = self._detokenizer.flush()
@@ -117,9 +117,9 @@ class Output:
         return other
 
     def _parsed(self, text: str) -> tuple[str, str, tuple[CallChunk, ...]]:
-        """The text, the reasoning and the calls in what a token completes.
+        """The text, the reasoning and the calls in the text that a token adds.
 
-        A stop string in it ends the answer.
+        A stop string in the text ends the answer.
         """
         start = self._detokenizer.written - len(text)
         pieces = [Piece("text", text, start, last=self.finish_reason is not None)]
@@ -139,7 +139,7 @@ class Output:
 def completion(
     request: Request, chunks: Sequence[Chunk], usage: Usage, stats: Stats, stop_string: str | None
 ) -> Completion:
-    """The finished text of which these are all the chunks; the last one says why it ended."""
+    """The completion that consists of these chunks; the last one has the finish reason."""
     reason = chunks[-1].finish_reason
     assert reason is not None
     logprobs = tuple(logprob for chunk in chunks for logprob in chunk.logprobs)
@@ -157,10 +157,10 @@ def completion(
 
 
 def joined(chunks: Sequence[CallChunk]) -> tuple[ToolCall, ...]:
-    """The calls of which these are all the chunks."""
+    """The calls that consist of these chunks."""
     calls: list[ToolCall] = []
-    for _, of_one_call in groupby(chunks, key=lambda chunk: chunk.index):
-        head, *rest = of_one_call
+    for _, chunks_of_call in groupby(chunks, key=lambda chunk: chunk.index):
+        head, *rest = chunks_of_call
         assert head.id is not None
         assert head.name is not None
         arguments = "".join(chunk.arguments for chunk in [head, *rest])

@@ -1,4 +1,4 @@
-"""An answer taken apart as its text arrives: reasoning, the text proper, and calls of tools."""
+"""Splits an answer, as its text arrives, into reasoning, text and calls of tools."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ State: TypeAlias = Literal["start", "reasoning", "text", "name", "arguments", "a
 
 
 class Piece(NamedTuple):
-    """Characters of an answer, of one kind; the first is number `start` of all that were read.
+    """Characters of an answer, of one kind; `start` is the number of the first of them.
 
-    `last` says that no more of this kind follows. Of a call there is its chunk.
+    `last` says that no more of this kind follows. A piece of a call has a chunk in place of text.
     """
 
     kind: Literal["reasoning", "text", "call"]
@@ -27,41 +27,41 @@ class Piece(NamedTuple):
 
 
 class OutputParser:
-    """Takes an answer apart. What may yet turn out to be a mark is held back.
+    """Splits an answer into pieces. Characters that may begin a mark are held back.
 
-    `tool_format` says how the model marks calls and reasoning; `names` are the tools that may be
-    called: a mark before anything else is text, as in JSON that begins as a call does. `opened`
-    says that the prompt ends where reasoning has begun; without `writes` an answer is calls alone.
-    White space around reasoning is part neither of it nor of the text. `calls` counts the calls so
-    far. Keeps state; can be copied.
+    `tool_format` has the model's marks for calls and reasoning. `names` are the tools that may be
+    called; a mark without such a name after it is text, as in JSON that begins like a call. With
+    `opened`, the prompt has begun the reasoning; without `has_text`, an answer contains calls
+    alone. White space around reasoning belongs neither to it nor to the text. `calls` counts the
+    calls so far. Keeps state; can be copied.
     """
 
     def __init__(
-        self, tool_format: ToolFormat, names: Sequence[str], opened: bool, writes: bool = True
+        self, tool_format: ToolFormat, names: Sequence[str], opened: bool, has_text: bool = True
     ) -> None:
         self._markup: CallFormat | None = tool_format.calls if names else None
         self._opening = tool_format.calls.opening if names else ""
         self._names = {json_text(name) + tool_format.calls.middle: name for name in names}
         self._thinking = tool_format.thinking
-        self._writes = writes
+        self._has_text = has_text
         self.state: State = "start" if tool_format.thinking else "text"
         if opened:
             self.state = "reasoning"
         self.calls = 0
         self._held = ""
-        self._at = 0  # which character of all is the first that is held
-        self._trims = opened
+        self._start = 0  # the number of the first character that is held
+        self._trims = opened  # whether white space is skipped
         self._json = JsonState()
 
     @property
     def pending(self) -> bool:
-        """Whether there are characters that may yet be text or reasoning, marks among them."""
+        """Whether characters are held back that may be text or reasoning."""
         if self.state == "name":  # the mark before it is text if no name follows
             return not self.calls
         return bool(self._held) and self.state in ("start", "reasoning", "text")
 
     def read(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """What the text of these pieces is, as far as it is certain; after the last one, all."""
+        """Split the text of these pieces as far as it is certain; after the last piece, all."""
         parsed: list[Piece] = []
         for piece in pieces:
             parsed += self.feed(piece.text)
@@ -70,7 +70,7 @@ class OutputParser:
         return parsed
 
     def feed(self, text: str) -> list[Piece]:
-        """What is certain about the text so far."""
+        """Add text, and return the pieces that are certain now."""
         self._held += text
         parsed: list[Piece] = []
         while (pieces := self._next()) is not None:
@@ -78,26 +78,26 @@ class OutputParser:
         return parsed
 
     def flush(self) -> list[Piece]:
-        """What is left when no more text comes: it was no mark after all."""
+        """The pieces that remain when the answer is over: what was held back is no mark."""
         match self.state:
             case "reasoning":
                 return [self._cut(len(self._held), "reasoning", last=True)]
-            case "start" | "text" if self._writes:
+            case "start" | "text" if self._has_text:
                 return [self._cut(len(self._held), "text", last=True)]
             case "start" | "text" if not self.calls:  # half a mark of a call is no text
-                return [end_of_text(self._at, "")]
+                return [end_of_text(self._start, "")]
             case "name" if not self.calls:
-                return [end_of_text(self._at, self._opening)]
+                return [end_of_text(self._start, self._opening)]
         return []
 
     def _next(self) -> list[Piece] | None:
-        """Go on by one mark; None where more text is needed."""
+        """Read up to the next mark; None where more text is needed."""
         if self._trims:
             self._skip(len(self._held) - len(self._held.lstrip()))
             self._trims = not self._held
         match self.state:
             case "start":
-                return self._start()
+                return self._beginning()
             case "reasoning":
                 return self._reasoning()
             case "text":
@@ -111,8 +111,8 @@ class OutputParser:
         self._skip(len(self._held))
         return None
 
-    def _start(self) -> list[Piece] | None:
-        """Reasoning stands in front of everything else, or nowhere."""
+    def _beginning(self) -> list[Piece] | None:
+        """Reasoning can only be at the beginning of an answer."""
         assert self._thinking is not None
         begin, text = self._thinking[0], self._held.lstrip()
         if text.startswith(begin):
@@ -148,24 +148,25 @@ class OutputParser:
         return pieces
 
     def _name(self) -> list[Piece] | None:
-        begun = next((text for text in self._names if self._held.startswith(text)), None)
-        if begun is None:
-            return self._no_call()
-        pieces = [] if self.calls else [end_of_text(self._at, self._opening)]
+        name_text = next((text for text in self._names if self._held.startswith(text)), None)
+        if name_text is None:
+            return self._no_name()
+        pieces = [] if self.calls else [end_of_text(self._start, self._opening)]
         self.state, self._json = "arguments", JsonState()
         self.calls += 1
-        head = CallChunk(self.calls - 1, f"call_{uuid4().hex[:24]}", self._names[begun], "")
-        pieces.append(Piece("call", "", self._at, call=head))
-        self._skip(len(begun))
+        head = CallChunk(self.calls - 1, f"call_{uuid4().hex[:24]}", self._names[name_text], "")
+        pieces.append(Piece("call", "", self._start, call=head))
+        self._skip(len(name_text))
         return pieces
 
-    def _no_call(self) -> list[Piece] | None:
-        """No tool's name so far: it was no mark, unless a name may yet come."""
+    def _no_name(self) -> list[Piece] | None:
+        """No name of a tool follows the mark: it is text, unless a name may still follow."""
         assert self._markup is not None
         if self.calls or any(text.startswith(self._held) for text in self._names):
             return None
         opening = self._markup.opening
-        self._held, self._at, self.state = opening + self._held, self._at - len(opening), "text"
+        self._held, self._start = opening + self._held, self._start - len(opening)
+        self.state = "text"
         return [self._cut(1, "text")]
 
     def _arguments(self) -> list[Piece] | None:
@@ -174,11 +175,11 @@ class OutputParser:
             self.state = "after"
         elif not self._held:
             return None
-        start, text = self._at, self._skip(len(self._held) if end is None else end)
+        start, text = self._start, self._skip(len(self._held) if end is None else end)
         return [Piece("call", "", start, call=CallChunk(self.calls - 1, None, None, text))]
 
     def _after(self) -> list[Piece] | None:
-        """After a call there is another, or the end."""
+        """After a call follows another call, or the closing mark."""
         assert self._markup is not None
         joint, closing = self._markup.joint, self._markup.closing
         if joint is not None and self._held.startswith(joint):
@@ -186,37 +187,42 @@ class OutputParser:
             self.state = "name"
             return []
         if joint is not None and joint.startswith(self._held):
-            return None  # may yet be
+            return None  # more text decides
         if closing and self._held.startswith(closing):
             self.state = "over"
             return []
         return None
 
     def _cut(self, count: int, kind: Literal["reasoning", "text"], last: bool = False) -> Piece:
-        start = self._at
+        start = self._start
         return Piece(kind, self._skip(count), start, last)
 
     def _skip(self, count: int) -> str:
-        """Go past so many of the characters that are held; they are returned."""
+        """Remove the first `count` of the characters that are held, and return them."""
         text, self._held = self._held[:count], self._held[count:]
-        self._at += count
+        self._start += count
         return text
 
 
 def before_mark(text: str, mark: str) -> tuple[str, bool]:
-    """The text before a mark, and whether the mark is there; or what cannot begin one."""
-    before, found, _ = text.partition(mark)
-    return (before if found else before[: len(before) - beginning(mark, before)]), bool(found)
+    """The text before a mark, and True; without the mark, the text that cannot begin it, and False.
+
+    With the mark `<tool>`, `Hi <tool>{` gives (`Hi `, True), and `Hi <to` gives (`Hi `, False).
+    """
+    before, separator, _ = text.partition(mark)
+    if separator:
+        return before, True
+    return before[: len(before) - beginning(mark, before)], False
 
 
-def end_of_text(at: int, mark: str) -> Piece:
-    """No more text: it has ended where a mark begins, after which the character `at` stands."""
-    return Piece("text", "", at - len(mark), last=True)
+def end_of_text(place: int, mark: str) -> Piece:
+    """The empty last piece of text, where a mark begins that ends before the character `place`."""
+    return Piece("text", "", place - len(mark), last=True)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonState:
-    """How deep in brackets a JSON text is, and whether in a string or after a backslash there."""
+    """Where a JSON text stopped: how many brackets are open, in a string, after a backslash."""
 
     depth: int = 0
     quoted: bool = False
@@ -224,9 +230,9 @@ class JsonState:
 
 
 def object_end(text: str, state: JsonState) -> tuple[int | None, JsonState]:
-    """One past the last brace of a JSON object in this piece of it, None if the object goes on.
+    """The index after the last brace of a JSON object in this piece of it; None if it goes on.
 
-    `state` is the state before the piece; the one after it is returned too.
+    `state` is the state before the piece; the state after it is returned too.
     """
     depth, quoted, escaped = state.depth, state.quoted, state.escaped
     for i, c in enumerate(text):
@@ -245,6 +251,6 @@ def object_end(text: str, state: JsonState) -> tuple[int | None, JsonState]:
 
 
 def beginning(mark: str, text: str) -> int:
-    """How many of the last characters of `text` begin the mark, which does not occur in it."""
+    """How many of the last characters of `text` begin the mark, which `text` does not contain."""
     longest = min(len(mark) - 1, len(text))
     return next((n for n in range(longest, 0, -1) if mark.startswith(text[-n:])), 0)

@@ -1,4 +1,4 @@
-"""Where a text ends: stop strings are found, and never emitted."""
+"""Finds the stop string that ends a text, and withholds it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from marith.request.stop import Stop
 
 
 class StopStringFilter:
-    """Returns text once it can no longer be part of a stop string. Keeps state; can be copied.
+    """Returns text once it cannot be part of a stop string. Keeps state; can be copied.
 
-    A character costs the same however many strings there are: they are searched for together, by
-    an automaton (Aho and Corasick, 1975).
+    A character costs the same however many strings there are: an automaton searches for all of
+    them at once (Aho and Corasick, 1975).
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -26,35 +26,35 @@ class StopStringFilter:
         return bool(self._held)
 
     def read(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """The pieces without a stop string, and without what follows one; others pass."""
-        passed: list[Piece] = []
+        """The pieces up to the first stop string; pieces of other kinds are not searched."""
+        kept: list[Piece] = []
         for piece in pieces:
             if piece.kind != "text":
-                passed.append(piece)
+                kept.append(piece)
                 continue
             start = piece.start - len(self._held)
             text = self.feed(piece.text) + (self.flush() if piece.last else "")
             ended = self.found is not None
-            passed.append(Piece("text", text, start, piece.last or ended))
+            kept.append(Piece("text", text, start, piece.last or ended))
             if ended:
                 break
-        return passed
+        return kept
 
     def feed(self, text: str) -> str:
-        """The text that is certain now; none from a stop string on."""
+        """Add text, and return the text that is certain now; nothing from a stop string on."""
         if self._search is None or self.found is not None:
             return "" if self.found is not None else text
         self._held += text
         for last, length in self._search.iter(self._held):  # the first to be complete
-            begun = last + 1 - length
-            self.found = self._held[begun : last + 1]
-            return self._release(begun)
+            start = last + 1 - length
+            self.found = self._held[start : last + 1]
+            return self._release(start)
         held = self._held
-        may_begin = (at for at in range(len(held)) if self._search.match(held[at:]))
+        may_begin = (start for start in range(len(held)) if self._search.match(held[start:]))
         return self._release(next(may_begin, len(held)))
 
     def flush(self) -> str:
-        """What is left when no more text comes: it was no stop string after all."""
+        """The text that was held back, once no more follows: it is no stop string."""
         return "" if self.found is not None else self._release(len(self._held))
 
     def _release(self, count: int) -> str:

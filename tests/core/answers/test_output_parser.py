@@ -214,7 +214,7 @@ def test_a_call_cut_off_is_returned_as_far_as_it_came() -> None:
 
 def test_where_calls_alone_are_allowed_half_a_mark_is_no_text() -> None:
     for end in range(1, len(HERMES.opening)):
-        one = OutputParser(ToolFormat(HERMES), NAMES, opened=False, writes=False)
+        one = OutputParser(ToolFormat(HERMES), NAMES, opened=False, has_text=False)
         assert read(one, [HERMES.opening[:end]]) == ("", "", [])
 
 
