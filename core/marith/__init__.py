@@ -1,6 +1,6 @@
 """Language models composed by arithmetic: `M - 0.96*union(toxic, M) + 0.04*C`, sampled exactly.
 
-The algebra is here at once; what needs torch is imported when it is first used.
+The algebra is imported at once; what needs torch is imported on first use.
 """
 
 from __future__ import annotations

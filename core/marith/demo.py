@@ -1,4 +1,4 @@
-"""One question, six formulas: by the engine, then through each framework that is installed."""
+"""Answers one question by six formulas, through the engine and each framework installed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Answer: TypeAlias = "Callable[[Options, str], str]"
 
 
 def run(model: str, question: str, seed: int) -> None:
-    """Ask, show progress, and print the answers side by side with their measured attributes."""
+    """Generate the answers, show progress, and print them with their measured attributes."""
     console = Console()
     ways = {"Engine": by_engine, **by_frameworks(console)}
     options = Options(
@@ -63,7 +63,7 @@ def run(model: str, question: str, seed: int) -> None:
 
 
 def by_frameworks(console: Console) -> dict[str, Answer]:
-    """The answer through each framework; one that is not installed is left out, with a line."""
+    """A function for each framework; for one that is not installed, a line is printed."""
     ways: dict[str, Answer] = {}
     for name, module in FRAMEWORKS.items():
         try:
@@ -74,7 +74,7 @@ def by_frameworks(console: Console) -> dict[str, Answer]:
 
 
 def by_engine(options: Options, question: str) -> str:
-    """The engine's own answer."""
+    """The answer of the engine, without a framework."""
     return options.engine().submit(options.request(question)).result().text
 
 

@@ -1,4 +1,4 @@
-"""Everything that marith raises on purpose, each in one sentence with the offending value."""
+"""The errors that marith raises on purpose; each message is a sentence with the wrong value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MarithError(Exception):
 
 
 class FormulaError(MarithError, ValueError):
-    """A formula that means nothing: quoted, with a caret under the part at fault."""
+    """A formula without a meaning; the message quotes it, with a caret under the wrong part."""
 
     def __init__(self, problem: str, text: str = "", start: int = 0, end: int = 0) -> None:
         self.problem = problem
@@ -27,11 +27,11 @@ class FormulaError(MarithError, ValueError):
 
 
 class Untrusted(FormulaError):
-    """A formula that means something, and that others may not write."""
+    """A formula that has a meaning, but that untrusted text must not contain."""
 
 
 class RequestError(MarithError, ValueError):
-    """A request that cannot be served as it was put."""
+    """A request that cannot be served."""
 
 
 class UnknownOption(RequestError, TypeError):
@@ -51,17 +51,17 @@ class EngineClosed(MarithError, RuntimeError):
 
 
 class Busy(MarithError, RuntimeError):
-    """More requests wait than the engine takes on."""
+    """More requests wait than the engine accepts."""
 
 
 class DeadlineExceeded(MarithError, TimeoutError):
-    """A request that was not finished within its own timeout."""
+    """A request that was not finished within its timeout."""
 
 
 def fault(error: BaseException) -> MarithError:
-    """What a caller gets for an error in its request: the error itself, or one that names it.
+    """The error that a caller receives: marith's own as it is, any other inside a ModelError.
 
-    Memory that runs out, a panic of a library in Rust, an exit: none of them is marith's.
+    Others are, for example, a lack of memory, a panic of a library in Rust, or an exit.
     """
     if isinstance(error, MarithError):
         return error
@@ -72,9 +72,9 @@ def fault(error: BaseException) -> MarithError:
 
 @contextmanager
 def faults_named() -> Iterator[None]:
-    """What no `except Exception` catches, such as a panic in Rust, leaves as a MarithError here.
+    """Turn errors that no `except Exception` catches, such as a panic in Rust, into MarithErrors.
 
-    So does memory that runs out. What ends a program or a generator is let through.
+    A lack of memory too. Exceptions that end a program or a generator pass unchanged.
     """
     try:
         yield
@@ -89,7 +89,7 @@ def faults_named() -> Iterator[None]:
 
 
 def from_validation(error: ValidationError) -> MarithError:
-    """The first problem of a validation: marith's error, or the option and its value."""
+    """The first error of a validation: marith's own, or one with the option and its value."""
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, MarithError):
@@ -107,15 +107,15 @@ def unreadable(path: object, error: Exception) -> RequestError:
 
 @singledispatch
 def shown(value: object) -> str:
-    """A value as an error quotes it, however long or deep it is, and whatever its `repr` does.
+    """A value as errors quote it: short, however long or deep it is, even if its `repr` raises.
 
-    A part of a formula is quoted as it is written there.
+    A part of a formula is quoted as formula text.
     """
     return _BRIEF.repr(value)
 
 
 class _Brief(Repr):
-    """Python's own, but for an integer so long that Python refuses to print it."""
+    """Python's `Repr`, except for an integer so long that Python refuses to print it."""
 
     def repr_int(self, x: int, level: int) -> str:
         if x.bit_length() > LONG:
@@ -133,7 +133,7 @@ _WINDOW = 72
 
 
 def _quotation(text: str, start: int, end: int) -> str:
-    """The text around the fault and a line of carets below it; long texts show a window."""
+    """The text around the fault, and a line of carets below it; a long text is cut."""
     if not text:
         return ""
     left = max(0, start - _WINDOW // 2)

@@ -1,6 +1,6 @@
-"""OpenAI's words, which adapters and servers share: what a request asks for, what an answer says.
+"""OpenAI's format of requests and answers, which the adapters and the server share.
 
-Plain data in both directions; what one framework alone has a word for stays in its adapter.
+Plain data in both directions; what only one framework has stays in its adapter.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def to_tools(
     parallel: bool | None = None,
     strict: bool | None = None,
 ) -> Tools | None:
-    """What may be called, and how; None where there is nothing to call. Raises RequestError.
+    """The tools that an answer may call; None without tools. Raises RequestError.
 
     `define` turns the application's tools into OpenAI's definitions. Tools that are JSON are
-    defined and checked once, however many calls bring them.
+    defined and checked once, however many requests contain them.
     """
     choice = to_choice(tool_choice)
     if not tools:
@@ -71,7 +71,7 @@ def to_tools(
             return None
         raise RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
     parallel = True if parallel is None else parallel
-    with suppress(TypeError, ValueError, RecursionError):  # no JSON: defined anew at each call
+    with suppress(TypeError, ValueError, RecursionError):  # no JSON: defined for each request
         return _defined(json.dumps(tools), define, choice, parallel, strict)
     return Tools(tuple(define(tools)), choice, parallel, strict)
 
@@ -82,7 +82,7 @@ def _defined(text: str, define: Define, choice: str, parallel: bool, strict: boo
 
 
 def without_titles(schema: Any) -> Any:
-    """A JSON schema without the titles that pydantic makes of names; properties so named stay."""
+    """A JSON schema without pydantic's titles; a property that is named "title" stays."""
     match schema:
         case Mapping():
             kept = {k: v for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
@@ -93,25 +93,25 @@ def without_titles(schema: Any) -> Any:
 
 
 def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
-    """A call of a tool in a message of an assistant."""
+    """A call of a tool, as an assistant's message contains it."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def require_calls(tool_calls: Any) -> Sequence[Any]:
-    """The calls of a message, if they are a list. Raises RequestError."""
+    """The calls of a message. Raises RequestError unless they are a list."""
     if not isinstance(tool_calls, (list, tuple)):
         raise RequestError(f"tool_calls are a list of calls, not {shown(tool_calls)}")
     return tool_calls
 
 
 def to_grammar(grammar: Grammar | None, response_format: Any) -> Grammar | None:
-    """A grammar as it is given, or as `response_format` describes it. Raises RequestError."""
+    """The given grammar, or that of a `response_format`. Raises RequestError."""
     if grammar is not None and not isinstance(grammar, Grammar):
         raise RequestError(f"grammar is a marith.Grammar, not {shown(grammar)}")
-    described = _described(response_format)
-    if grammar is not None and described is not None:
+    from_format = _described(response_format)
+    if grammar is not None and from_format is not None:
         raise RequestError("an answer follows a grammar or a response_format, not both")
-    return grammar or described
+    return grammar or from_format
 
 
 def _described(response_format: Any) -> Grammar | None:
@@ -130,9 +130,9 @@ def _described(response_format: Any) -> Grammar | None:
 
 
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
-    """How many alternatives stand beside each token; None for no log-probabilities.
+    """How many alternatives each token gets; None for no log-probabilities.
 
-    `logprobs` may be their number itself; False means none, whatever `top_logprobs` is.
+    `logprobs` may be that number; if it is False, there are none, whatever `top_logprobs` is.
     """
     if logprobs is False:
         return None
@@ -142,7 +142,7 @@ def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | 
 
 
 def from_logprobs(tokens: Sequence[TokenLogprob] | None) -> dict[str, Any]:
-    """The entry `logprobs` of an answer; no entry where there are none."""
+    """The entry `logprobs` of an answer; empty without log-probabilities."""
     if not tokens:
         return {}
     return {"logprobs": {"content": [_token(token) for token in tokens]}}
@@ -158,7 +158,7 @@ def from_alternative(token: Alternative) -> dict[str, Any]:
 
 
 def finite(logprob: float) -> float:
-    """A log-probability as JSON can write it."""
+    """A log-probability that JSON can contain: −∞ is replaced."""
     return max(logprob, LEAST_LOGPROB)
 
 
@@ -174,7 +174,7 @@ def from_usage(*usages: Usage) -> dict[str, int]:
 
 
 def finish(completion: Completion) -> dict[str, str]:
-    """Why an answer ended, and at which string if one stopped it."""
+    """Why an answer ended, and the stop string that ended it, if one did."""
     reasons: dict[str, str] = {"finish_reason": completion.finish_reason}
     if completion.stop_string is not None:
         reasons["stop_reason"] = completion.stop_string
@@ -182,10 +182,10 @@ def finish(completion: Completion) -> dict[str, str]:
 
 
 def composition(formula: str, completion: Completion) -> dict[str, Any]:
-    """What an answer of a formula cost: in all, by term, and by the part that checked drafts.
+    """What an answer cost: in total, for each term, and for each part that verified drafts.
 
-    `logprobs` has what each term gave the tokens, where log-probabilities were asked for; None
-    where a term was not asked.
+    Where log-probabilities were requested, `logprobs` has those of each term for each token; None
+    where a term was not evaluated.
     """
     stats, tokens = completion.stats, completion.logprobs
     costs: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What was used last, kept up to a bound on what it weighs."""
+"""Keeps the values that were used last, up to a bound on their weight."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from weakref import WeakSet
 
 
 class Recent:
-    """Holds on to what was used last while it weighs at most `most` together.
+    """Keeps references to the values that were used last, of at most `most` weight together.
 
-    Beside a weak dictionary, which finds whatever lives: what someone else holds is found there
-    though it is let go of here, so that nobody loses what is in use, and nothing is made twice.
-    What alone weighs more than `most` is not held. Safe to share between threads.
+    Used with a weak dictionary, which finds every value that is alive: a value that is dropped here
+    is still found there while somebody uses it, and so is not made twice. A value that weighs more
+    than `most` is not kept. Safe to share between threads.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._held: OrderedDict[int, tuple[object, int]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[object, int]] = OrderedDict()  # value and weight, by id
         self._weight = 0
-        self._turn = Lock()
-        _recent.add(self)
+        self._lock = Lock()
+        _instances.add(self)
 
     def in_child(self) -> None:
-        """Take the place of a lock that a thread of the parent may hold, in a forked child."""
-        self._turn = Lock()
+        """Replace the lock in a forked child, since a thread of the parent may hold it."""
+        self._lock = Lock()
 
     def use(self, value: object, weight: int) -> None:
-        """Hold on to a value, which was used just now; the longest unused go where that is much."""
-        gone = []  # what goes is freed once others may enter
-        with self._turn:
-            _, before = self._held.pop(id(value), (value, 0))
-            self._weight -= before
+        """Keep a value that was used just now, and drop those unused for longest if needed."""
+        dropped = []  # they are freed after the lock is released
+        with self._lock:
+            _, weight_before = self._kept.pop(id(value), (value, 0))
+            self._weight -= weight_before
             if weight > self.most:
                 return
-            self._held[id(value)] = value, weight
+            self._kept[id(value)] = value, weight
             self._weight += weight
             while self._weight > self.most:
-                _, last = self._held.popitem(last=False)
-                gone.append(last)
-                self._weight -= last[1]
+                _, oldest = self._kept.popitem(last=False)
+                dropped.append(oldest)
+                self._weight -= oldest[1]
 
 
-_recent: WeakSet[Recent] = WeakSet()
+_instances: WeakSet[Recent] = WeakSet()
 
 
 def _in_child() -> None:
-    for one in [*_recent]:
-        one.in_child()
+    for recent in [*_instances]:
+        recent.in_child()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which knows no fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_in_child)

@@ -1,4 +1,4 @@
-"""How results are shown: lines and tables on the terminal, pictures where matplotlib is there."""
+"""Shows results: lines and tables on the terminal, and pictures where matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
 
 
 def terminal(width: int = 200) -> Console:
-    """Where people read; `width` letters wide where there is no terminal."""
+    """The console of the program; `width` letters wide where its output is no terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
 
@@ -32,13 +32,13 @@ def say(console: Console, lines: Iterable[str]) -> None:
 
 
 def check_file(path: Path | None) -> None:
-    """Raise RequestError for a file that could not be written at the end."""
+    """Raise RequestError for a file that cannot be written later."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        raise RequestError(f"{str(path)!r} is no file in a directory that exists")
+        raise RequestError(f"{str(path)!r} is a directory, or its directory does not exist")
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise RequestError for a picture that could not be drawn at the end."""
+    """Raise RequestError for a picture that cannot be drawn later."""
     check_file(path)
     if path is None:
         return
@@ -49,12 +49,12 @@ def check_plot(path: Path | None) -> None:
 
 
 def can_draw() -> bool:
-    """Whether there is matplotlib, which is an extra."""
+    """Whether matplotlib is installed, which is an extra."""
     return find_spec("matplotlib") is not None
 
 
 def picture(width: float, height: float) -> Figure:
-    """An empty picture of so many inches. Raises RequestError without matplotlib."""
+    """An empty picture, its size in inches. Raises RequestError without matplotlib."""
     try:
         from matplotlib.figure import Figure  # an extra that only this function needs
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Rows of files of several kinds, each with where it stands; what is no row is refused there."""
+"""Reads rows from files of several kinds; errors name the line or row."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from marith.errors import RequestError, unreadable
 NO_PARQUET = "a .parquet file needs pyarrow: pip install 'marith[evals]'"
 
 Record: TypeAlias = "Mapping[str, Any]"
-Found: TypeAlias = "tuple[str, Record]"  # `line 7` of a text file, and what stands there
+LocatedRecord: TypeAlias = "tuple[str, Record]"  # where it is in the file, as "line 7", and the row
 
 
-def records(path: Path) -> Iterator[Found]:
-    """Every row of a file, in order; a line of a plain text is its `text`.
+def records(path: Path) -> Iterator[LocatedRecord]:
+    """Every row of a file, in order; a line of a plain text is a row with a `text`.
 
-    Raises RequestError for a file that cannot be read, and, with its place, for what is no row.
+    Raises RequestError for a file that cannot be read, and for what is no row, with its line.
     """
     kind = path.suffix.lower()
     if kind not in FORMATS:
@@ -32,18 +32,18 @@ def records(path: Path) -> Iterator[Found]:
 
 
 def fault(path: Path, where: str, problem: str) -> RequestError:
-    """What is wrong with one row, in a sentence."""
+    """The error for one row of a file."""
     return RequestError(f"{str(path)!r}, {where}: {problem}")
 
 
 def kinds() -> str:
-    """How the names of files that can be read end."""
+    """The suffixes of the files that can be read, as text."""
     *most, last = FORMATS
     return f"{', '.join(most)} or {last}"
 
 
-def _separated(path: Path, delimiter: str) -> Iterator[Found]:
-    """Rows below a line of column names; a quoted text may have line ends in it."""
+def _separated(path: Path, delimiter: str) -> Iterator[LocatedRecord]:
+    """Rows below a line of column names; a quoted text may contain line ends."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
         try:
@@ -63,8 +63,8 @@ def _separated(path: Path, delimiter: str) -> Iterator[Found]:
             raise fault(path, f"line {lines.line_num}", str(error)) from None
 
 
-def _json_lines(path: Path) -> Iterator[Found]:
-    """One object a line."""
+def _json_lines(path: Path) -> Iterator[LocatedRecord]:
+    """One JSON object on each line."""
     for where, line in _lines(path):
         try:
             record = json.loads(line)
@@ -75,7 +75,7 @@ def _json_lines(path: Path) -> Iterator[Found]:
         yield where, record
 
 
-def _text_lines(path: Path) -> Iterator[Found]:
+def _text_lines(path: Path) -> Iterator[LocatedRecord]:
     return ((where, {"text": line}) for where, line in _lines(path))
 
 
@@ -87,14 +87,14 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
                 yield f"line {number}", line.rstrip("\n")
 
 
-def _parquet(path: Path) -> Iterator[Found]:
+def _parquet(path: Path) -> Iterator[LocatedRecord]:
     try:
         from pyarrow import lib, parquet  # an extra that only this format needs
     except ModuleNotFoundError:
         raise RequestError(NO_PARQUET) from None
-    opened: Any = parquet.ParquetFile
+    parquet_file: Any = parquet.ParquetFile
     try:
-        with opened(path) as table:
+        with parquet_file(path) as table:
             batches = (record for batch in table.iter_batches() for record in batch.to_pylist())
             for number, record in enumerate(batches, start=1):
                 yield f"row {number}", record
@@ -102,7 +102,7 @@ def _parquet(path: Path) -> Iterator[Found]:
         raise unreadable(path, error) from None
 
 
-FORMATS: Mapping[str, Callable[[Path], Iterator[Found]]] = {
+FORMATS: Mapping[str, Callable[[Path], Iterator[LocatedRecord]]] = {
     ".csv": partial(_separated, delimiter=","),
     ".tsv": partial(_separated, delimiter="\t"),
     ".jsonl": _json_lines,

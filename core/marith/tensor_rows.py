@@ -1,4 +1,4 @@
-"""Rows of tensors: referred to without a copy, and gathered once for many texts."""
+"""Rows of tensors, without copies until they are gathered for many texts at once."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ Row: TypeAlias = "tuple[Tensor, int]"  # a tensor [rows, width], and which of it
 
 def rows_of(tensor: Tensor) -> list[Row]:
     """All rows of a tensor [rows, width], in order."""
-    return [(tensor, at) for at in range(len(tensor))]
+    return [(tensor, index) for index in range(len(tensor))]
 
 
 def vector(row: Row) -> Tensor:
     """One row [width], without a copy."""
-    tensor, at = row
-    return tensor[at]
+    tensor, index = row
+    return tensor[index]
 
 
 def gather(rows: Sequence[Row]) -> Tensor:
-    """The rows as one tensor [rows, width], without a copy where they lie at even distances.
+    """The rows as one tensor [rows, width], a view where they are evenly spaced in one tensor.
 
-    Rows of one tensor, which is the rule, take one operation, however many texts they are from.
+    Rows of the same tensor, which is the usual case, take one operation however many there are.
     """
-    runs: list[tuple[Tensor, list[int]]] = []
-    tensor = None
-    for owner, at in rows:
-        if owner is not tensor:
-            tensor = owner
-            runs.append((owner, []))
-        runs[-1][1].append(at)
-    parts = [_taken(owner, places) for owner, places in runs]
+    runs: list[tuple[Tensor, list[int]]] = []  # neighbouring rows of one tensor
+    last = None
+    for tensor, index in rows:
+        if tensor is not last:
+            last = tensor
+            runs.append((tensor, []))
+        runs[-1][1].append(index)
+    parts = [_selected(tensor, indices) for tensor, indices in runs]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -49,9 +49,9 @@ def compacted(rows: Sequence[Row]) -> list[Row]:
     return rows_of(gather(rows).clone())
 
 
-def _taken(tensor: Tensor, places: list[int]) -> Tensor:
-    first, end = places[0], places[-1] + 1
-    step = places[1] - first if len(places) > 1 else 1
-    if step > 0 and places == list(range(first, end, step)):
-        return tensor if len(places) == len(tensor) else tensor[first:end:step]
-    return tensor[torch.tensor(places).to(tensor.device)]
+def _selected(tensor: Tensor, indices: list[int]) -> Tensor:
+    first, end = indices[0], indices[-1] + 1
+    step = indices[1] - first if len(indices) > 1 else 1
+    if step > 0 and indices == list(range(first, end, step)):
+        return tensor if len(indices) == len(tensor) else tensor[first:end:step]
+    return tensor[torch.tensor(indices).to(tensor.device)]

@@ -61,7 +61,7 @@ def test_any_number_of_threads_use_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    weights = [weight for _, weight in recent._held.values()]
+    weights = [weight for _, weight in recent._kept.values()]
     assert sum(weights) == recent._weight <= 50
 
 
@@ -180,7 +180,7 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
         registry, found = one._registry, one._registry.scorer_of
 
         def forgetting(term: Any) -> Any:  # as if another request needed the room just now
-            registry._recent._held.clear()
+            registry._recent._kept.clear()
             registry.base.runner.lanes.forget()
             return found(term)
 

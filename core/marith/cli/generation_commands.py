@@ -84,7 +84,7 @@ def calibrate(
         if costs not in ("time", "calls"):
             raise RequestError(f"--costs is time or calls, not {costs!r}")
         if output is not None and (output.is_dir() or not output.parent.is_dir()):
-            raise RequestError(f"{str(output)!r} is no file in a directory that exists")
+            raise RequestError(f"{str(output)!r} is a directory, or its directory does not exist")
         _check(formula, terms)
         from marith import Engine  # torch, which `show` does without
         from marith.evals.speed.speculation.calibration import measured, table
