@@ -1,4 +1,4 @@
-"""Numbers as callers give them: Python's own, or one element of numpy or torch."""
+"""Numbers from callers: Python's, or scalars of numpy or torch."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """A scalar of numpy or torch as Python's own number; anything else as it is."""
+    """A scalar of numpy or torch as Python's number; any other value unchanged."""
     return value.item() if getattr(value, "shape", None) == () else value

@@ -1,7 +1,7 @@
-r"""Python's regular expressions, written anew for RE2.
+r"""Translates Python's regular expressions for RE2.
 
-RE2's `\w`, `\d` and `\s` know ASCII alone, and its `(?i)` folds letters in its own way. So Python
-parses an expression, and each class of characters is spelt out as those that Python finds in it.
+RE2's `\w`, `\d` and `\s` match ASCII alone, and its `(?i)` folds letters in another way. So Python
+parses the expression, and each class of characters becomes the ranges that Python matches.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from re import _compiler, _parser  # type: ignore[attr-defined]  # Python's own reading
-from re import _constants as op  # type: ignore[attr-defined]  # and the names of what it reads
+from re import _compiler, _parser  # type: ignore[attr-defined]  # Python's parser
+from re import _constants as op  # type: ignore[attr-defined]  # and the names in its trees
 from typing import Any, NamedTuple
 
-MOST_REPEATS = 1000  # as many as RE2 takes
+MOST_REPEATS = 1000  # RE2's limit
 _BLOCK, _CHARACTERS, _CASED = 1 << 16, 0x110000, 0x20000  # no letter above has a case
 _MARK = "()"
 _WORD = ((op.CATEGORY, op.CATEGORY_WORD),)
@@ -35,14 +35,16 @@ Range = tuple[int, int]
 
 
 class Unsupported(Exception):
-    """What RE2 cannot do as Python does it; the text is what the expression does."""
+    """An expression that RE2 cannot match as Python does; the text says what it contains."""
 
 
 class Alternative(NamedTuple):
-    """A way to match, as RE2 writes it, and how many characters before it are looked at.
+    """An alternative in RE2's syntax, and how many characters before a match it looks at.
 
-    Its groups are empty. The first, where anything before is looked at, marks where the match
-    begins; any other marks where it ends, before what is looked at after it.
+    Its groups are empty. If it looks behind, the first marks where the match begins; any other
+    marks where the match ends, before what is looked at after it.
+
+    `(?<=a)b(?=c)` becomes `[a-a]()[b-b]()(?:[c-c])`, with `behind` 1.
     """
 
     text: str
@@ -52,20 +54,21 @@ class Alternative(NamedTuple):
 def translated(expression: str) -> list[Alternative]:
     """The alternatives of an expression, in order. Raises Unsupported, and what Python raises.
 
-    They find what Python removes; empty matches and the number of matches are not kept.
+    `re.sub` with an empty replacement removes the same characters; empty matches and the number of
+    matches may differ.
     """
     tree = _parser.parse(expression)
     flat = _flat(list(tree), tree.state.flags)
-    ways = [each for items, flags in flat for each in _alternatives(items, flags)]
-    if any(each.behind for each in ways) or _least(tree) == 0:
+    ways = [way for items, flags in flat for way in _alternatives(items, flags)]
+    if any(way.behind for way in ways) or _least(tree) == 0:
         return ways
-    text = "|".join(each.text for each in ways)
-    # What is removed match by match is removed at once where matches follow each other.
+    text = "|".join(way.text for way in ways)
+    # Matches that follow each other are removed as one match.
     return [Alternative(text if _MARK in text else f"(?:{text})+", 0)]
 
 
 def _flat(items: list[Item], flags: int) -> Iterator[tuple[list[Item], int]]:
-    """An expression's alternatives, however they are bracketed, each with its flags."""
+    """The alternatives of an expression, within brackets too, each with its flags."""
     match items:
         case [(op.BRANCH, (_, branches))]:
             for branch in branches:
@@ -77,13 +80,13 @@ def _flat(items: list[Item], flags: int) -> Iterator[tuple[list[Item], int]]:
 
 
 def _alternatives(items: list[Item], flags: int) -> list[Alternative]:
-    """What an expression looks at before it, each with the expression itself."""
+    """An alternative of the result for each way in which the items look behind."""
     looks = _look(items[0], items[1:2], -1, flags) if items else None
     items = items if looks is None else items[1:]
     end = len(items) - bool(items and _look(items[-1], items[-2:-1], 1, flags))
     match items[:end]:
         case [(op.MIN_REPEAT, (0, most, inner))] if most and _least(inner):
-            items = [(op.MIN_REPEAT, (1, most, inner)), *items[end:]]  # nothing is no match
+            items = [(op.MIN_REPEAT, (1, most, inner)), *items[end:]]  # empty matches are ignored
     text = _sequence(items, flags, mark=_MARK)
     _check_preference(items)
     if looks is None:
@@ -94,14 +97,14 @@ def _alternatives(items: list[Item], flags: int) -> list[Alternative]:
 def _look(
     item: Item, beside: Sequence[Item], direction: int, flags: int
 ) -> list[tuple[str, int]] | None:
-    """What an item looks at before (-1) or after (1) a match, each with how many characters.
+    """The ways in which an item looks before (-1) or after (1) a match, each with its width.
 
-    None for an item that matches something itself.
+    None for an item that matches characters itself.
     """
     match item:
         case (op.ASSERT, (way, inner)) if way == direction:
             width = int(inner.getwidth()[1])
-            if direction > 0:  # what is looked at may itself look ahead
+            if direction > 0:  # the inner expression may look ahead too
                 return [(_sequence(inner, flags, mark=""), width)]
             return [(_sequence(inner, flags), width)] if width else None
         case (op.ASSERT_NOT, (way, inner)) if way == direction and len(inner) == 1:
@@ -120,19 +123,19 @@ def _look(
 
 
 def _none_of(members: Sequence[Item], direction: int, flags: int) -> list[tuple[str, int]]:
-    """The edge of the text, or a character that is none of these."""
+    """The edge of the text, or a character that is not in the set."""
     return [(r"\A" if direction < 0 else r"\z", 0), (_class(_negated(members), flags), 1)]
 
 
 def _is_word(item: Item, direction: int, flags: int) -> bool | None:
-    r"""Whether the character that an item has next to a `\b` is one of `\w`; None for either."""
+    r"""Whether the character of an item next to a `\b` is in `\w`; None if it may be or not."""
     side = 0 if direction < 0 else -1
     match item:
         case (op.LITERAL | op.IN as kind, value):
-            own, words = _ranges(_members(kind, value), flags), _ranges(_WORD, flags)
-            shared = [any(a <= z and y <= b for y, z in words) for a, b in own]
-            inside = [any(y <= a and b <= z for y, z in words) for a, b in own]
-            return all(inside) if all(inside) or not any(shared) else None
+            ranges, words = _ranges(_members(kind, value), flags), _ranges(_WORD, flags)
+            overlaps = [any(a <= z and y <= b for y, z in words) for a, b in ranges]
+            inside = [any(y <= a and b <= z for y, z in words) for a, b in ranges]
+            return all(inside) if all(inside) or not any(overlaps) else None
         case (op.MAX_REPEAT | op.MIN_REPEAT, (least, _, inner)) if least and len(inner):
             return _is_word(inner[side], direction, flags)
         case (op.SUBPATTERN, (_, add, remove, inner)) if len(inner):
@@ -143,13 +146,17 @@ def _is_word(item: Item, direction: int, flags: int) -> bool | None:
     return None
 
 
-def _sequence(given: Sequence[Item], flags: int, mark: str | None = None) -> str:
-    """Items one after another; with a `mark`, to put before what they look at, they are last."""
-    items, text = list(given), ""
+def _sequence(sequence: Sequence[Item], flags: int, mark: str | None = None) -> str:
+    """The text of a sequence of items.
+
+    `mark` is given for a sequence at the end of an expression, and put before what it looks at.
+    """
+    items, text = list(sequence), ""
     if items and mark is not None and (looks := _look(items[-1], items[-2:-1], 1, flags)):
         items, text, mark = items[:-1], f"{mark}(?:{'|'.join(at for at, _ in looks)})", None
     marks = [*[None] * (len(items) - 1), mark]
-    return "".join(_item(*item, flags, own) for item, own in zip(items, marks, strict=False)) + text
+    pairs = zip(items, marks, strict=False)
+    return "".join(_item(*item, flags, item_mark) for item, item_mark in pairs) + text
 
 
 def _item(kind: Any, value: Any, flags: int, mark: str | None) -> str:
@@ -187,24 +194,22 @@ def _repeat(least: int, most: Any, inner: Any, lazy: str, flags: int) -> str:
 
 
 def _check_preference(items: Sequence[Item]) -> None:
-    """Refuse what matches nothing first and something only then: RE2 stops at nothing."""
-    if _least(items) == 0 and any(_may_prefer_nothing(*item) for item in items):
-        raise Unsupported("rather matches nothing than something")
+    """Refuse what prefers an empty match to a longer one: RE2 would not try the longer one."""
+    if _least(items) == 0 and any(_may_prefer_empty(*item) for item in items):
+        raise Unsupported("prefers an empty match to a longer one")
 
 
-def _may_prefer_nothing(kind: Any, value: Any) -> bool:
+def _may_prefer_empty(kind: Any, value: Any) -> bool:
     match kind:
         case op.MIN_REPEAT:
             return True
         case op.MAX_REPEAT:
-            return any(_may_prefer_nothing(*item) for item in value[2])
+            return any(_may_prefer_empty(*item) for item in value[2])
         case op.SUBPATTERN:
-            return any(_may_prefer_nothing(*item) for item in value[3])
+            return any(_may_prefer_empty(*item) for item in value[3])
         case op.BRANCH:
             early = any(_least(branch) == 0 for branch in value[1][:-1])
-            return early or any(
-                _may_prefer_nothing(*item) for branch in value[1] for item in branch
-            )
+            return early or any(_may_prefer_empty(*item) for branch in value[1] for item in branch)
     return False
 
 
@@ -214,7 +219,7 @@ def _least(items: Sequence[Item]) -> int:
 
 
 def _members(kind: Any, value: Any) -> Sequence[Item]:
-    """What a set of characters is made of."""
+    """The members of a set of characters."""
     if kind is op.IN:
         return tuple(map(tuple, value))
     return ((op.LITERAL, value),) if kind is op.LITERAL else (_NOT, (op.LITERAL, value))
@@ -231,18 +236,18 @@ def _class(members: Sequence[Item], flags: int) -> str:
 
 
 def _ranges(members: Sequence[Item], flags: int) -> list[Range]:
-    """The characters of a set, in order."""
-    own = [member for member in members if member != _NOT]
+    """The characters of a set, as ranges in order."""
+    included = [member for member in members if member != _NOT]
     ranges: list[Range] = []
-    for kind, value in own:
+    for kind, value in included:
         if kind is op.LITERAL and 0xD800 <= value <= 0xDFFF:
             raise Unsupported("names the half of a character")
         if flags & re.IGNORECASE or kind is op.CATEGORY:
-            ranges += _found(kind, value, flags & (re.IGNORECASE | re.ASCII))
+            ranges += _matched(kind, value, flags & (re.IGNORECASE | re.ASCII))
         else:
             ranges.append((value, value) if kind is op.LITERAL else value)
     merged = _merged(ranges)
-    return merged if len(own) == len(members) else _others(merged)
+    return merged if len(included) == len(members) else _complement(merged)
 
 
 def _merged(ranges: Sequence[Range]) -> list[Range]:
@@ -254,21 +259,25 @@ def _merged(ranges: Sequence[Range]) -> list[Range]:
     return merged
 
 
-def _others(ranges: Sequence[Range]) -> list[Range]:
+def _complement(ranges: Sequence[Range]) -> list[Range]:
     starts, ends = [0, *(b + 1 for _, b in ranges)], [*(a - 1 for a, _ in ranges), _CHARACTERS - 1]
     return [(a, b) for a, b in zip(starts, ends, strict=True) if a <= b]
 
 
 @lru_cache(maxsize=1024)
-def _found(kind: Any, value: Any, flags: int) -> Sequence[Range]:
-    """The characters that Python finds in a member of a set: it is asked for each there is."""
+def _matched(kind: Any, value: Any, flags: int) -> Sequence[Range]:
+    """The characters that a member of a set matches in Python, found by a search in all of them."""
     state = _parser.State()
-    one = _parser.SubPattern(state, [(op.IN, [(kind, value)])])
-    run = _parser.SubPattern(state, [(op.MAX_REPEAT, (1, op.MAXREPEAT, one))])
+    character = _parser.SubPattern(state, [(op.IN, [(kind, value)])])
+    run = _parser.SubPattern(state, [(op.MAX_REPEAT, (1, op.MAXREPEAT, character))])
     search = _compiler.compile(run, flags | re.UNICODE * (not flags & re.ASCII))
     end = _CASED if kind is op.LITERAL else _CHARACTERS
-    spans = ((m, at) for at in range(0, end, _BLOCK) for m in search.finditer(_block(at)))
-    return _merged([(at + m.start(), at + m.end() - 1) for m, at in spans])
+    matches = (
+        (start, match)
+        for start in range(0, end, _BLOCK)
+        for match in search.finditer(_block(start))
+    )
+    return _merged([(start + m.start(), start + m.end() - 1) for start, m in matches])
 
 
 @cache

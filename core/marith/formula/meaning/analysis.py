@@ -1,4 +1,4 @@
-"""Which terms a formula is computed from, and what of it some of them define."""
+"""Which terms a formula is computed from, and which part of it some of the terms define."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from marith.formula.tree.terms import Classifier, Term
 
 
 def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
-    """How much distribution stands behind a formula's score, at the least (theorem 1)."""
+    """The least total weight of a formula, in any context: the Σ fᵢ of theorem 1."""
     return weigh(formula, terms).least
 
 
@@ -33,27 +33,27 @@ def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> f
 def leaves(formula: Node) -> list[Term]:
     """The distinct terms of a bound formula, in order; a classifier's guide comes before it.
 
-    What is multiplied by zero is left out, and so is a draft. Observations that factors need stand
-    among them.
+    What is multiplied by zero is left out, and so is a draft. Observations that factors need are
+    included.
     """
-    found: dict[Term, None] = {}
-    _collect(formula, found, set())
-    return list(found)
+    terms: dict[Term, None] = {}
+    _collect(formula, terms, set())
+    return list(terms)
 
 
-def _collect(node: Node, found: dict[Term, None], visited: set[Node]) -> None:
+def _collect(node: Node, terms: dict[Term, None], visited: set[Node]) -> None:
     if node in visited:
         return
     visited.add(node)
     for inner in needed(node):
-        _collect(inner, found, visited)
+        _collect(inner, terms, visited)
     if isinstance(node, Term):
-        found[node] = None
+        terms[node] = None
 
 
 @singledispatch
 def needed(node: Node) -> tuple[Node, ...]:
-    """What one kind of node is computed from: its parts, unless registered."""
+    """The nodes that one kind of node is computed from: its parts, unless registered."""
     return parts(node)
 
 
@@ -97,25 +97,25 @@ def _(posterior: Posterior) -> tuple[Node, ...]:
 
 
 def drafts(formula: Formula) -> list[Term]:
-    """The distinct terms that only draft: they change what a text costs, and never the text."""
-    found: dict[Term, None] = {}
-    for node in descend(formula):  # drafts of drafts among them
+    """The distinct terms that only draft: they change the cost of a text, and never the text."""
+    drafting: dict[Term, None] = {}
+    for node in descend(formula):  # which includes drafts of drafts
         if isinstance(node, Supersede):
-            found |= dict.fromkeys(leaves(node.draft))
+            drafting |= dict.fromkeys(leaves(node.draft))
     used = set(leaves(formula))
-    return [term for term in found if term not in used]
+    return [term for term in drafting if term not in used]
 
 
 def superseding(formula: Formula, draft: Term) -> list[Formula]:
-    """What a draft drafts for: once part of each can be computed, the draft is not used."""
+    """The formulas that a draft drafts for; once part of one can be computed, the draft is idle."""
     supersedes = [node for node in descend(formula) if isinstance(node, Supersede)]
     return [node.of for node in supersedes if draft in (*leaves(node.draft), *drafts(node.draft))]
 
 
 def without_drafts(formula: Formula) -> Formula:
-    """What is left once every draft has been superseded.
+    """The formula once every draft is superseded.
 
-    A draft within a union, an intersection or a cut is never used; it stays there.
+    A draft within a union, an intersection or a cut is never used, and is not removed.
     """
     whole = part(formula, leaves(formula))
     assert whole is not None, "check() refuses a formula without weight"
@@ -128,31 +128,34 @@ def without_drafts(formula: Formula) -> Formula:
 def part(formula: Formula, computed: Collection[Term]) -> Formula | None:
     """The distribution that a bound formula defines while only `computed` are; None if none.
 
-    A sum is the sum of what is defined of its members (the sub-formulas P_t of the paper, section
+    A sum is the sum of its members that are defined (the sub-formulas P_t of the paper, section
     4); a union, an intersection and a cut are defined once all their terms are computed; a draft
-    is used until what supersedes it is defined. None too where the weights of what is defined add
-    up to nothing, as when only a classifier is computed.
+    is used until the formula that supersedes it is defined. None also where the weights of the
+    defined members add up to zero, as when only a classifier is computed.
+
+    Of `M - 0.5*a + union(b, c)` with M and b computed, that is `M`.
     """
     return Partial(computed).distribution(formula)
 
 
 class Partial:
-    """What formulas define once some terms are computed; a weight is computed once."""
+    """The parts of formulas that are defined once some terms are computed; caches weights."""
 
     def __init__(self, computed: Collection[Term]) -> None:
         self.computed = frozenset(computed)
         self._weights = Weights()
 
     def distribution(self, formula: Formula) -> Formula | None:
-        """What is defined, if it has a weight; `check` has found that the whole formula has.
+        """The defined part of a formula, if its weight is above zero.
 
-        It found so before names were bound. Two names of one term have one factor once they are,
-        and the least value of p + 1 − p·q is 1, that of p + 1 − p² by its parts alone 0.
+        The weight of the whole formula is not tested again: `check` accepted it before names were
+        bound, when bounds may be better. With p and q the peaks of two names of one term, the least
+        of p + 1 − p·q is 1; once bound it is p + 1 − p², whose bound by its parts alone is 0.
         """
-        found = defined(formula, self)
-        if found is None or self.complete(formula) or self._weights.of(found).positive:
-            return found
-        return None
+        defined_part = defined(formula, self)
+        if defined_part is None or self.complete(formula):
+            return defined_part
+        return defined_part if self._weights.of(defined_part).positive else None
 
     def complete(self, node: Node) -> bool:
         """Whether all terms of a node are computed."""
@@ -161,7 +164,7 @@ class Partial:
 
 @singledispatch
 def defined(formula: Formula, partial: Partial) -> Formula | None:
-    """What one kind of node defines: itself once all its terms are computed, unless registered."""
+    """The defined part of one kind of node: all of it once its terms are, unless registered."""
     return formula if partial.complete(formula) else None
 
 
@@ -188,11 +191,11 @@ def _(scaled: Scaled, partial: Partial) -> Formula | None:
 
 @defined.register
 def _(total: Sum, partial: Partial) -> Formula | None:
-    found = (defined(member, partial) for member in total.members)
-    kept = tuple(member for member in found if member is not None)
-    if kept == total.members:
+    defined_parts = (defined(member, partial) for member in total.members)
+    members = tuple(member for member in defined_parts if member is not None)
+    if members == total.members:
         return total
-    return Sum(kept) if len(kept) > 1 else next(iter(kept), None)
+    return Sum(members) if len(members) > 1 else next(iter(members), None)
 
 
 @defined.register
@@ -200,17 +203,17 @@ def _(supersede: Supersede, partial: Partial) -> Formula | None:
     return partial.distribution(supersede.of) or partial.distribution(supersede.draft)
 
 
-# -- what guides a classifier ----------------------------------------------------------------------
+# -- the guide of a classifier ---------------------------------------------------------------------
 
 
 @singledispatch
 def without_classifiers(formula: Formula) -> Formula | None:
-    """The formula less its classifiers: what guides those that name no guide. None if empty.
+    """The formula less its classifiers, which guides those that name no guide. None if empty.
 
-    A kind of node that is not registered needs all its parts: where one is empty, it is too.
+    A kind of node that is not registered needs all its parts: if one is empty, so is the node.
     """
     try:
-        return rebuilt(formula, _guiding)
+        return rebuilt(formula, _part_without_classifiers)
     except _Empty:
         return None
 
@@ -222,8 +225,9 @@ def _(term: Term) -> Formula | None:
 
 @without_classifiers.register
 def _(node: Sum | Union | Intersection) -> Formula | None:
-    kept = tuple(k for m in node.members if (k := without_classifiers(m)) is not None)
-    return type(node)(kept) if kept else None
+    parts_left = map(without_classifiers, node.members)
+    members = tuple(member for member in parts_left if member is not None)
+    return type(node)(members) if members else None
 
 
 @without_classifiers.register
@@ -232,16 +236,16 @@ def _(supersede: Supersede) -> Formula | None:
 
 
 class _Empty(Exception):
-    """Nothing is left of a part that a node needs."""
+    """A part that a node needs has only classifiers."""
 
 
-def _guiding(part: Node) -> Node:
+def _part_without_classifiers(part: Node) -> Node:
     """A part of a node without its classifiers. Raises _Empty where nothing is left."""
     if isinstance(part, Strength):
-        return part  # the text so far is judged, no token
+        return part  # its classifier judges the text so far, not tokens
     if not isinstance(part, Formula):
-        return rebuilt(part, _guiding)
-    left = without_classifiers(part)
-    if left is None:
+        return rebuilt(part, _part_without_classifiers)
+    formula = without_classifiers(part)
+    if formula is None:
         raise _Empty
-    return left
+    return formula

@@ -1,4 +1,4 @@
-"""Names → terms: what a formula's names stand for in one request."""
+"""Replaces the names of a formula by the terms of one request."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from marith.formula.tree.printing import locate
 from marith.formula.tree.terms import Classifier, Prompted
 
 BARE = "M"
-BARE_MODEL = Prompted()  # what it stands for where the terms do not say
+BARE_MODEL = Prompted()  # the meaning of `M` unless the terms define it
 _CALL = re.compile(r"\s*(\w+)\s*\(")
 
 Terms: TypeAlias = "Mapping[str, str | Formula]"
 
 
 def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True) -> Formula:
-    """The formula that a text writes, its names replaced by `terms` where these are given.
+    """The formula of a text, its names replaced by `terms` where these are given.
 
     Text that is not `trusted` may contain only what `marith.formula.text.trust` allows.
     Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
     """
     if not trusted:
-        from marith.formula.text.trust import restricted  # which is made of what is here
+        from marith.formula.text.trust import restricted  # which imports this module
 
         text, bounded = restricted(text, terms)
         terms = terms and bounded
@@ -40,22 +40,22 @@ def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True)
 
 
 def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
-    """Every name with the bound formula it stands for; `M` is the bare model unless it is given.
+    """Every name with its bound formula; `M` is the bare model unless `terms` define it.
 
-    A text written as a formula (an operator, a call, or a known name alone) is one; any other
-    text is a system prompt. Where formulas are given, no other names are looked at than theirs,
-    `M`, and those that these refer to.
+    A text with an operator or a call, or that is the name of a term, is a formula; any other text
+    is a system prompt. With `used_by`, only the names in these formulas, `M`, and the names that
+    those refer to are resolved.
     """
     if terms is not None and not isinstance(terms, Mapping):
         raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
     given = {BARE: BARE_MODEL, **(terms or {})}
     for name in () if used_by else given:
-        Name(name)  # refuses what is no plain word
-    wanted = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]
+        Name(name)  # raises for what is no plain word
+    names = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]
     bound: dict[str, Formula] = {}
-    for name in wanted:
+    for name in names:
         if name in given and name not in bound:
-            _resolve_one(name, given, bound)
+            _resolve_name(name, given, bound)
     return bound
 
 
@@ -66,14 +66,14 @@ def names_in(formula: Formula) -> Iterator[str]:
 
 
 def unknown(name: str, terms: Iterable[str]) -> str:
-    """The sentence about a name that none of the terms has."""
+    """The message for a name that is not among the terms."""
     return f"unknown term {name!r}; known are {', '.join(sorted(terms)) or 'none'}"
 
 
 def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
     """The formula with every name replaced by its term, a classifier's guide included.
 
-    Raises FormulaError for an unknown name, and for more than a formula may hold.
+    Raises FormulaError for an unknown name, and for a result that is too large.
     """
     try:
         whole: Formula = Binding(formula, terms).of(formula)
@@ -91,7 +91,7 @@ class Binding:
         self._bound: dict[Node, Node] = {}
 
     def of(self, node: Any) -> Any:
-        """A node bound; a number as it is."""
+        """The bound node; a number is returned as it is."""
         if not isinstance(node, Node):
             return node
         if node not in self._bound:
@@ -101,7 +101,7 @@ class Binding:
 
 @singledispatch
 def bound(node: Node, binding: Binding) -> Node:
-    """One kind of node with its names replaced: unless registered, made of its parts bound."""
+    """One kind of node with its names replaced: in all its parts, unless registered."""
     return rebuilt(node, binding.of)
 
 
@@ -120,8 +120,8 @@ def _(total: Sum, binding: Binding) -> Node:
 
 @bound.register
 def _(scaled: Scaled, binding: Binding) -> Node:
-    made: Formula = binding.of(scaled.factor) * binding.of(scaled.of)
-    return made
+    product: Formula = binding.of(scaled.factor) * binding.of(scaled.of)
+    return product
 
 
 @bound.register
@@ -132,54 +132,54 @@ def _(classifier: Classifier, binding: Binding) -> Node:
 
 
 def meaning(
-    name: str, value: str | Formula, known: Collection[str], trusted: bool = True
+    name: str, value: str | Formula, names: Collection[str], trusted: bool = True
 ) -> Formula:
-    """The formula that a term is written as, its names not yet replaced; `known` are all names."""
+    """The formula of a term, its names not yet replaced; `names` are those of all terms."""
     if isinstance(value, Formula):
         return value
     if not isinstance(value, str):
         raise FormulaError(
             f"term {name!r} is a system prompt, a term or a formula, not {shown(value)}"
         )
-    alone = value.strip() in known and value.strip() != name
+    is_name = value.strip() in names and value.strip() != name
     call = _CALL.match(value)
-    called = call is not None and call[1] in CALLS
-    if len(value) > MAX_LENGTH and not called:
+    is_call = call is not None and call[1] in CALLS
+    if len(value) > MAX_LENGTH and not is_call:
         return Prompted(system=value)
     try:
         formula = parse_text(value, trusted)
     except FormulaError as error:
-        if not (called or isinstance(error, Untrusted)):
+        if not (is_call or isinstance(error, Untrusted)):
             return Prompted(system=value)
         problem = f"in term {name!r}: {error.problem}"
         raise FormulaError(problem, error.text, error.start, error.start + 1) from None
-    if isinstance(formula, Name) and not alone:
+    if isinstance(formula, Name) and not is_name:
         return Prompted(system=value)
-    stranger = next((n for n in names_in(formula) if n not in known), None)
-    if stranger is not None:
+    unknown_name = next((n for n in names_in(formula) if n not in names), None)
+    if unknown_name is not None:
         raise FormulaError(
-            f"term {name!r} is written as a formula, but {stranger!r} is unknown; "
+            f"term {name!r} is written as a formula, but {unknown_name!r} is unknown; "
             f"a system prompt that looks like a formula is written prompted({value!r})"
         )
     return formula
 
 
-def _resolve_one(name: str, given: Mapping[str, str | Formula], bound: dict[str, Formula]) -> None:
-    """Bind one name after those it refers to; a circle is an error."""
-    plain = {name: meaning(name, given[name], given)}
-    path = {name: names_in(plain[name])}  # from name to name, with what each still refers to
+def _resolve_name(name: str, given: Mapping[str, str | Formula], bound: dict[str, Formula]) -> None:
+    """Bind the names that a name refers to, then the name; raises FormulaError for a circle."""
+    unbound = {name: meaning(name, given[name], given)}
+    path = {name: names_in(unbound[name])}  # from name to name, with the rest that each refers to
     while path:
         current = next(reversed(path))
         needed = next((n for n in path[current] if n in given and n not in bound), None)
         if needed is None:
             del path[current]
-            bound[current] = _bound_term(current, plain[current], bound)
+            bound[current] = _bound_term(current, unbound[current], bound)
         elif needed in path:
             circle = [*path][[*path].index(needed) :]
             raise FormulaError(f"terms are defined by each other: {_arrows([*circle, needed])}")
         else:
-            plain[needed] = meaning(needed, given[needed], given)
-            path[needed] = names_in(plain[needed])
+            unbound[needed] = meaning(needed, given[needed], given)
+            path[needed] = names_in(unbound[needed])
 
 
 def _bound_term(name: str, formula: Formula, bound: Mapping[str, Formula]) -> Formula:
@@ -191,5 +191,5 @@ def _bound_term(name: str, formula: Formula, bound: Mapping[str, Formula]) -> Fo
 
 
 def _arrows(names: Sequence[str]) -> str:
-    few = names if len(names) <= 12 else [*names[:6], "…", *names[-5:]]
-    return " → ".join(few)
+    shown_names = names if len(names) <= 12 else [*names[:6], "…", *names[-5:]]
+    return " → ".join(shown_names)

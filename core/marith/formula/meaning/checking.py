@@ -1,4 +1,4 @@
-"""What means nothing is refused here, before any model loads; what surprises is warned of."""
+"""Refuses formulas without a meaning, before any model loads; warns of surprising ones."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ AMPLIFYING = 10.0
 
 
 def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
-    """Refuse a formula that means nothing; return warnings where its meaning may surprise.
+    """Refuse a formula without a meaning; return warnings where its meaning may surprise.
 
-    `terms` are bound. Raises FormulaError, the formula quoted with a caret under the fault.
+    `terms` are bound. Raises FormulaError, which quotes the formula with a caret under the fault.
     """
     weights = Weights(terms)
     _refuse_faults(formula, weights, formula, set())
     bound = bind(formula, terms)
-    _refuse_faults(bound, weights, bound, set())  # what a named term holds may be at fault too
+    _refuse_faults(bound, weights, bound, set())  # the fault may be in a named term
     weight = weights.of(formula)
     if weight.by_token:
         raise FormulaError(
@@ -77,23 +77,23 @@ def _is_unguided(term: Term) -> bool:
 
 def _has_rest(bound: Formula) -> bool:
     """Whether there are other terms, whose likeliest tokens a classifier can judge."""
-    rest = without_classifiers(bound)
-    return rest is not None and bool(leaves(rest)) and weigh(rest).positive
+    guide = without_classifiers(bound)
+    return guide is not None and bool(leaves(guide)) and weigh(guide).positive
 
 
 def _refuse_faults(node: Node, weights: Weights, whole: Formula, sound: set[Node]) -> None:
-    """The innermost first, so that the caret lies under the smallest fault."""
+    """Check parts before the whole, so that the caret is under the smallest fault."""
     if node in sound:
         return
     for part in parts(node):
         _refuse_faults(part, weights, whole, sound)
-    if found := problem(node, weights):
-        raise FormulaError(found, *locate(whole, node))
+    if message := problem(node, weights):
+        raise FormulaError(message, *locate(whole, node))
     sound.add(node)
 
 
 def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
-    """A classifier that is there for its strength alone chooses no tokens, and scales nothing."""
+    """Warnings for options that have no effect where a classifier is used for `strength` alone."""
     strengths = (node.judge for node in descend(bound) if isinstance(node, Strength))
     judges = dict.fromkeys(
         judge for judge in strengths if isinstance(judge, Classifier) and judge not in used
@@ -106,17 +106,17 @@ def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
     ]
 
 
-def _is_nothing(formula: Formula, terms: Mapping[str, Formula]) -> bool:
+def _is_zero(formula: Formula, terms: Mapping[str, Formula]) -> bool:
     """Whether all of a formula is multiplied by zero."""
     match formula:
         case Scaled(0.0, _):
             return True
         case Scaled(float(), of) | Supersede(_, of) | Unscaled(of):
-            return _is_nothing(of, terms)
+            return _is_zero(of, terms)
         case Sum(members):
-            return all(_is_nothing(member, terms) for member in members)
+            return all(_is_zero(member, terms) for member in members)
         case Name(name):
-            return _is_nothing(terms[name], terms)
+            return _is_zero(terms[name], terms)
     return not any(names_in(formula)) and not leaves(formula)
 
 
@@ -133,7 +133,7 @@ def _warnings(weight: float) -> list[str]:
 
 @singledispatch
 def problem(_node: Node, _weights: Weights) -> str:
-    """What is wrong with one kind of node whose parts are sound: nothing, unless registered."""
+    """The fault of one kind of node whose parts have none, as a message; empty if unregistered."""
     return ""
 
 
@@ -144,9 +144,9 @@ def _(name: Name, weights: Weights) -> str:
 
 @problem.register
 def _(scaled: Scaled, weights: Weights) -> str:
-    own = weights.factor(scaled.factor).gross  # alone, or times the size of a weight's numbers
-    sound = max(own, own * weights.of(scaled.of).gross) < LARGEST_FACTOR
-    return "" if sound else "the weights multiply to more than 1e30"
+    size = weights.factor(scaled.factor).gross
+    fits = max(size, size * weights.of(scaled.of).gross) < LARGEST_FACTOR
+    return "" if fits else "the weights multiply to more than 1e30"
 
 
 @problem.register
@@ -156,9 +156,9 @@ def _(node: Union | Intersection, weights: Weights) -> str:
 
 @problem.register
 def _(mixture: Mixture, weights: Weights) -> str:
-    if found := _classifier_among(mixture.members, weights):
-        return found
-    total = added([weights.factor(one) for one in mixture.weights])
+    if message := _classifier_among(mixture.members, weights):
+        return message
+    total = added([weights.factor(weight) for weight in mixture.weights])
     if total.by_token:
         return f"the weights of a mixture must not differ from token to token, as {total} does"
     if not (total.positive and math.isfinite(total.gross)):
@@ -193,8 +193,8 @@ def _(supersede: Supersede, weights: Weights) -> str:
 
 @problem.register
 def _(unscaled: Unscaled, weights: Weights) -> str:
-    nothing = _is_nothing(unscaled.of, weights.terms)
-    return "unscaled needs a term that is not multiplied by zero" if nothing else ""
+    is_zero = _is_zero(unscaled.of, weights.terms)
+    return "unscaled needs a term that is not multiplied by zero" if is_zero else ""
 
 
 @problem.register
@@ -268,11 +268,11 @@ def _(strength: Strength, weights: Weights) -> str:
 
 
 def weightless(members: Iterable[Formula], weights: Weights) -> str:
-    """What is wrong where not all members are distributions, or nothing."""
+    """The fault of members that are not all distributions, as a message; empty if they are."""
     for member in members:
-        own = weights.of(member)
-        if not own.positive:
-            return f"every member needs weight above zero; {member} has {own}"
+        weight = weights.of(member)
+        if not weight.positive:
+            return f"every member needs weight above zero; {member} has {weight}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Weights as polynomials in the factors that depend on the context, and the ranges of both."""
+"""Weights as polynomials in the factors that depend on the context, and ranges of values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from marith.formula.tree.printing import times_text
 Monomial: TypeAlias = "tuple[Varying, ...]"
 Numbers: TypeAlias = "Mapping[Monomial, float] | None"
 Range: TypeAlias = tuple[float, float]
-SMALLEST_WEIGHT = 1e-30  # float32 divides by it
+SMALLEST_WEIGHT = 1e-30  # float32 can divide by it
 ROUNDING = 1e-6
-FEW = 8  # factors, whose ends are tried in every combination
+FEW = 8  # factors: up to so many, every combination of the ends of their ranges is tried
 MANY = 256  # factors in all products together; a longer sum stays a product of sums
 
 
 class Atom(NamedTuple):
-    """A factor that is not taken apart: what it can be, and whether it differs by token."""
+    """A factor that is not a sum or product: its range, and whether it differs by token."""
 
     range: Range
     tokenwise: bool
@@ -29,12 +29,14 @@ class Atom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a weight, or a factor, can be: as a range, and as a sum of products of factors.
+    """The values of a weight, or of a factor: as a range, and as a sum of products of factors.
 
-    `numbers` has the number before each product, as what cancels cancels there alone; None where
-    the sum would be too long. `range` is of the weight as it is written, so that (peak(M) + 1)
-    to any power is at least 1; where numbers of two signs meet, it is wider by their rounding.
-    `gross` is what the numbers would add up to if nothing cancelled.
+    `numbers` has the number before each product, and shows what cancels; None where the sum would
+    be too long. `range` follows from how the weight is written, so that (peak(M) + 1) to any power
+    is at least 1; where numbers of both signs are added, it is wider by their rounding. `gross` is
+    the sum of the absolute numbers.
+
+    The weight of `peak(M)*a - peak(M)*b + 2*M` has the numbers {(): 2}, and gross is 4.
     """
 
     range: Range
@@ -47,7 +49,7 @@ class Weight:
         numbers, gross = _multiplied(self.numbers, other.numbers), self.gross * other.gross
         tokenwise, atoms = self.tokenwise or other.tokenwise, self.atoms or other.atoms
         within = product_range((self.range, other.range))
-        return Weight(within, _kept(numbers, gross), gross, tokenwise, atoms)
+        return Weight(within, _reduced(numbers, gross), gross, tokenwise, atoms)
 
     @property
     def constant(self) -> float | None:
@@ -63,7 +65,7 @@ class Weight:
 
     @property
     def least(self) -> float:
-        """The least that the weight can be, whatever the context."""
+        """A lower bound of the weight in every context."""
         if self.numbers is None:
             return self.range[0]
         return max(self.range[0], _least(self.numbers, self.atoms))
@@ -71,9 +73,9 @@ class Weight:
     @property
     def by_token(self) -> bool:
         """Whether it differs from token to token, which theorem 1 does not allow."""
-        left = None if self.numbers is None else chain.from_iterable(self.numbers)
+        factors = None if self.numbers is None else chain.from_iterable(self.numbers)
         return self.tokenwise and (
-            left is None or any(self.atoms[factor].tokenwise for factor in left)
+            factors is None or any(self.atoms[factor].tokenwise for factor in factors)
         )
 
     @property
@@ -102,16 +104,17 @@ class Weight:
 
 def added(weights: Collection[Weight]) -> Weight:
     """The sum of several weights."""
-    gross = sum(one.gross for one in weights)
+    gross = sum(weight.gross for weight in weights)
     numbers: dict[Monomial, float] = {}
-    for monomial, number in chain.from_iterable((one.numbers or {}).items() for one in weights):
+    for monomial, number in chain.from_iterable((w.numbers or {}).items() for w in weights):
         numbers[monomial] = numbers.get(monomial, 0.0) + number
-    kept = None if any(one.numbers is None for one in weights) else _kept(numbers, gross)
-    tokenwise = any(one.tokenwise for one in weights)
-    atoms = next((one.atoms for one in weights if one.atoms), {})
-    low = _sum([one.range[0] for one in weights])
-    high = -_sum([-one.range[1] for one in weights])
-    return Weight((low, high), kept, gross, tokenwise, atoms)
+    too_long = any(weight.numbers is None for weight in weights)
+    tokenwise = any(weight.tokenwise for weight in weights)
+    atoms = next((weight.atoms for weight in weights if weight.atoms), {})
+    low = _sum([weight.range[0] for weight in weights])
+    high = -_sum([-weight.range[1] for weight in weights])
+    reduced = None if too_long else _reduced(numbers, gross)
+    return Weight((low, high), reduced, gross, tokenwise, atoms)
 
 
 def constant(value: float) -> Weight:
@@ -123,55 +126,58 @@ def _size(numbers: Mapping[Monomial, float]) -> int:
     return sum(map(len, numbers))
 
 
-def _kept(numbers: Numbers, gross: float) -> Numbers:
-    """What has not cancelled, where it is not too much."""
+def _reduced(numbers: Numbers, gross: float) -> Numbers:
+    """The sum without the products that cancelled; None where it is too long."""
     if numbers is None:
         return None
-    kept = {m: n for m, n in numbers.items() if not m or abs(n) > ROUNDING * gross}
-    return kept if _size(kept) <= MANY else None
+    reduced = {m: n for m, n in numbers.items() if not m or abs(n) > ROUNDING * gross}
+    return reduced if _size(reduced) <= MANY else None
 
 
 def _multiplied(left: Numbers, right: Numbers) -> Numbers:
-    """The product of two sums, where it is not too long."""
+    """The product of two sums; None where it is too long."""
     if left is None or right is None:
         return None
     if _size(left) * len(right) + _size(right) * len(left) > MANY:
         return None
     numbers: dict[Monomial, float] = {}
-    for (one, m), (other, n) in product(left.items(), right.items()):
-        both = tuple(sorted((*one, *other), key=hash))
-        numbers[both] = numbers.get(both, 0.0) + m * n
+    for (first, m), (second, n) in product(left.items(), right.items()):
+        monomial = tuple(sorted((*first, *second), key=hash))
+        numbers[monomial] = numbers.get(monomial, 0.0) + m * n
     return numbers
 
 
 def _least(numbers: Mapping[Monomial, float], atoms: Mapping[Varying, Atom]) -> float:
-    """The least of a sum of products: linear in each factor, it is where each is at an end."""
-    ends = {one: atoms[one].range for monomial in numbers for one in monomial}
+    """A lower bound of a sum of products.
+
+    A sum that is linear in each factor is least where each factor is at an end of its range.
+    """
+    ranges = {factor: atoms[factor].range for monomial in numbers for factor in monomial}
     linear = all(len({*monomial}) == len(monomial) for monomial in numbers)
-    if linear and len(ends) <= FEW and all(map(math.isfinite, chain(*ends.values()))):
-        return _lowest(numbers, list(ends.items()))
-    return sum(_scaled(product_range(ends[one] for one in m), n)[0] for m, n in numbers.items())
+    if linear and len(ranges) <= FEW and all(map(math.isfinite, chain(*ranges.values()))):
+        return _lowest(numbers, list(ranges.items()))
+    return sum(_scaled(product_range(ranges[f] for f in m), n)[0] for m, n in numbers.items())
 
 
 def _lowest(numbers: Mapping[Monomial, float], factors: list[tuple[Varying, Range]]) -> float:
-    """The least over all the ends of the factors, one of them set after the other."""
+    """The least over all the ends of the factors' ranges, by setting one factor after another."""
     if not factors:
         return numbers.get((), 0.0)
-    (chosen, values), *rest = factors
-    found = []
-    for value in {*values}:
-        left: dict[Monomial, float] = {}
+    (chosen, ends), *rest = factors
+    lowest = []
+    for end in {*ends}:
+        numbers_at_end: dict[Monomial, float] = {}
         for monomial, number in numbers.items():
-            rest_of_it = tuple(one for one in monomial if one != chosen)
-            at_value = number if len(rest_of_it) == len(monomial) else number * value
-            if at_value:
-                left[rest_of_it] = left.get(rest_of_it, 0.0) + at_value
-        found.append(_lowest(left, rest))
-    return min(found)
+            others = tuple(factor for factor in monomial if factor != chosen)
+            at_end = number if len(others) == len(monomial) else number * end
+            if at_end:
+                numbers_at_end[others] = numbers_at_end.get(others, 0.0) + at_end
+        lowest.append(_lowest(numbers_at_end, rest))
+    return min(lowest)
 
 
 def _sum(lows: Collection[float]) -> float:
-    """The least of a sum, less its rounding where one of the addends takes from another."""
+    """The sum of lower bounds, less its rounding if they have different signs."""
     above = sum(low for low in lows if low > 0)
     below = -sum(low for low in lows if low < 0)
     if math.isinf(below):
@@ -180,7 +186,7 @@ def _sum(lows: Collection[float]) -> float:
 
 
 def product_range(ranges: Iterable[Range]) -> Range:
-    """What a product can be, its factors being within `ranges`."""
+    """The range of a product whose factors are within `ranges`."""
     low, high = 1.0, 1.0
     for a, b in ranges:
         ends = [_times(x, y) for x in (low, high) for y in (a, b)]

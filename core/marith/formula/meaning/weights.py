@@ -1,4 +1,4 @@
-"""How much distribution stands behind a score: `node_weight`, and what factors can be."""
+"""The weights of formulas, by kind of node, and the ranges of factors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from marith.formula.tree.terms import Classifier
 
 
 class Weights:
-    """The weights of formulas, names as `terms` has them, each computed once."""
+    """The weights of formulas, each computed once; `terms` are the meanings of names."""
 
     def __init__(self, terms: Mapping[str, Formula] | None = None) -> None:
         self.terms = terms or {}
@@ -34,7 +34,7 @@ class Weights:
         return self._formulas[formula]
 
     def factor(self, factor: Factor) -> Weight:
-        """A factor as a sum of products of what cannot be taken apart, and what it can be."""
+        """A factor as a sum of products of atoms, and its range."""
         if isinstance(factor, float):
             return constant(factor)
         if factor not in self._factors:
@@ -42,10 +42,10 @@ class Weights:
         return self._factors[factor]
 
     def atom(self, factor: Varying) -> Weight:
-        """A factor that is not taken apart, as one product."""
+        """A factor that is no sum or product, as a product of itself alone."""
         within = factor_range(factor, self)
         inner = (self.factor(part) for part in parts(factor) if isinstance(part, Varying))
-        tokenwise = factor.tokenwise or any(one.by_token for one in inner)
+        tokenwise = factor.tokenwise or any(weight.by_token for weight in inner)
         self._atoms[factor] = Atom(within, tokenwise)
         return Weight(within, {(factor,): 1.0}, 1.0, tokenwise, self._atoms)
 
@@ -85,7 +85,7 @@ def _(_node: Classifier | Relu | Posterior | Agreed, _weights: Weights) -> Weigh
 
 @singledispatch
 def factor_weight(factor: Varying, weights: Weights) -> Weight:
-    """One kind of factor as a sum of products: unless registered, it is not taken apart."""
+    """One kind of factor as a sum of products: an atom, unless registered."""
     return weights.atom(factor)
 
 
@@ -101,12 +101,12 @@ def _(factor: Arithmetic, weights: Weights) -> Weight:
 
 @singledispatch
 def factor_range(_factor: Varying, _weights: Weights) -> Range:
-    """The least and the most that one kind of factor can be: 0 and 1 unless registered."""
+    """The range of one kind of factor: from 0 to 1 unless registered."""
     return 0.0, 1.0
 
 
 @factor_range.register
-def _(division: Arithmetic, weights: Weights) -> Range:  # the only one that is not taken apart
+def _(division: Arithmetic, weights: Weights) -> Range:
     low, high = weights.factor(division.right).range
     inverse = (1 / high, 1 / low) if low > 0 or high < 0 else (-math.inf, math.inf)
     return product_range((weights.factor(division.left).range, inverse))
@@ -115,7 +115,7 @@ def _(division: Arithmetic, weights: Weights) -> Range:  # the only one that is 
 @factor_range.register
 def _(extreme: Extreme, weights: Weights) -> Range:
     choose = max if extreme.kind == "largest" else min
-    lows, highs = zip(*(weights.factor(each).range for each in extreme.of), strict=True)
+    lows, highs = zip(*(weights.factor(factor).range for factor in extreme.of), strict=True)
     return choose(lows), choose(highs)
 
 
@@ -130,5 +130,5 @@ def _(shape: Shape, _weights: Weights) -> Range:
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:
-    """The f in score / f (theorem 1), by names as `terms` has them."""
+    """The f in score / f (theorem 1); `terms` are the meanings of names."""
     return Weights(terms).of(formula)

@@ -1,4 +1,4 @@
-"""A formula in plain sight: its tree, its weights, what it normalises to, what may surprise."""
+"""Explains a formula as text: its tree, total weight, normalised form and warnings."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Branches: TypeAlias = list[tuple[str, Formula]]
 def explain(formula: str | Formula, terms: Terms | None = None) -> str:
     """The formula, its tree, total weight, normalised form and warnings, as text.
 
-    A name that is neither `M` nor in `terms` stands for some prompted model, except `C`, which
-    stands for some classifier as in the paper. Raises FormulaError for what means nothing.
+    Without `terms`, every other name than `M` is taken for a prompted model, and `C` for a
+    classifier as in the paper. Raises FormulaError for a formula without a meaning.
     """
     tree = parse(formula)
-    known = resolve(terms)
+    resolved = resolve(terms)
     for name in names_in(tree) if terms is None else ():
-        known.setdefault(name, _stand_in(name))
-    warnings = check(tree, known)
-    weights = Weights(known)
+        resolved.setdefault(name, _stand_in(name))
+    warnings = check(tree, resolved)
+    weights = Weights(resolved)
     lines = [
         to_text(tree),
         "",
@@ -55,16 +55,16 @@ def normalised(formula: Formula, weights: Weights) -> str:
     `M - 0.96*union(toxic, M)` is `log M − 24·relu(log toxic − log M)`.
     """
     weight = weights.of(formula)
-    if weight.constant is None:  # differs from context to context, and so stands below the whole
+    if weight.constant is None:  # it differs from context to context, so it is not divided out
         return f"({_written(formula, 1.0, weights)}) / ({weight})"
     return _written(formula, 1.0 / weight.constant, weights)
 
 
 def _written(formula: Formula, scale: float, weights: Weights) -> str:
-    """So many times a score, what occurs twice taken together."""
+    """The score of a formula times `scale`; formulas that occur twice are added up."""
     factors: dict[Formula, float] = {}
     for factor, atom in addends(formula, scale, weights):
-        factors[atom] = factors.get(atom, 0.0) + factor * _own(atom, weights)
+        factors[atom] = factors.get(atom, 0.0) + factor * _weight_in_log(atom, weights)
     pieces: list[tuple[float, str]] = []
     for atom in list(factors):
         if isinstance(atom, Union | Intersection):
@@ -76,7 +76,7 @@ def _written(formula: Formula, scale: float, weights: Weights) -> str:
 
 @singledispatch
 def addends(formula: Formula, factor: float, _weights: Weights) -> list[tuple[float, Formula]]:
-    """Factors and the formulas they multiply, which add up to `factor` times this one."""
+    """Pairs of a factor and a formula that add up to `factor` times this formula."""
     return [(factor, formula)]
 
 
@@ -97,7 +97,7 @@ def _(scaled: Scaled, factor: float, weights: Weights) -> list[tuple[float, Form
 
 @addends.register
 def _(name: Name, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
-    """A name stands for itself, unless what it names has no weight above zero."""
+    """The name itself, unless its formula has no weight above zero."""
     named = weights.terms[name.name]
     if isinstance(named, Sum | Scaled) and weights.of(name).least <= 0:
         return addends(named, factor, weights)
@@ -124,14 +124,14 @@ def _is_pair(formula: Formula) -> bool:
     return isinstance(formula, Union | Intersection)
 
 
-def _own(atom: Formula, weights: Weights) -> float:
-    """How often `log_text` of an atom stands for its score: "log t" is a log-distribution."""
+def _weight_in_log(atom: Formula, weights: Weights) -> float:
+    """The factor between an atom's score and its `log_text`: "log t" is a log-distribution."""
     return 1.0 if isinstance(atom, Scaled) else weights.of(atom).constant or 1.0
 
 
 @singledispatch
 def log_text(formula: Formula, weights: Weights) -> str:
-    """The score of an atom as text, less the factor that `_own` gives."""
+    """The score of an atom as text, without the factor `_weight_in_log`."""
     weight = weights.of(formula)
     if weight.constant == 0.0:  # a number for each token, and no distribution
         return to_text(formula)
@@ -142,9 +142,9 @@ def log_text(formula: Formula, weights: Weights) -> str:
 @log_text.register
 def _(scaled: Scaled, weights: Weights) -> str:  # by a factor that depends on the context
     inner = addends(scaled.of, 1.0, weights)
-    alone = len(inner) == 1 and inner[0][0] * _own(inner[0][1], weights) == 1.0
+    bare = len(inner) == 1 and inner[0][0] * _weight_in_log(inner[0][1], weights) == 1.0
     text = _written(scaled.of, 1.0, weights)
-    return f"{times_text(scaled.factor)}·{text if alone else f'({text})'}"
+    return f"{times_text(scaled.factor)}·{text if bare else f'({text})'}"
 
 
 @log_text.register
@@ -188,7 +188,7 @@ def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:
 
 @singledispatch
 def drawn(formula: Formula) -> tuple[str, Branches]:
-    """How one kind of node is drawn: its label, and the formulas below it, each after a text."""
+    """The label of one kind of node, and the formulas below it, each with the text before it."""
     below = [("", child) for child in children(formula)]
     return type(formula).__name__.lower() if below else to_text(formula), below
 

@@ -18,16 +18,16 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 _TABLES = ("model", "terms", "formulas")
-LOWERED = {"trusted": False, "frozen": True}  # what a file may say: it never raises trust
+LOWERED = {"trusted": False, "frozen": True}  # the only values in a file: it never raises trust
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaFile:
-    """Terms and formulas by name, as a file holds them.
+    """Terms and formulas of a file, by name.
 
-    `options` hold for every formula, `own_options` by name for one alone; both are as written,
-    and checked by `Options.from_file`. `descriptions` are for people.
+    `options` apply to every formula, `own_options` to one formula each, by its name; both are as
+    written, and `Options.from_file` checks them. `descriptions` are for people.
     """
 
     terms: Mapping[str, str | Formula]
@@ -40,54 +40,54 @@ class FormulaFile:
 def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
 
-    A file that is not `trusted` holds texts alone, of which `trust` says what they may contain, and
-    sets no more than how an answer is drawn; `trusted` is False among its options.
+    A file that is not `trusted` may contain only the texts that `marith.formula.text.trust` allows,
+    and only options of how an answer is drawn; its option `trusted` is False.
 
     A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
-    table: `{formula = …, description = …}` and options. Raises FormulaError, which says where.
+    table: `{formula = …, description = …}` and options. Raises FormulaError, which names the place.
     """
     data = _toml(path)
-    strangers = sorted(set(data) - set(_TABLES))
-    if strangers:
-        raise FormulaError(f"{str(path)!r} has an unknown table {strangers[0]!r}")
+    unknown_tables = sorted(set(data) - set(_TABLES))
+    if unknown_tables:
+        raise FormulaError(f"{str(path)!r} has an unknown table {unknown_tables[0]!r}")
     options, terms, formulas = (_table(path, data, name) for name in _TABLES)
     if not trusted:
         _check_trust(path, terms, formulas, options)
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
-        known = {name: read_term(name, value) for name, value in terms.items()}
-        bound = resolve(known)
+        read_terms = {name: read_term(name, value) for name, value in terms.items()}
+        bound = resolve(read_terms)
         tables = {name: _formula_table(name, value) for name, value in formulas.items()}
-    texts: dict[str, Formula] = {}
+    parsed: dict[str, Formula] = {}
     for name, table in tables.items():
         with _located(f"{str(path)!r}, formula {name!r}"):
-            texts[name] = parse_text(table.pop("formula"))
-            check(texts[name], bound)
+            parsed[name] = parse_text(table.pop("formula"))
+            check(parsed[name], bound)
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
-    return FormulaFile(known, texts, options, tables, descriptions)
+    return FormulaFile(read_terms, parsed, options, tables, descriptions)
 
 
 def read_term(name: str, value: Any) -> str | Formula:
-    """A term as it may be written: a text, a table as in a file, or a formula itself.
+    """A term from a text, from a table as in a file, or from a formula.
 
-    Raises FormulaError for anything else, and for a table that makes no term.
+    Raises FormulaError for anything else, and for a table that describes no term.
     """
     if isinstance(value, (str, Formula)):
         return value
     if not isinstance(value, Mapping):
         raise FormulaError(f"term {name!r} is a text or a table, not {shown(value)}")
-    given = dict(value)
-    kind = next((k for k in ("classifier", "ngram") if k in given), "prompted")
+    table = dict(value)
+    kind = next((k for k in ("classifier", "ngram") if k in table), "prompted")
     if kind != "prompted":
         key = "model" if kind == "classifier" else "path"
-        if key in given:
+        if key in table:
             raise FormulaError(f"term {name!r} has both {kind!r} and {key!r}")
-        given[key] = given.pop(kind)
-    if isinstance(given.get("guide"), str):
-        given["guide"] = parse_text(given["guide"])
+        table[key] = table.pop(kind)
+    if isinstance(table.get("guide"), str):
+        table["guide"] = parse_text(table["guide"])
     try:
-        term: Formula = _KINDS[kind](**given)
+        term: Formula = _KINDS[kind](**table)
         return term
     except TypeError as error:
         raise FormulaError(f"term {name!r}: {str(error).split('() ')[-1]}") from None
@@ -101,7 +101,7 @@ def _check_trust(
     formulas: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> None:
-    """Raises FormulaError for what others may not write in a file, and for too much of it."""
+    """Raises FormulaError for what an untrusted file must not contain, and for too much of it."""
     with _located(f"{str(path)!r}"):
         restricted(BARE, terms)
         for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
@@ -119,7 +119,7 @@ def _check_trust(
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Errors inside name the place where the fault is written."""
+    """Put the place of the fault before the message of a FormulaError."""
     try:
         yield
     except FormulaError as error:
@@ -154,12 +154,12 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
 
 
 def terms_as_text(terms: Mapping[str, Any]) -> dict[str, str]:
-    """Terms, however they are written, as text. Raises FormulaError for what is none."""
+    """Terms of any kind as text. Raises FormulaError for what is no term."""
     return {name: as_text(read_term(name, term)) for name, term in terms.items()}
 
 
 def as_text(value: str | Formula) -> str:
-    """A formula as text that reads back as itself. Raises FormulaError where it is too long."""
+    """A formula as text that parses back to it. Raises FormulaError for one that does not."""
     if not isinstance(value, Formula):
         return value
     text = str(value)

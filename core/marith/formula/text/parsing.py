@@ -1,4 +1,4 @@
-"""Text → formula: Python's arithmetic, read as a syntax tree and never run."""
+"""Parses formula text: Python's arithmetic, read as a syntax tree and never run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLS: dict[str, Callable[..., Node]] = {
     )},
     **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
 }  # fmt: skip
-PLAIN = ("system", "mode")  # what others may say of a prompt
+PLAIN = ("system", "mode")  # the arguments of `prompted` in untrusted text
 METHODS = ("top_k", "top_p", "plausible", "temperature")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -65,10 +65,10 @@ def define(name: str, build: Callable[..., Formula]) -> None:
 
 
 def parse_text(text: str, trusted: bool = True) -> Formula:
-    """The formula that a text writes; names other than calls stay names.
+    """The formula of a text; names that are no calls stay names.
 
-    A text that is not `trusted` names no model, file or expression, and says of a prompt its
-    `system` text and `mode` alone. Raises FormulaError, with the text quoted and a caret, for
+    A text that is not `trusted` names no model, file or expression, and `prompted` has only the
+    arguments `system` and `mode`. Raises FormulaError, with the text quoted and a caret, for
     anything else.
     """
     if not isinstance(text, str):
@@ -97,7 +97,7 @@ def parse_text(text: str, trusted: bool = True) -> Formula:
 
 
 class _Reader:
-    """One walk over the syntax tree; keeps the text so that errors can point into it."""
+    """Turns one syntax tree into a formula; keeps the text so that errors can point into it."""
 
     def __init__(self, source: str, trusted: bool) -> None:
         self.source = source
@@ -105,7 +105,7 @@ class _Reader:
         self.trusted = trusted
 
     def read(self, node: ast.expr, depth: int) -> Value:
-        if depth > MAX_DEPTH + 2:  # a term's options are written deeper, and so are rows of a sum
+        if depth > MAX_DEPTH + 2:  # the options of a term are deeper, and so are rows of a sum
             raise self.error(f"nested more than {MAX_DEPTH} deep", node)
         match node:
             case ast.Name(id=name):
@@ -120,8 +120,8 @@ class _Reader:
                 negated: Value = self.built(node, lambda: -self.arithmetic(operand, depth))
                 return negated
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-                same: Value = self.arithmetic(operand, depth)
-                return same
+                unchanged: Value = self.arithmetic(operand, depth)
+                return unchanged
             case ast.BinOp() if type(node.op) in _OPERATORS:
                 return self.binary(node, depth)
             case ast.Call(func=ast.Name(id=name)) if name in CALLS:
@@ -161,7 +161,7 @@ class _Reader:
         return key.value
 
     def binary(self, node: ast.BinOp, depth: int) -> Value:
-        """A chain of operators, left to right; its length is no depth."""
+        """A chain of operators, from left to right; its length does not count as depth."""
         chain: list[ast.BinOp] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp) and type(left.op) in _OPERATORS:
@@ -177,9 +177,9 @@ class _Reader:
             right = self.arithmetic(operation.right, depth)
             formulas = isinstance(value, Formula) and isinstance(right, Formula)
             if formulas and isinstance(operation.op, (ast.Add, ast.Sub)):
-                taken = isinstance(operation.op, ast.Sub)
+                subtracted = isinstance(operation.op, ast.Sub)
                 addends = addends or [value]
-                addends.append(self.built(operation, right.__neg__) if taken else right)
+                addends.append(self.built(operation, right.__neg__) if subtracted else right)
             else:
                 value, addends = self.summed(node, value, addends), []
                 value = self.apply(operation, value, right)
@@ -219,19 +219,19 @@ class _Reader:
         return self.built(node, lambda: build(*positional, **named))
 
     def check_trust(self, name: str, node: ast.Call) -> None:
-        """Raises Untrusted for a call, or for an argument of it, that others may not write."""
+        """Raises Untrusted for a call, or an argument of it, that untrusted text may not have."""
         build = CALLS[name]
-        leaf = isinstance(build, type) and issubclass(build, Term) and build is not Uniform
-        if leaf and build is not Prompted:
+        is_term = isinstance(build, type) and issubclass(build, Term) and build is not Uniform
+        if is_term and build is not Prompted:
             raise self.error(f"{name} is not for text from others", node, Untrusted)
-        if leaf:
-            beyond = [*node.args[2:], *(k.value for k in node.keywords if k.arg not in PLAIN)]
-            if beyond:
+        if is_term:
+            refused = [*node.args[2:], *(k.value for k in node.keywords if k.arg not in PLAIN)]
+            if refused:
                 problem = f"in text from others {name} takes {' and '.join(PLAIN)} alone"
-                raise self.error(problem, beyond[0], Untrusted)
+                raise self.error(problem, refused[0], Untrusted)
 
     def built(self, node: ast.expr, build: Callable[[], T]) -> T:
-        """What `build` makes; its complaint, with a caret under the node."""
+        """The result of `build`; its errors get a caret under the node."""
         try:
             return build()
         except FormulaError as error:
@@ -249,7 +249,7 @@ class _Reader:
 
 
 def _without_warnings(source: str) -> str:
-    r"""The same text with `"\d"` as `"\\d"`, of which Python's parser says nothing.
+    r"""The same text with `"\d"` as `"\\d"`, for which Python's parser gives no warning.
 
     Raises FormulaError for a comment, and for a number that runs into a word, as in `1if`.
     """
@@ -276,11 +276,11 @@ def _tree(source: str) -> ast.Expression:
 
 
 def _near(name: str) -> str:
-    """A hint at what may have been meant."""
-    found = get_close_matches(name, CALLS, 1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    """A hint at the call with the most similar name."""
+    matches = get_close_matches(name, CALLS, 1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def _characters(source: str, byte_offset: int) -> int:
-    """Ast counts UTF-8 bytes; a caret counts characters."""
+    """The number of characters before a byte offset: `ast` counts the bytes of UTF-8."""
     return len(source.encode()[:byte_offset].decode(errors="ignore"))

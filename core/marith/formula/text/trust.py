@@ -1,7 +1,7 @@
-"""What text from others may say: a formula over names that the application defined.
+"""Untrusted text: it may contain formulas over names that the application defined.
 
-Text is the asker's, objects are the application's: strings are held to the bounds below, and
-`Formula`s and terms are taken as they are.
+Only strings are untrusted, and must keep the bounds below; `Formula` objects and terms are the
+application's, and are accepted as they are.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from marith.formula.tree.terms import Prompted, Term
 MOST_LETTERS = 4_000  # of a formula and the texts of its terms together
 MOST_NODES = 500
 MOST_TERMS = 16  # each is a row of every pass
-MOST_FACTORS = 32  # those that look at the context, each of which is computed for every token
+MOST_FACTORS = 32  # that depend on the context, since each is computed for every token
 MOST = (MOST_NODES, MOST_FACTORS, MOST_TERMS)
 
-# What one call of a model may change where its options are not the application's.
+# The options that an untrusted call of a model may give.
 OF_A_CALL = frozenset(
     (
         "ban",
@@ -45,19 +45,19 @@ OF_A_CALL = frozenset(
 def restricted(
     formula: str | Formula, terms: Terms | None
 ) -> tuple[Formula, Mapping[str, Formula]]:
-    """A formula and terms as objects, where what is text may say no more than others may.
+    """A formula and terms as objects; those that are text are checked as untrusted.
 
-    That is: names that have a meaning, numbers, operators, recipes, `uniform()` and plain system
-    prompts. A name that the application defined keeps its meaning. Raises FormulaError.
+    Such text may contain defined names, numbers, operators, recipes, `uniform()` and plain system
+    prompts, and may not redefine a name of the application's. Raises FormulaError.
     """
     if terms is not None and not isinstance(terms, Mapping):
         raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
-    own: dict[str, Formula] = {}
+    objects: dict[str, Formula] = {}
     texts: dict[str, str] = {}
     for name, term in (terms or {}).items():
-        Name(name)  # refuses what is no plain word
+        Name(name)  # raises for what is no plain word
         if isinstance(term, Formula):
-            own[name] = term
+            objects[name] = term
         elif isinstance(term, str):
             texts[name] = term
         else:
@@ -71,13 +71,13 @@ def restricted(
             f"a formula from others has at most {MOST_LETTERS} letters and {MOST_TERMS} terms, "
             f"not {letters} and {len(texts)}"
         )
-    known = {BARE, *own, *texts}
-    meant = {name: meaning(name, term, known, trusted=False) for name, term in texts.items()}
-    written = formula if isinstance(formula, Formula) else parse_text(formula, trusted=False)
-    _check_size([*meant.values(), *([written] if text else [])], text)
-    bound = resolve({**_counted_once({BARE, *own}), **meant})
-    _check_size([bind(written, bound)] if text else [bound[name] for name in meant], text)
-    return written, {**own, **meant}
+    names = {BARE, *objects, *texts}
+    parsed = {name: meaning(name, term, names, trusted=False) for name, term in texts.items()}
+    whole = formula if isinstance(formula, Formula) else parse_text(formula, trusted=False)
+    _check_size([*parsed.values(), *([whole] if text else [])], text)
+    bound = resolve({**_stand_ins({BARE, *objects}), **parsed})
+    _check_size([bind(whole, bound)] if text else [bound[name] for name in parsed], text)
+    return whole, {**objects, **parsed}
 
 
 def of_call(
@@ -86,33 +86,33 @@ def of_call(
     formulas: Collection[str],
     frozen: bool,
 ) -> dict[str, Any]:
-    """Options of others for one call, their terms joined to the application's `terms`.
+    """The untrusted options of one call, with the application's `terms` added to theirs.
 
-    Its `model` may be one of `formulas`. Where all is `frozen` there is no formula and no term of
-    theirs. Raises RequestError for what is not theirs to set, FormulaError for what is not theirs
-    to write.
+    The option `model` may be one of `formulas`. With `frozen`, a call gives no formula and no
+    terms. Raises RequestError for an option that a call may not give, and FormulaError for text
+    that is not allowed.
     """
     allowed = OF_A_CALL if frozen else {*OF_A_CALL, "formula", "terms"}
     for name, value in options.items():
-        chosen = name == "model" and isinstance(value, str) and value in formulas
-        plain = name == "speculation" and value in ("auto", "none", None)
-        if not (name in allowed or chosen or plain):
+        is_formula = name == "model" and isinstance(value, str) and value in formulas
+        is_no_plan = name == "speculation" and value in ("auto", "none", None)
+        if not (name in allowed or is_formula or is_no_plan):
             takes = f"no {name!r} for a call, but {', '.join(sorted(allowed))}"
             kind = "a frozen model" if frozen else "a model that does not trust its callers"
             raise RequestError(f"{kind} takes {takes}")
     if options.keys().isdisjoint(("formula", "terms")):
         return dict(options)
-    new = options.get("terms") or {}
-    if not isinstance(new, Mapping):
-        raise FormulaError(f"terms map names to prompts or terms, not {shown(new)}")
-    for name in sorted(terms.keys() & {name for name, term in new.items() if _is_text(term)}):
+    new_terms = options.get("terms") or {}
+    if not isinstance(new_terms, Mapping):
+        raise FormulaError(f"terms map names to prompts or terms, not {shown(new_terms)}")
+    for name in sorted(terms.keys() & {name for name, term in new_terms.items() if _is_text(term)}):
         raise FormulaError(f"the name {name!r} is the application's, and keeps its meaning")
-    restricted(options.get("formula", BARE), {**_counted_once(terms), **new})
-    return {**options, "terms": {**terms, **new}}
+    restricted(options.get("formula", BARE), {**_stand_ins(terms), **new_terms})
+    return {**options, "terms": {**terms, **new_terms}}
 
 
-def _counted_once(names: Iterable[str]) -> dict[str, Formula]:
-    """A term for each name of the application's, whatever it stands for."""
+def _stand_ins(names: Iterable[str]) -> dict[str, Formula]:
+    """A term for each name of the application's, so that each counts as one part."""
     return {name: Prompted(f"the application's {name}", template="plain") for name in names}
 
 
@@ -122,12 +122,12 @@ def _is_text(term: object) -> bool:
 
 def _check_size(formulas: Sequence[Formula], text: str) -> None:
     factors, leaves = 0, set()
-    inside = (node for formula in formulas for node in descend(formula))
-    for nodes, node in enumerate(inside, 1):
+    all_nodes = (node for formula in formulas for node in descend(formula))
+    for nodes, node in enumerate(all_nodes, 1):
         factors += isinstance(node, Varying)
         leaves |= {node} if isinstance(node, Term) else set()
-        counted = {"parts": nodes, "factors that vary": factors, "terms": len(leaves)}
-        for (what, count), most in zip(counted.items(), MOST, strict=True):
+        counts = {"parts": nodes, "factors that vary": factors, "terms": len(leaves)}
+        for (kind, count), most in zip(counts.items(), MOST, strict=True):
             if count > most:
-                problem = f"a formula from others has at most {most} {what}"
+                problem = f"a formula from others has at most {most} {kind}"
                 raise FormulaError(problem, text, 0, len(text))

@@ -9,9 +9,9 @@ from marith.errors import FormulaError
 MAX_LENGTH = 20_000  # letters of a formula as text, each term counted as one
 MAX_NODES = 5_000
 MAX_DEPTH = 60
-MAX_ROW = 500  # of a sum printed without parentheses: Python's parser goes down one by one
+MAX_ROW = 500  # members of a sum without parentheses: Python's parser recurses for each
 
-QUOTED = re.compile(  # one that does not end reaches to the end, so that no letter is read twice
+QUOTED = re.compile(  # an open quotation reaches to the end, so that no letter is read twice
     r'"""(?:[^\\]|\\.)*?(?:"""|\Z)|' r"'''(?:[^\\]|\\.)*?(?:'''|\Z)|"
     r'"[^"\\]*(?:\\.[^"\\]*)*"?|' r"'[^'\\]*(?:\\.[^'\\]*)*'?",
     re.DOTALL,

@@ -1,4 +1,4 @@
-"""What a formula may be multiplied by: a number, or a function of the context."""
+"""Factors, by which formulas are multiplied: numbers, or functions of the context."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Sigmoid(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Node):
-    """Whether a factor is larger or smaller than another: what a gate asks."""
+    """A comparison of two factors: the condition of `where`."""
 
     left: Factor
     relation: str
@@ -118,7 +118,9 @@ class Comparison(Node):
                 object.__setattr__(self, name, number(value))
 
     def __bool__(self) -> bool:
-        raise FormulaError("a comparison of factors is known only while a text is made; use where")
+        raise FormulaError(
+            "a comparison of factors has a value only while a text is generated; use where"
+        )
 
 
 def largest(*of: Factor) -> Varying:
@@ -139,18 +141,18 @@ def sigmoid(of: Factor) -> Varying:
 
 
 def times(left: Factor, right: Factor) -> Any:
-    """The product of two factors: numbers folded, one in front."""
+    """The product of two factors, its numbers folded into one number in front."""
     if isinstance(left, float) and isinstance(right, float):
         return number(left * right)
     if isinstance(right, float):
         left, right = right, left
     match left, right:
-        case float(), Arithmetic("*", float() as inner, of):
-            return times(number(left * inner), of)
-        case Arithmetic("*", float() as inner, of), _:
-            return times(inner, times(of, right))
-        case _, Arithmetic("*", float() as inner, of):
-            return times(inner, times(left, of))
+        case float(), Arithmetic("*", float() as value, rest):
+            return times(number(left * value), rest)
+        case Arithmetic("*", float() as value, rest), _:
+            return times(value, times(rest, right))
+        case _, Arithmetic("*", float() as value, rest):
+            return times(value, times(left, rest))
     return right if left == 1.0 else Arithmetic("*", left, right)
 
 
@@ -161,7 +163,7 @@ def is_number(value: object) -> bool:
 
 
 def number(value: Any) -> float:
-    """A factor that float32 can carry, as a float; zero has one sign."""
+    """A number that float32 can represent, as a float; −0 becomes 0."""
     try:
         result = float(value) + 0.0
     except OverflowError:
@@ -171,13 +173,13 @@ def number(value: Any) -> float:
     return result
 
 
-def factor(value: Any, what: str = "a factor") -> Factor:
-    """A number or a function of the context. Raises FormulaError for anything else."""
+def factor(value: Any, subject: str = "a factor") -> Factor:
+    """A number or a function of the context. Raises FormulaError about `subject` for others."""
     if isinstance(value, Varying):
         return value
     if not is_number(value):
-        wanted = f"{what} is a number or a function of the context"
-        raise FormulaError(f"{wanted}, not {shown(value)}")
+        problem = f"{subject} is a number or a function of the context"
+        raise FormulaError(f"{problem}, not {shown(value)}")
     return number(value)
 
 
@@ -195,4 +197,4 @@ def _compared(left: Varying, relation: str, right: Any) -> Comparison:
 def _several(name: str, of: tuple[Any, ...]) -> tuple[Factor, ...]:
     if len(of) < 2:
         raise FormulaError(f"{name} takes at least 2 factors, not {len(of)}")
-    return tuple(factor(one, f"each part of {name}") for one in of)
+    return tuple(factor(value, f"each part of {name}") for value in of)

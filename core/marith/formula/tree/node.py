@@ -1,4 +1,4 @@
-"""What all parts of a formula have in common: a size and a hash, and equality by structure."""
+"""The base class of all parts of a formula: size, hash, and equality by structure."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Kind = TypeVar("Kind", bound="Node")
 class Node:
     """Anything in the tree of a formula. Immutable, hashable, without tensors.
 
-    A class of nodes is a `@dataclass(frozen=True, slots=True, eq=False)`; what its fields may hold
-    is checked in `_validate`. A node keeps its hash and its size as it is printed, where nothing is
-    shared: `nodes`, `depth` and `letters`. They are made of those of its parts, and what exceeds
-    the bounds is refused here: `f = cfg(a, f)`, again and again, builds 2^n nodes of n objects, and
-    no walk, copy or comparison meets more than `MAX_NODES` of them.
+    A class of nodes is a `@dataclass(frozen=True, slots=True, eq=False)`; `_validate` checks its
+    fields. A node stores its hash and its printed size: `nodes`, `depth` and `letters`, which are
+    computed from those of its parts. A part that occurs twice counts twice: `f = cfg(a, f)`, done n
+    times, makes n objects and 2^n nodes. A node that exceeds the bounds is refused here, so that no
+    walk, copy or comparison meets more than `MAX_NODES` nodes.
     """
 
     __slots__ = ("_hash", "depth", "inner", "letters", "nodes")
-    leaf = False  # whether the walk ends here, whatever the node holds
+    leaf = False  # whether walks end here, even if the node has inner nodes
 
     _hash: int
-    inner: tuple[Node, ...]  # all nodes that it is directly made of, from left to right
+    inner: tuple[Node, ...]  # all nodes in its fields, from left to right
     nodes: int
     depth: int
-    letters: int  # at least as many as it is printed with
+    letters: int  # an upper bound of its printed length
 
     def __post_init__(self) -> None:
         self._validate()
@@ -41,7 +41,7 @@ class Node:
             if isinstance(value, Node):
                 inner.append(value)
             elif isinstance(value, tuple):
-                inner += [one for one in value if isinstance(one, Node)]
+                inner += [item for item in value if isinstance(item, Node)]
         nodes, depth = 1, 0
         for part in inner:
             nodes += part.nodes
@@ -55,7 +55,7 @@ class Node:
         refuse_beyond(self.nodes, self.depth, self.letters)
 
     def _validate(self) -> None:
-        """Raise FormulaError for fields that mean nothing; bring them into their one form."""
+        """Raise FormulaError for fields without a meaning; normalise the others."""
 
     def _letters(self) -> int:
         from marith.formula.tree.printing import letters  # which imports every kind of node
@@ -79,8 +79,8 @@ class Node:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = (name for name, one in _fields(self).items() if one.init)
-        return type(self), tuple(getattr(self, name) for name in given)
+        arguments = (name for name, field in _fields(self).items() if field.init)
+        return type(self), tuple(getattr(self, name) for name in arguments)
 
     def __str__(self) -> str:
         from marith.formula.tree.printing import to_text  # as above
@@ -94,7 +94,7 @@ def _(node: Node) -> str:
 
 
 def parts(node: Node) -> tuple[Node, ...]:
-    """What a node is directly made of, from left to right; a leaf is whole."""
+    """The direct parts of a node, from left to right; a leaf has none."""
     return () if node.leaf else node.inner
 
 
@@ -108,23 +108,23 @@ def descend(node: Node, into: Callable[[Node], tuple[Node, ...]] = parts) -> Ite
 
 
 def rebuilt(node: Kind, change: Callable[[Node], Node]) -> Kind:
-    """The node made of other parts, each what `change` makes of the one before."""
+    """The node with each of its parts replaced by what `change` returns for it."""
     changed: dict[str, Any] = {}
     for name in () if node.leaf else _fields(node):
         value = getattr(node, name)
         if isinstance(value, tuple):
-            made: Any = tuple(change(v) if isinstance(v, Node) else v for v in value)
-            same = all(map(_is, made, value))
+            new: Any = tuple(change(v) if isinstance(v, Node) else v for v in value)
+            same = all(map(_is, new, value))
         else:
-            made = change(value) if isinstance(value, Node) else value
-            same = made is value
+            new = change(value) if isinstance(value, Node) else value
+            same = new is value
         if not same:
-            changed[name] = made
+            changed[name] = new
     return replace(node, **changed) if changed else node  # type: ignore[type-var]  # a dataclass
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _is(left: object, right: object) -> bool:
+    return left is right
 
 
 def _values(node: Node) -> tuple[Any, ...]:
@@ -143,5 +143,5 @@ def _getter(kind: Any) -> Callable[[Node], Any]:
 
 
 def _fields(node: Node) -> Mapping[str, Any]:
-    kept: Mapping[str, Any] = type(node).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
-    return kept
+    fields: Mapping[str, Any] = type(node).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
+    return fields

@@ -18,7 +18,7 @@ MOST_TOKENS = 10**9
 
 
 class Formula(Node):
-    """A tree that says which distribution to sample from. Immutable, hashable, without tensors.
+    """A tree that defines the distribution to sample from. Immutable, hashable, without tensors.
 
     The operators `+ - * /` only build nodes: sums are flat, numbers are folded.
     """
@@ -103,7 +103,7 @@ class Name(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum(Formula):
-    """Scores and weights of the members added up."""
+    """The sum of the members' scores and of their weights."""
 
     members: tuple[Formula, ...]
 
@@ -118,7 +118,7 @@ class Scaled(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut(Formula):
-    """`of` with the tokens outside its own top-k, nucleus or plausible set forbidden."""
+    """`of` with the tokens outside its top-k, nucleus or plausible set forbidden."""
 
     of: Formula
     kind: str
@@ -127,7 +127,7 @@ class Cut(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tempered(Formula):
-    """`of` at a temperature of its own: P^(1/T), with the weight it has."""
+    """`of` at a temperature T: P^(1/T), with the same weight."""
 
     of: Formula
     at: float
@@ -138,19 +138,19 @@ def added(first: Formula, *others: Formula) -> Formula:
     if not others:
         return first
     members = (first, *others)
-    parted = (m.members if isinstance(m, Sum) else (m,) for m in members)
-    return Sum(tuple(chain.from_iterable(parted)))
+    flat = (m.members if isinstance(m, Sum) else (m,) for m in members)
+    return Sum(tuple(chain.from_iterable(flat)))
 
 
 def children(formula: Formula) -> tuple[Formula, ...]:
-    """The direct parts of a formula that are formulas, from left to right; no factor's."""
+    """The direct parts of a formula that are formulas, from left to right; not those of factors."""
     return tuple(part for part in parts(formula) if isinstance(part, Formula))
 
 
 def walk(formula: Node) -> Iterator[Formula]:
-    """Every formula in the tree, parents before children, those that factors look at included.
+    """Every formula in the tree, parents before children, those within factors included.
 
-    A classifier's guide is a formula of its own.
+    The guide of a classifier is not included.
     """
     return (node for node in descend(formula) if isinstance(node, Formula))
 
@@ -164,7 +164,7 @@ def _scaled(factor: Factor, of: Formula) -> Formula:
 
 
 def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:
-    """Formulas that a call was given. Raises FormulaError for others, and for too few."""
+    """The arguments of a call. Raises FormulaError for what is no formula, and for too few."""
     for member in members:
         if not isinstance(member, Formula):
             raise FormulaError(f"{name} takes formulas, not {shown(member)}")
@@ -185,5 +185,5 @@ def _refuse(operator: str, left: object, right: object) -> Formula:
             f"a formula can be multiplied by a number only, or by a factor: "
             f"({left}) {operator} ({right})"
         )
-    stranger = right if isinstance(left, Formula) else left
-    raise FormulaError(f"{shown(stranger)} has no place beside '{operator}' in a formula")
+    operand = right if isinstance(left, Formula) else left
+    raise FormulaError(f"{shown(operand)} has no place beside '{operator}' in a formula")

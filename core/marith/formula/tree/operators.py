@@ -1,4 +1,4 @@
-"""What joins formulas, beside + and *: unions, drafts, gates and mixtures."""
+"""The operators on formulas besides + and *: unions, drafts, conditions and mixtures."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Unscaled(Formula):
 
 
 def union(*members: Formula) -> Formula:
-    """What is likely to any of the members: the token-wise maximum (paper, equation 7)."""
+    """Prefers what any member finds likely: the token-wise maximum (paper, equation 7)."""
     return Union(as_members("union", members))
 
 
 def intersection(*members: Formula) -> Formula:
-    """What is likely to all of the members: the token-wise minimum (paper, equation 8)."""
+    """Prefers what all members find likely: the token-wise minimum (paper, equation 8)."""
     return Intersection(as_members("intersection", members))
 
 
 def supersede(draft: Formula, of: Formula) -> Formula:
-    """`of`, drafted by `draft`: the draft changes the cost, never the distribution."""
+    """`of`, with `draft` as its draft, which changes the cost and never the distribution."""
     return Supersede(*as_members("supersede", (draft, of)))
 
 
@@ -75,7 +75,7 @@ class Relu(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture(Formula):
-    """Σ wᵢ Pᵢ / Σ wᵢ: probabilities mixed, and not their logarithms."""
+    """Σ wᵢ Pᵢ / Σ wᵢ: a mixture of probabilities, not of their logarithms."""
 
     weights: tuple[Factor, ...]
     members: tuple[Formula, ...]
@@ -92,7 +92,7 @@ class Where(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelfDebias(Formula):
-    """P·max(ε, exp(−λ·max(0, P_b − P))): what a biased prompt makes likelier becomes rare.
+    """P·max(ε, exp(−λ·max(0, P_b − P))): tokens that a biased prompt makes likelier become rare.
 
     Schick et al. (2021), equations 3 and 4; of several biased prompts the largest P_b counts.
     `decay` is λ, `floor` is ε.
@@ -106,7 +106,7 @@ class SelfDebias(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior(Formula):
-    """log P(first | x₁..x_k) by Bayes' rule from how likely each member makes the text; no weight.
+    """log P(first | x₁..x_k), by Bayes' rule from the members' likelihoods of the text; no weight.
 
     A classifier made of language models: GeDi (Krause et al., 2021), equations 3 and 4, with even
     priors and log-likelihoods divided by the text's length.
@@ -117,7 +117,7 @@ class Posterior(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreed(Formula):
-    """Allows what is likeliest to all members: the smallest top-k of each with `count` in common.
+    """Allows the tokens in all members' top k, for the smallest k with `count` of them in common.
 
     The sample space of SafeDecoding (Xu et al., 2024), equation 2. Neither score nor weight.
     """
@@ -134,14 +134,13 @@ def relu(of: Formula) -> Formula:
 def mixture(*pairs: Any) -> Formula:
     """`mixture(w1, F, w2, G, …)`: the probabilities Σ wᵢ Pᵢ / Σ wᵢ.
 
-    A token whose sum is zero or less is as good as forbidden (1e-30), which weights below zero
-    can bring about.
+    Negative weights can make the sum for a token zero or less; its probability is then 1e-30.
     """
     if len(pairs) < 4 or len(pairs) % 2:
         raise FormulaError(
             f"mixture takes a weight and a formula in turn, at least twice, not {len(pairs)} parts"
         )
-    weights = tuple(factor(one, "a weight of a mixture") for one in pairs[::2])
+    weights = tuple(factor(weight, "a weight of a mixture") for weight in pairs[::2])
     return Mixture(weights, as_members("mixture", pairs[1::2]))
 
 
@@ -157,7 +156,7 @@ def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) ->
 
 
 def self_debias(of: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01) -> Formula:
-    """`of` less what biased prompts make likelier; the authors' λ = 50 and ε = 0.01."""
+    """`of` without what biased prompts make likelier; λ = 50 and ε = 0.01 are the authors'."""
     first, *others = as_members("self_debias", (of, *biased))
     if not is_number(decay) or not 0 <= decay <= 1e6:
         raise FormulaError(f"decay is a number from 0 to 1e6, not {shown(decay)}")
@@ -167,12 +166,12 @@ def self_debias(of: Formula, *biased: Formula, decay: float = 50, floor: float =
 
 
 def posterior(*members: Formula) -> Formula:
-    """How likely it is that the first of these prompted models wrote the text, and no other."""
+    """How likely it is that the text is by the first of these prompted models."""
     return Posterior(as_members("posterior", members))
 
 
 def agreed(*members: Formula, count: int = 5) -> Formula:
-    """Nothing but the tokens that are likeliest to all members, at least so many of them."""
+    """Allows only the tokens that are likeliest to all members, at least `count` of them."""
     count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_TOKENS:
         raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {shown(count)}")

@@ -1,4 +1,4 @@
-"""Formula → text that parses back to it: `pieces` says how each kind of node is written."""
+"""Prints a formula as text that parses back to it; `pieces` prints each kind of node."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import Decay, Divergence, First, Shape
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
-Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the least precedence
-SUM, PRODUCT, ATOM = 1, 2, 3  # what is written at a lower precedence needs parentheses
+Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the precedence it needs
+SUM, PRODUCT, ATOM = 1, 2, 3  # precedences; a part of a lower one gets parentheses
 
 _START, _END = "\ue000", "\ue001"
 
@@ -26,7 +26,7 @@ def to_text(node: Node) -> str:
 
 
 def times_text(factor: Factor) -> str:
-    """A factor as it stands before what it multiplies, in parentheses if need be."""
+    """A factor as text before a multiplication sign, in parentheses if it needs them."""
     return _text(factor, PRODUCT, None)
 
 
@@ -36,15 +36,15 @@ def number_text(value: float) -> str:
 
 
 def letters(node: Node) -> int:
-    """In how many letters a node is printed, at the most; each term counts as one."""
-    if isinstance(node, Sum):  # a member that is subtracted has a minus in place of the plus
+    """The most letters in which a node is printed; each term counts as one."""
+    if isinstance(node, Sum):  # " + " or " - " before each member but the first
         rows = math.ceil(len(node.members) / MAX_ROW)
         return sum(member.letters + 3 for member in node.members) - 3 + 2 * rows * (rows > 1)
     return sum(map(_length, pieces(node)))
 
 
 def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
-    """The formula's text, and where in it this very part begins and ends."""
+    """The formula's text, and where this part begins and ends in it; parts compare by identity."""
     marked = _text(formula, SUM, part)
     text = marked.replace(_START, "").replace(_END, "")
     start = marked.find(_START)
@@ -52,17 +52,17 @@ def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
 
 
 def call(name: str, *arguments: Node | float | str) -> list[Piece]:
-    """The pieces of `name(…)`; an argument that is text is written as it is."""
-    written: list[Piece] = [f"{name}("]
-    for place, argument in enumerate(arguments):
-        written += [", "] if place else []
-        written.append(argument if isinstance(argument, str) else (argument, SUM))
-    return [*written, ")"]
+    """The pieces of `name(…)`; an argument that is text is printed as it is."""
+    printed: list[Piece] = [f"{name}("]
+    for index, argument in enumerate(arguments):
+        printed += [", "] if index else []
+        printed.append(argument if isinstance(argument, str) else (argument, SUM))
+    return [*printed, ")"]
 
 
 @singledispatch
 def precedence(_node: Node | float) -> int:
-    """How tightly the text of one kind of node binds: as a call does, unless registered."""
+    """The precedence of one kind of node's text: that of a call, unless registered."""
     return ATOM
 
 
@@ -88,9 +88,9 @@ def _(node: Arithmetic) -> int:
 
 @singledispatch
 def pieces(node: Node) -> list[Piece]:
-    """What one kind of node is written with, without parentheses around it.
+    """The text of one kind of node in pieces, without parentheses around it.
 
-    Unless registered, that is a call: `Union(members)` is `union(a, b)`.
+    Unless registered, it is a call: `Union((a, b))` is printed as `union(a, b)`.
     """
     return call(type(node).__name__.lower(), *node.inner)
 
@@ -185,8 +185,8 @@ def _(factor: Decay) -> list[Piece]:
 
 @pieces.register
 def _(term: Prompted) -> list[Piece]:
-    given = [_quoted(term.system)] if term.system else []
-    return call("prompted", *given, *_keywords(
+    system = [_quoted(term.system)] if term.system else []
+    return call("prompted", *system, *_keywords(
         mode=(term.mode, "append"), hide=(term.hide, None), model=(term.model, None),
         adapter=(term.adapter, None), template=(term.template, None),
         options=(dict(term.options), {}), exit_layer=(term.exit_layer, None),
@@ -195,22 +195,22 @@ def _(term: Prompted) -> list[Piece]:
 
 @pieces.register
 def _(term: Classifier) -> list[Piece]:
-    given = _keywords(label=(term.label, 1), candidates=(term.candidates, 50))
+    first = _keywords(label=(term.label, 1), candidates=(term.candidates, 50))
     rest = _keywords(read_prompt=(term.read_prompt, False), coverage=(term.coverage, None),
                      scale=(term.scale, "log"))  # fmt: skip
     if term.guide is None:
-        return call("classifier", _quoted(term.model), *given, *rest)
-    before = "".join([f"classifier({_quoted(term.model)}", *(f", {one}" for one in given)])
-    after = "".join(f", {one}" for one in rest)
+        return call("classifier", _quoted(term.model), *first, *rest)
+    before = "".join([f"classifier({_quoted(term.model)}", *(f", {keyword}" for keyword in first)])
+    after = "".join(f", {keyword}" for keyword in rest)
     return [f"{before}, guide=", (term.guide, SUM), f"{after})"]
 
 
 @pieces.register
 def _(term: NGram) -> list[Piece]:
-    given = [_quoted(term.path)] if term.path is not None else []
-    given += _keywords(order=(term.order, 2), texts=(list(term.texts), []),
-                       online=(term.online, False))  # fmt: skip
-    return call("ngram", *given)
+    arguments = [_quoted(term.path)] if term.path is not None else []
+    arguments += _keywords(order=(term.order, 2), texts=(list(term.texts), []),
+                           online=(term.online, False))  # fmt: skip
+    return call("ngram", *arguments)
 
 
 @pieces.register
@@ -224,8 +224,8 @@ def _text(node: Node | float, least: int, part: Node | None) -> str:
     if isinstance(node, float):
         text = number_text(node)
     else:
-        written = _addends(node, part) if isinstance(node, Sum) else pieces(node)
-        text = "".join([p if isinstance(p, str) else _text(*p, part) for p in written])
+        printed = _addends(node, part) if isinstance(node, Sum) else pieces(node)
+        text = "".join([p if isinstance(p, str) else _text(*p, part) for p in printed])
     if precedence(node) < least:
         text = f"({text})"
     return f"{_START}{text}{_END}" if node is part else text
@@ -240,19 +240,19 @@ def _length(piece: Piece) -> int:
 
 
 def _addends(total: Sum, part: Node | None) -> list[Piece]:
-    """The pieces of a sum; a member that is `part` keeps its own sign."""
+    """The pieces of a sum; a negative member that is `part` is not printed as a subtraction."""
     members = total.members
     if len(members) <= MAX_ROW:
         first: Piece = (members[0], PRODUCT)
-        return [first, *(piece for one in members[1:] for piece in _addend(one, part))]
-    written: list[Piece] = []
-    for row in range(0, len(members), MAX_ROW):
-        written += [" + ", (Sum(members[row : row + MAX_ROW]), ATOM)]
-    return written[1:]
+        return [first, *(piece for member in members[1:] for piece in _addend(member, part))]
+    rows: list[Piece] = []
+    for start in range(0, len(members), MAX_ROW):
+        rows += [" + ", (Sum(members[start : start + MAX_ROW]), ATOM)]
+    return rows[1:]
 
 
 def _addend(member: Formula, part: Node | None) -> list[Piece]:
-    """A sign, and what is added or subtracted."""
+    """A plus or minus, and the pieces of what is added or subtracted."""
     match member:
         case Scaled(float() as factor, of) if factor < 0 and member is not part:
             size: list[Piece] = [] if factor == -1 else [number_text(-factor), "*"]
@@ -265,7 +265,7 @@ def _addend(member: Formula, part: Node | None) -> list[Piece]:
 
 
 def _keywords(**values: tuple[object, object]) -> list[str]:
-    """`name=value` for all that differ from their defaults."""
+    """`name=value` for each value that differs from its default."""
     return [f"{name}={_quoted(v)}" for name, (v, default) in values.items() if v != default]
 
 

@@ -1,4 +1,4 @@
-"""Factors that look at distributions, at the text so far, or at how long it is."""
+"""Factors that depend on distributions, on the text so far, or on its length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POSITION = Position()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Divergence(Varying):
-    """How far two distributions are apart: Jensen and Shannon's, or Rényi's of an order."""
+    """The Jensen–Shannon divergence of two distributions, or the Rényi divergence of an order."""
 
     first: Formula
     second: Formula
@@ -24,7 +24,7 @@ class Divergence(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape(Varying):
-    """How sure a distribution is: its entropy, its peak, or the margin of its likeliest token."""
+    """How concentrated a distribution is: its entropy, peak, or margin of the likeliest token."""
 
     kind: str
     of: Formula
@@ -48,24 +48,24 @@ class Strength(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class First(Varying):
-    """1 for the first tokens, then 0."""
+    """1 for the first `count` tokens, then 0."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decay(Varying):
-    """1 for the first token, halved every so many."""
+    """1 for the first token, halved every `half_life` tokens."""
 
     half_life: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Balance(Varying):
-    """The share b for which b·F + (1−b)·G betrays neither model's likeliest text.
+    """The share b for which b·F + (1−b)·G reproduces neither model's memorised text.
 
     CP-Fuse (Abad et al., 2024): the minimiser of maxᵢ KL(P ‖ Qᵢ) − log Qᵢ(x₁..x_k) is log-linear
-    in the two with shares that add up to one.
+    in the two distributions, with shares that add up to one.
     """
 
     first: Formula
@@ -74,16 +74,14 @@ class Balance(Varying):
 
 def jsd(first: Formula, second: Formula) -> Varying:
     """The Jensen–Shannon divergence of two distributions, in bits: from 0 to 1."""
-    one, other = as_members("jsd", (first, second))
-    return Divergence(one, other)
+    return Divergence(*as_members("jsd", (first, second)))
 
 
 def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
     """The Rényi divergence of an order between 0 and 1, in nats; of one half it is symmetric."""
     if not is_number(order) or not 0 < order < 1:
         raise FormulaError(f"order is a number between 0 and 1, not {shown(order)}")
-    one, other = as_members("renyi", (first, second))
-    return Divergence(one, other, float(order))
+    return Divergence(*as_members("renyi", (first, second)), float(order))
 
 
 def entropy(of: Formula) -> Varying:
@@ -97,12 +95,12 @@ def peak(of: Formula) -> Varying:
 
 
 def margin(of: Formula) -> Varying:
-    """By how much the likeliest token's probability exceeds the second's."""
+    """The probability of the likeliest token, less that of the second."""
     return Shape("margin", *as_members("margin", (of,), least=1))
 
 
 def indicator(of: Formula) -> Varying:
-    """For each token, whether a difference such as `F - G` is above zero."""
+    """For each token, 1 if a difference such as `F - G` is above zero, else 0."""
     return Indicator(*as_members("indicator", (of,), least=1))
 
 
@@ -114,7 +112,7 @@ def strength(judge: Formula) -> Varying:
 
 
 def first(count: int) -> Varying:
-    """1 for so many tokens from the beginning, then 0."""
+    """1 for the first `count` tokens, then 0."""
     count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
         raise FormulaError(f"first takes a whole number from 1, not {shown(count)}")
@@ -129,17 +127,17 @@ def decay(half_life: float) -> Varying:
 
 
 def balance(first: Formula, second: Formula) -> Varying:
-    """The share of `first` for which neither model's own text comes out word by word."""
+    """The share of `first` for which neither model's memorised text is reproduced."""
     return Balance(*as_members("balance", (first, second)))
 
 
 def judgement_of(judge: Formula) -> Judgement:
-    """What is asked for a strength: the classifier's view of the text so far."""
+    """The observation that a strength is computed from."""
     assert isinstance(judge, Classifier), "check() refuses a strength of anything else"
     return Judgement(judge.model, judge.label, judge.read_prompt)
 
 
 def likelihood_of(member: Formula) -> Likelihood:
-    """What is asked where a model's likelihood of the text so far is needed."""
+    """The observation of a model's likelihood of the text so far."""
     assert isinstance(member, Term), "check() refuses a balance of anything else"
     return Likelihood(member)

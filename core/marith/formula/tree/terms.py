@@ -18,9 +18,9 @@ Option: TypeAlias = "str | int | float | bool | None"
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
 SCALES = ("log", "probability", "logit")
-GUIDED = 120  # letters that a classifier with a guide is written in at most, its texts empty
+GUIDED = 120  # the most letters of a classifier with a guide, its texts empty
 LARGEST_OPTION = 10**100
-# What a chat template is given by the engine, or would take the engine's reading from it.
+# Arguments of a chat template that the engine gives, or that would change how it reads prompts.
 RESERVED = frozenset(
     (
         "add_generation_prompt",
@@ -41,7 +41,7 @@ RESERVED = frozenset(
         "truncation",
     )
 )
-MAX_ORDER = 32  # every token of a text is counted once for each shorter order
+MAX_ORDER = 32  # each token of a text is counted once for each shorter order
 
 
 class Term(Formula):
@@ -51,14 +51,15 @@ class Term(Formula):
     leaf = True
 
     def _letters(self) -> int:
-        """A term counts as one, and a guide in it is a formula as any."""
+        """A term counts as one letter; the guide in it is counted like any formula."""
         return sum((GUIDED + part.letters for part in self.inner), 1)
 
 
 class Observation(Term):
-    """A leaf whose value is a number about the text so far; factors are made of it.
+    """A leaf whose value is one number about the text so far, which factors are computed from.
 
-    Asked like a term, it answers with one column. Nobody writes it: factors name it.
+    It is scored like a term, and has one column in place of a vocabulary. It occurs in factors
+    alone, never in formula text.
     """
 
     __slots__ = ()
@@ -66,14 +67,14 @@ class Observation(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompted(Term):
-    """A language model that reads the request's messages through its own lens.
+    """A language model with a system prompt and its own way to read the request's messages.
 
-    `system` is joined to the application's system message by `mode`; what matches the regular
-    expression `hide` is removed from the messages; `model` names another checkpoint of the same
-    vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
+    `mode` says how `system` is joined to the application's system message; what the regular
+    expression `hide` matches is removed from the messages; `model` names another checkpoint of the
+    same vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
     `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
-    whose pass it shares. With `exit_layer` the log-probabilities come from its first so many
-    layers, through its own last norm and head; it shares the whole model's lane.
+    in whose pass it is computed. With `exit_layer` the log-probabilities are those of the first so
+    many layers, through the model's last norm and head, in the lane of the whole model.
     """
 
     system: str = ""
@@ -112,11 +113,11 @@ class Classifier(Term):
     """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
 
     `label` is a class by name or index. The `candidates` likeliest tokens of `guide` (by default
-    the formula around it, classifiers left out) are judged, the others get 0 (paper, section 3);
-    with `coverage` only the fewest of them that carry so much of the guide's probability.
-    With `read_prompt` it judges the prompt together with the continuation. `scale` says what is
-    compared: log C, C itself ("probability"), or what the model's head says ("logit"), as rewards
-    are added.
+    the formula around it, without classifiers) are judged, the others get 0 (paper, section 3);
+    with `coverage` only the fewest of them whose probabilities under the guide reach it. With
+    `read_prompt` it judges the prompt together with the continuation. `scale` is the scale of the
+    difference: log C, C itself ("probability"), or the output of the model's head ("logit"), as
+    rewards are added.
     """
 
     model: str
@@ -150,9 +151,9 @@ class Classifier(Term):
 class NGram(Term):
     """A smoothed n-gram model of the tokens of a text; order 2 is the paper's model A.
 
-    Fitted from the text file `path`, or from `texts`. With `online` it also counts the request's
-    own text, the prompt as the bare model reads it and the continuation so far; it then needs
-    neither, and is prompt lookup.
+    Fitted from the text file `path`, or from `texts`. With `online` it also counts the text of the
+    request: the prompt as the bare model reads it, and the continuation so far. It then needs
+    neither `path` nor `texts`, and is prompt lookup.
     """
 
     path: str | None = None
@@ -187,12 +188,12 @@ class NGram(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uniform(Term):
-    """Every token alike."""
+    """The same probability for every token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position(Observation):
-    """How many tokens of the continuation stand before this place."""
+    """The number of tokens of the continuation before this place."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,19 +210,19 @@ class Judgement(Observation):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likelihood(Observation):
-    """log Q of the whole continuation so far, by a prompted model."""
+    """log Q of the whole continuation so far, Q being a prompted model."""
 
     of: Term
 
 
 def check_template_options(names: Iterable[str]) -> None:
-    """Raises FormulaError for an option of a chat template that is the engine's own."""
+    """Raises FormulaError for an option of a chat template that only the engine may set."""
     for name in sorted(RESERVED.intersection(names)):
-        raise FormulaError(f"the template option {name!r} is the engine's own")
+        raise FormulaError(f"the template option {name!r} is set by the engine")
 
 
 def _take_number(term: Term, name: str) -> None:
-    """Let a field be Python's own number where it is a scalar of numpy or torch."""
+    """Replace a scalar of numpy or torch in a field by Python's number."""
     object.__setattr__(term, name, plain(getattr(term, name)))
 
 
@@ -237,13 +238,13 @@ def _check_label(model: object, label: object) -> None:
         raise FormulaError(f"label is a class's name or index, not {shown(label)}")
 
 
-def _check_text(what: str, value: object) -> None:
+def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise FormulaError(f"{what} is a text, not {value!r}")
+        raise FormulaError(f"{name} is a text, not {value!r}")
 
 
 def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
-    """Template options in one order, from a mapping or from pairs."""
+    """Template options from a mapping or from pairs, sorted by name."""
     pairs = options.items() if isinstance(options, Mapping) else options
     try:
         frozen = tuple(sorted((key, value) for key, value in pairs))

@@ -110,7 +110,7 @@ def test_options_that_a_template_tells_apart_make_other_terms() -> None:
 
 @pytest.mark.parametrize("option", ["chat_template", "truncation", "return_dict", "tokenize"])
 def test_an_option_that_is_the_engines_own_is_refused_when_the_term_is_made(option: str) -> None:
-    with pytest.raises(FormulaError, match=f"the template option '{option}' is the engine's own"):
+    with pytest.raises(FormulaError, match=f"the template option '{option}' is set by the engine"):
         Prompted(options={option: "x"})
-    with pytest.raises(FormulaError, match=r"the engine's own(.|\n)*\^"):
+    with pytest.raises(FormulaError, match=r"set by the engine(.|\n)*\^"):
         parse_text(f'M + prompted(options={{"{option}": "x"}})')

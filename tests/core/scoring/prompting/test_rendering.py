@@ -234,5 +234,5 @@ def test_long_conversations_stay_within_the_bounds(name: str, shape: tuple[int, 
 def test_what_transformers_takes_beside_a_templates_own_options_is_reserved() -> None:
     named = inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters
     assert {n for n in named if n not in ("self", "kwargs")} <= RESERVED
-    with pytest.raises(RequestError, match="'chat_template' is the engine's own"):
+    with pytest.raises(RequestError, match="'chat_template' is set by the engine"):
         marith.Request("a", template_options={"chat_template": "x"})
