@@ -1,1 +1,1 @@
-"""What does an application say of a model? Plain data, without torch until it is used."""
+"""How does an application configure a model? Plain data, without torch until it is used."""

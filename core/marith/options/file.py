@@ -1,4 +1,4 @@
-"""A file of formulas that applications name, each with its options."""
+"""The persona file: named formulas, each with its options."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from marith.formula.text.files import LOWERED, as_text, load_file, terms_as_text
 from marith.request.plan import read_speculation
 
 Kind = TypeVar("Kind", bound=BaseModel)
-ELSEWHERE = frozenset(("terms", "formula", "file"))  # a file says these in places of their own
+ELSEWHERE = frozenset(("terms", "formula", "file"))  # not among the options of a file's tables
 
 
 @dataclass(frozen=True, slots=True)
 class Personas:
-    """What a file said when it was read, as plain data.
+    """The content of a persona file when it was read, as plain data.
 
-    `options` hold for all of its formulas; `formulas` give each, by name, the options of its own,
-    its text among them. `spoken` says which of them options hold: a name, "" for none of them,
-    or None where no options were made of the file yet. `kept` names the options that were given
-    beside the file: they stay as they are when another formula of it is spoken.
+    `options` apply to all of its formulas; `formulas` maps each name to the options of that formula
+    alone, its text among them. `formula_name` is the formula that the options were made with: its
+    name, "" for none of the file's, or None where no options were made yet. `kept` names the
+    options that were given beside the file: they stay when another formula is chosen.
     """
 
     path: str
     terms: dict[str, str]
     options: dict[str, Any]
     formulas: dict[str, dict[str, Any]]
-    spoken: str | None = None
+    formula_name: str | None = None
     kept: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path, model: str) -> Personas:
-        """Read a file, whose formulas are over `model` where it names no other.
+        """Read a file; `model` is the model of its formulas where the file names no other.
 
-        Raises FormulaError for what `load_file` refuses, and for a formula that could be taken
-        for a model.
+        Raises FormulaError for what `load_file` refuses, and for a formula with the name of a model
+        in the file.
         """
         file = load_file(path)
         default = "pocket" if model in file.formulas else model
@@ -49,91 +49,89 @@ class Personas:
         }
         options = {"model": default, **file.options}
         for table in (options, *formulas.values()):
-            named = table.get("model")
-            if isinstance(named, str) and named in formulas:
-                raise FormulaError(
-                    f"{str(path)!r} has a formula and a model of one name, {named!r}"
-                )
+            name = table.get("model")
+            if isinstance(name, str) and name in formulas:
+                raise FormulaError(f"{str(path)!r} has a formula and a model of one name, {name!r}")
         return cls(str(path), terms_as_text(file.terms), options, formulas)
 
     def names(self, model: object) -> bool:
-        """Whether what is given as a model is a formula of the file."""
+        """Whether a value of the option `model` is the name of a formula of the file."""
         return isinstance(model, str) and model in self.formulas
 
     def apply(self, given: Mapping[str, Any], model: object, kind: type[Kind]) -> dict[str, Any]:
-        """Options as they are given, and as the file has them where they are not.
+        """The given options, and the file's where none are given.
 
-        | options were made of the file | `model` is a formula of it | what stays of the given |
+        | options were made from the file | `model` is a formula of it | which given options count |
         | --- | --- | --- |
         | not yet | no  | all |
         | not yet | yes | all; another `formula` beside it raises FormulaError |
         | before  | no  | all |
-        | before  | yes | what was given beside the file, or differs from what the former brought |
+        | before  | yes | those in `kept`, and those that differ from the former formula's |
 
-        Whoever makes options of all values of others, as LangChain's `configurable_fields` does,
-        gives values that a former formula brought, and they are not kept for the next.
+        The last row is for LangChain's `configurable_fields`, which makes new options from all
+        values of old ones: those that came from the former formula must not override the next.
         """
         if not self.names(model):
-            kept = _keepable(given, kind) if self.spoken is None else self.kept
-            return self._completed(given, self.spoken or "", kept)
-        stays = self._staying(given, str(model), kind)
-        return self._completed(stays, str(model), _keepable(stays, kind))
+            kept = _keepable(given, kind) if self.formula_name is None else self.kept
+            return self._completed(given, self.formula_name or "", kept)
+        counting = self._counting(given, str(model), kind)
+        return self._completed(counting, str(model), _keepable(counting, kind))
 
     def switched(
         self, given: Mapping[str, Any], call: Mapping[str, Any], kind: type[Kind]
     ) -> dict[str, Any]:
-        """Given options, those of the `model` that a call names in place of the former's."""
+        """The given options, with those of the call's `model` in place of the former formula's."""
         model = call["model"]
         if not self.names(model):
-            return {**given, "model": model, "file": replace(self, spoken="")}
+            return {**given, "model": model, "file": replace(self, formula_name="")}
         if "formula" in call:
-            raise self._second(model, call["formula"])
+            raise self._two_formulas(model, call["formula"])
         return self.apply({**given, "model": model}, model, kind)
 
     def with_kept(self, given: Iterable[str], kind: type[Kind]) -> Personas:
-        """The same, where some options were given for a call: the next formula leaves them."""
+        """These personas with more options in `kept`, namely those given for a call."""
         return replace(self, kept=_keepable([*self.kept, *given], kind))
 
-    def _staying(self, given: Mapping[str, Any], name: str, kind: type[Kind]) -> dict[str, Any]:
-        """The given options less those that the former formula brought, and less its name."""
+    def _counting(self, given: Mapping[str, Any], name: str, kind: type[Kind]) -> dict[str, Any]:
+        """The given options without those that came from the former formula, and without it."""
         given, former = dict(given), {}
-        if self.spoken is not None:
+        if self.formula_name is not None:
             if "speculation" in given:
                 given["speculation"] = read_speculation(given["speculation"])
-            made_before = made(kind, self, self.spoken)
-            former = {option: getattr(made_before, option) for option in kind.model_fields}
-        other = given.get("formula")
-        if "formula" in given and self.spoken != "" and other != former.get("formula"):
-            raise self._second(name, other)
+            former_options = made(kind, self, self.formula_name)
+            former = {option: getattr(former_options, option) for option in kind.model_fields}
+        formula = given.get("formula")
+        if "formula" in given and self.formula_name != "" and formula != former.get("formula"):
+            raise self._two_formulas(name, formula)
         changed = (option for option, value in given.items() if _differs(value, option, former))
-        stays = {*self.kept, *changed} - {"model", "formula"}
-        return {option: value for option, value in given.items() if option in stays}
+        counting = {*self.kept, *changed} - {"model", "formula"}
+        return {option: value for option, value in given.items() if option in counting}
 
     def _completed(
         self, given: Mapping[str, Any], name: str, kept: tuple[str, ...]
     ) -> dict[str, Any]:
-        """Given options over the file's. Its terms are joined by those given at first.
+        """The given options over the file's. Terms that are given at first are added to the file's.
 
-        A name is kept only for the formula, over the model, that the file has under it.
+        The name of a formula is kept only while formula and model are those of the file.
         """
-        filed = {**self.options, **self.formulas.get(name, {}), "terms": self.terms}
-        merged = {**filed, **given}
-        if self.spoken is None and isinstance(given.get("terms"), Mapping):
+        from_file = {**self.options, **self.formulas.get(name, {}), "terms": self.terms}
+        merged = {**from_file, **given}
+        if self.formula_name is None and isinstance(given.get("terms"), Mapping):
             merged["terms"] = {**self.terms, **given["terms"]}
         merged |= {key: low for key, low in LOWERED.items() if self.options.get(key) is low}
         formula, model = merged.get("formula"), merged["model"]
-        if name and (model != filed["model"] or str(formula) != filed["formula"]):
+        if name and (model != from_file["model"] or str(formula) != from_file["formula"]):
             name = ""
-        return {**merged, "file": replace(self, spoken=name, kept=kept)}
+        return {**merged, "file": replace(self, formula_name=name, kept=kept)}
 
-    def _second(self, name: str, formula: object) -> FormulaError:
-        """What is wrong with giving a formula beside one of the file's."""
+    def _two_formulas(self, name: str, formula: object) -> FormulaError:
+        """The error for a formula that is given beside one of the file's."""
         problem = f"the model {name!r} is a formula of {self.path!r}"
-        return FormulaError(f"{problem}; it is not given another, {str(formula)!r}")
+        return FormulaError(f"{problem}; it is not given another formula, {str(formula)!r}")
 
 
 def _keepable(given: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
-    """The options among the given that another formula of a file leaves as they are."""
+    """The given options that stay when another formula of a file is chosen."""
     return tuple(sorted({*given} & ({*kind.model_fields} - {"model", *ELSEWHERE})))
 
 
@@ -141,44 +139,45 @@ def _differs(value: Any, option: str, former: Mapping[str, Any]) -> bool:
     return option not in former or bool(value != former[option])
 
 
-_FILED: TypeAdapter[Personas] = TypeAdapter(Personas)
+_PERSONAS: TypeAdapter[Personas] = TypeAdapter(Personas)
 
 
 def opened(file: Any, kind: type[BaseModel], model: str) -> Personas | None:
-    """A file by path, every formula of it tried as options of `kind`; or what was read of one.
+    """The personas of a file, given by its path or as read before, as an object or plain data.
 
-    Its formulas are over `model` where the file names no other. Raises FormulaError for a file in
-    which anything is wrong, and RequestError for what is none.
+    Options of `kind` are made of every formula of a path, over `model` where the file names no
+    other. Raises FormulaError for a file in which anything is wrong, and RequestError for any other
+    value.
     """
     match file:
         case None | Personas():
             return file
         case str() | Path():
-            read = Personas.load(file, model)
-            for name in ("", *read.formulas):
-                _try(kind, read, name)
-            return read
+            personas = Personas.load(file, model)
+            for name in ("", *personas.formulas):
+                _check(kind, personas, name)
+            return personas
         case Mapping():
             try:
-                return _FILED.validate_python(file)
+                return _PERSONAS.validate_python(file)
             except ValidationError as error:
-                raise RequestError(f"this was read of no file: {from_validation(error)}") from None
+                raise RequestError(f"this is no persona file: {from_validation(error)}") from None
     raise RequestError(f"a file has a path, not {file!r}")
 
 
 def made(kind: type[Kind], file: Personas, name: str) -> Kind:
-    """The options of a file and one formula of it, or "", none, with nothing else given."""
+    """The options of a file with one of its formulas, and none else given; "" is no formula."""
     plain = {"model": file.options["model"], "formula": "M"}
-    fresh = replace(file, spoken=None, kept=())
-    return kind(file=fresh, **({"model": name} if name else plain))
+    unused = replace(file, formula_name=None, kept=())
+    return kind(file=unused, **({"model": name} if name else plain))
 
 
-def _try(kind: type[BaseModel], file: Personas, name: str) -> None:
-    """Raises FormulaError where the file gives a formula, or all, what is no option."""
+def _check(kind: type[BaseModel], file: Personas, name: str) -> None:
+    """Raises FormulaError if the options of one formula, or those of all ("") are not valid."""
     where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
-    own = set(file.formulas[name]) - {"formula"} if name else set(file.options)
+    options = set(file.formulas[name]) - {"formula"} if name else set(file.options)
     elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # for all formulas alike
-    for option in sorted(own - (set(kind.model_fields) - elsewhere)):
+    for option in sorted(options - (set(kind.model_fields) - elsewhere)):
         raise FormulaError(f"{where}: there is no option {option!r}")
     try:
         made(kind, file, name)

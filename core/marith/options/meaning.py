@@ -1,4 +1,4 @@
-"""What options mean, found once for the same text: most calls of a model change something else."""
+"""Cached results of options: most calls of a model change other options than the formula."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Written: TypeAlias = tuple[tuple[str, str], ...]  # terms, each a name and a tex
 
 @lru_cache(maxsize=16)
 def resolved(terms: Written) -> Mapping[str, Formula]:
-    """Every name of the terms of options with what it stands for, as `resolve` says."""
+    """Every name of the terms with its bound formula, see `resolve`."""
     return resolve(dict(terms))
 
 
 @lru_cache(maxsize=64)
 def faithfully(formula: str, terms: Written, faithful: float, faithful_to: str | None) -> Formula:
-    """The formula for a prompt in which `faithful_to` finds something that was retrieved."""
-    read = parse(formula)
+    """The formula for a prompt in which `faithful_to` matches something that was retrieved."""
+    parsed = parse(formula)
     if faithful_to is None:
-        return read
-    known = resolve(dict(terms), read)  # no other names: it is asked for each request
-    return recipes.faithful_to(faithful_to, read, faithful, known)
+        return parsed
+    names = resolve(dict(terms), parsed)  # only those in the formula, since each request needs them
+    return recipes.faithful_to(faithful_to, parsed, faithful, names)
 
 
 @lru_cache(maxsize=64)
@@ -42,28 +42,29 @@ def require_meaning(
     faithful_to: str | None,
     speculation: Plan | Literal["auto"] | None,
 ) -> None:
-    """Raises FormulaError or RequestError for a formula that means nothing, and for such a plan."""
-    from marith.speculation.execution_plan import ExecutionPlan  # no torch, but the engine's
+    """Raises FormulaError or RequestError for a formula or a plan without a meaning."""
+    from marith.speculation.execution_plan import ExecutionPlan  # without torch, but of the engine
 
-    known = resolved(terms)
-    for each in dict.fromkeys((parse(formula), faithfully(formula, terms, faithful, faithful_to))):
-        check(each, known)
-        ExecutionPlan.of(each, known, speculation)
+    names = resolved(terms)
+    formulas = (parse(formula), faithfully(formula, terms, faithful, faithful_to))
+    for parsed in dict.fromkeys(formulas):
+        check(parsed, names)
+        ExecutionPlan.of(parsed, names, speculation)
 
 
 @lru_cache(maxsize=64, typed=True)  # True is no 1.0
 def sampling(*values: Any) -> Sampling:
-    """How a token is drawn, by the fields of `Sampling` in their order."""
+    """A `Sampling` from the values of its fields, in their order."""
     return Sampling(*values)
 
 
 @lru_cache(maxsize=8, typed=True)
 def stop(max_tokens: int, strings: tuple[str, ...]) -> Stop:
-    """Where a text ends; what finds the strings is made once."""
+    """A `Stop`, whose automaton is made once."""
     return Stop(max_tokens, strings)
 
 
 @lru_cache(maxsize=8)
 def ban(words: tuple[str, ...]) -> Ban | None:
-    """What is not in an answer; what finds the words is made once."""
+    """A `Ban`, whose tree of words is made once; None without words."""
     return Ban(words) if words else None

@@ -1,4 +1,4 @@
-"""What an application says of a model, as plain data: checked when it is said, loaded when used."""
+"""The options of a model, as plain data: checked when they are made, and loaded when used."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _PLACED = (
 
 
 def _variable(option: str) -> str | None:
-    """What the environment says of an option."""
+    """The value of an option in the environment."""
     return os.environ.get(f"MARITH_{option.upper()}") or None
 
 
 class Options(BaseModel):
-    """The options of a model; an adapter inherits them; each but `file` may be given for a call.
+    """The options of a model. Adapters inherit them; a call may give each but `file`.
 
-    All are checked when they are made, before any model loads; an unknown option raises. Where
-    they are not `trusted`, a call sets how an answer is drawn, and the text of its `formula` and
-    `terms` may combine what the options define; where they are `frozen`, a call gives neither.
+    All are checked when they are made, before any model loads; an unknown option raises. If they
+    are not `trusted`, a call may set how an answer is drawn, and the text of its `formula` and
+    `terms` may combine what the options define; if they are `frozen`, a call gives neither.
     """
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -93,7 +93,7 @@ class Options(BaseModel):
     loaded_bytes: int = Field(default=LOADED_BYTES, ge=0)
     """How many bytes of further checkpoints, adapters and n-grams stay loaded while unused."""
     context_length: int | None = Field(default=None, ge=2)
-    """The most tokens that the model reads; by default what its checkpoint says."""
+    """The most tokens that the model reads; by default the number in its checkpoint."""
     revision: str | None = None
     """A branch, tag or commit of a model on the hub."""
     speculation: Plan | Literal["auto"] | None = "auto"
@@ -101,7 +101,7 @@ class Options(BaseModel):
     timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Seconds from the call, loading included, after which DeadlineExceeded is raised."""
     max_retries: int = Field(default=2, ge=0)
-    """How often a busy engine is asked again."""
+    """How often a request is submitted again when the engine is busy."""
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
     steer_tools: bool = True
@@ -109,17 +109,17 @@ class Options(BaseModel):
     faithful: float = Field(default=0.0, ge=0, le=100)
     """How much more an answer follows what was retrieved: the strength of `context_aware`."""
     faithful_to: str | None = Field(default=None, min_length=1)
-    """A regular expression that finds in the messages what was retrieved."""
+    """A regular expression that matches what was retrieved, in the messages."""
     file: Personas | None = None
-    """A TOML file, read once: what is not given is as it says; else MARITH_FILE."""
+    """A persona file (TOML), read once, with values for options not given; else MARITH_FILE."""
     trusted: bool = Field(default=True, strict=True)
-    """False: the text of formula and terms in a call is read as that of others."""
+    """False: the text of formula and terms in a call is untrusted."""
     frozen: bool = Field(default=False, strict=True)
     """True: a call may give neither formula nor terms."""
 
     @model_validator(mode="before")
     @classmethod
-    def _as_its_file_says(cls, data: Any) -> Any:
+    def _with_its_file(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
         file = _opened(data.get("file", _variable("file")))
@@ -150,7 +150,7 @@ class Options(BaseModel):
 
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
-        """The options of a file, spoken with the formula `name` of it; others may be given.
+        """The options of a file with its formula `name`; other options may be given.
 
         Raises FormulaError for a file in which anything is wrong, and for an unknown name.
         """
@@ -160,19 +160,19 @@ class Options(BaseModel):
         if name is None:
             return cls(file=file, **options)
         if name not in file.formulas:
-            known = ", ".join(file.formulas) or "none"
-            raise FormulaError(f"{file.path!r} has no formula {name!r}; there are {known}")
+            names = ", ".join(file.formulas) or "none"
+            raise FormulaError(f"{file.path!r} has no formula {name!r}; there are {names}")
         return cls(file=file, model=name, **options)
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """The names of all options, without the fields of a framework that inherits them."""
+        """The names of all options, without the fields that an adapter adds."""
         return tuple(Options.model_fields)
 
     @property
-    def speaks_as(self) -> str:
-        """The model's name for applications: that of a formula of the file, or of the model."""
-        return (self.file and self.file.spoken) or self.model
+    def reported_name(self) -> str:
+        """The model's name in answers: that of a formula of the file, or of the model."""
+        return (self.file and self.file.formula_name) or self.model
 
     @property
     def faithfully(self) -> Formula:
@@ -180,59 +180,64 @@ class Options(BaseModel):
         return meaning.faithfully(*self._meaning)
 
     def values(self) -> dict[str, Any]:
-        """Every option with its value as it is kept."""
+        """Every option with its value."""
         return {name: getattr(self, name) for name in self.option_names()}
 
     def chosen(self) -> dict[str, Any]:
-        """Every option with its value as plain data: all that a text hangs on, and its `file`."""
+        """Every option with its value as plain data, the content of `file` included."""
         plan = self.speculation
         plain = json.loads(plan.to_json()) if isinstance(plan, Plan) else plan
         file = None if self.file is None else asdict(self.file)
         return {**self.values(), "speculation": plain, "file": file}
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
-        """These options with those of one call over them; strings that stop are joined.
+        """These options, overridden by those of one call; stop strings are added.
 
-        A `model` that is a formula of the file brings that formula's own options, which take the
-        place of those that the former one brought; what was given beside it stays. Raises
-        RequestError for an option that does not exist, and for a `file`, which is read before.
+        If `model` is a formula of the file, that formula's options replace those of the former
+        formula; options that were given beside the file stay. Raises RequestError for an option
+        that does not exist, and for `file`, which is read when options are made.
         """
         if not options and stop is None:
             return self
         check_names(options, self.option_names(), type(self).__name__)
-        given, strings = dict(options), read_stop(stop)
+        call, strings = dict(options), read_stop(stop)
         base = self.values()
         if self.frozen or not self.trusted:
-            given = of_call(given, self.terms, getattr(self.file, "formulas", ()), self.frozen)
-        if self.file is not None and "model" in given:
-            base = self.file.switched(base, given, Options)
-            del given["model"]
-        strings += read_stop(given.pop("stop", None))
+            call = of_call(call, self.terms, getattr(self.file, "formulas", ()), self.frozen)
+        if self.file is not None and "model" in call:
+            base = self.file.switched(base, call, Options)
+            del call["model"]
+        strings += read_stop(call.pop("stop", None))
         if strings:
-            given["stop"] = list(dict.fromkeys([*base.get("stop", ()), *strings]))
+            call["stop"] = list(dict.fromkeys([*base.get("stop", ()), *strings]))
         if base["file"] is not None:
-            base["file"] = base["file"].with_kept(given, Options)
-        return Options(**{**base, **given})
+            base["file"] = base["file"].with_kept(call, Options)
+        return Options(**{**base, **call})
 
     def known_context(self, base: int | None = None) -> int | None:
-        """How many tokens all terms read at most, as files say, or `base` of the model itself."""
+        """The most tokens that all terms read, by their files; None if no file says it.
+
+        `base` is that of the model itself, where it is known.
+        """
         from marith.scoring.checkpoints.locate import context_length_of
 
         terms = leaves(bind(self.faithfully, meaning.resolved(self._meaning[1])))
-        named = {term.model for term in terms if isinstance(term, Prompted) and term.model}
-        own = base or self.context_length or context_length_of(self.model, self.revision)
-        return own and min([own, *(size for size in map(context_length_of, named) if size)])
+        models = {term.model for term in terms if isinstance(term, Prompted) and term.model}
+        base = base or self.context_length or context_length_of(self.model, self.revision)
+        return base and min([base, *(size for size in map(context_length_of, models) if size)])
 
     def retrieves(self, prompt: str | Sequence[Message]) -> bool:
-        """Whether a prompt holds what answers are to be faithful to. Raises RequestError."""
+        """Whether `faithful_to` matches in a prompt, if `faithful` is set. Raises RequestError."""
         if not self.faithful:
             return False
         if self.faithful_to is None:
-            raise RequestError(f"faithful is {self.faithful}, but faithful_to does not say to what")
+            raise RequestError(
+                f"faithful is {self.faithful}, and needs faithful_to, which is not given"
+            )
         return hides(self.faithful_to, to_prompt(prompt).messages)
 
     def engine(self) -> Engine:
-        """The process's one engine for this model and placement; loads it at first."""
+        """The process's engine for this model and placement; loads it at the first call."""
         from marith.engine.engine import Engine
 
         return Engine.shared(self.model, **{name: getattr(self, name) for name in _PLACED})
@@ -246,11 +251,10 @@ class Options(BaseModel):
     ) -> Ticket:
         """Start a request on the engine. Blocks while weights load, or while the engine is busy.
 
-        `asked` is what a request holds beside what these options say, as for `request`. Raises
-        Busy after `max_retries`, or where the timeout would end before the next; other errors are
-        those of `Engine.submit`.
+        `asked` are other fields of the request, as for `request`. Raises Busy after `max_retries`,
+        or if the timeout ends before the next one; other errors are those of `Engine.submit`.
         """
-        begun = time.monotonic() if begun is None else begun  # what follows counts too
+        begun = time.monotonic() if begun is None else begun  # loading counts too
         request, engine, retry = self.request(prompt, **asked), self.engine(), 0
         while True:
             try:
@@ -263,17 +267,17 @@ class Options(BaseModel):
                 retry += 1
 
     def deadline(self, begun: float | None = None) -> Deadline:
-        """When an answer comes too late that is asked for now, or was `begun` (time.monotonic)."""
+        """The deadline of an answer that is requested now, or at `begun` (time.monotonic)."""
         from marith.engine.threads.deadline import Deadline
 
         return Deadline.of(self.timeout, begun)
 
     def request(self, prompt: str | Sequence[Message], **asked: Unpack[RequestOptions]) -> Request:
-        """What the engine is asked for a prompt; `asked` comes before these options."""
+        """The request for a prompt; the fields in `asked` override these options."""
         tools = asked.get("tools")
         if tools is not None and not self.steer_tools:
             asked["tools"] = replace(tools, steer=False)
-        own: RequestOptions = {
+        from_options: RequestOptions = {
             "timeout": self.timeout,
             "template_options": self.chat_template_kwargs or None,
             "ban": meaning.ban(tuple(self.ban)),
@@ -285,12 +289,12 @@ class Options(BaseModel):
             meaning.sampling(*(getattr(self, name) for name in _DRAWN)),
             meaning.stop(self.max_tokens, tuple(self.stop)),
             self.speculation,
-            **(own | asked),
+            **(from_options | asked),
         )
 
     @property
     def _meaning(self) -> tuple[str, tuple[tuple[str, str], ...], float, str | None]:
-        """All that the formula hangs on."""
+        """The options that determine the formula."""
         return self.formula, tuple(self.terms.items()), self.faithful, self.faithful_to
 
 

@@ -85,7 +85,7 @@ def test_a_term_that_hides_reads_nothing_else_than_one_that_does_not_or_less(
 
 def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None:
     options = Options(model="/nowhere", faithful=0.5)
-    with pytest.raises(RequestError, match=r"faithful is 0.5, but faithful_to does not say"):
+    with pytest.raises(RequestError, match=r"faithful is 0.5, but faithful_to is not given"):
         options.submit("k l")
     for wrong in ({"faithful": -0.1}, {"faithful": 1e6}, {"faithful_to": ""}):
         with pytest.raises(ValidationError, match="faithful"):

@@ -41,8 +41,8 @@ def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, 
     [
         (5, "a file has a path, not 5"),
         ("missing.toml", "cannot read 'missing.toml'"),
-        ({"path": "x"}, "this was read of no file: terms"),
-        ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "read of no file: terms"),
+        ({"path": "x"}, "this is no persona file: terms"),
+        ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "no persona file: terms"),
     ],
 )
 def test_what_is_no_file_is_refused(file: Any, says: str) -> None:
