@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from marith.request.checks import by, flag, hold, texts
 
-Tree: TypeAlias = dict[str, Any]  # the letters that may follow, and what may follow each
+Tree: TypeAlias = dict[str, Any]  # the next letters of words, each with the tree after it
 
 
-WHOLE = ""  # stands among them where a word may end
+WHOLE = ""  # a key of a tree where a word is complete
 
 
 LETTERS = 500_000  # of all banned words: 75 MB
@@ -24,11 +24,12 @@ _WORDS = texts(
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """Texts that must not appear in an answer, be they words or several.
+    """Texts that must not appear in an answer, each of one word or more.
 
-    With `whole_words`, a text that begins or ends with part of a word (a letter, a digit, an
-    underscore, a mark on a letter) counts only where no more of that word stands beside it. Unless
-    `case_sensitive`, letters are equal as Unicode folds their case. Raises RequestError.
+    With `whole_words`, a text that begins or ends with a word character (a letter, a digit, an
+    underscore, a mark on a letter) is not banned where another one is next to it: "bad" is allowed
+    in "badge". Unless `case_sensitive`, letters are compared by Unicode's case folding. Raises
+    RequestError.
     """
 
     words: tuple[str, ...] = field(metadata=by(_WORDS))

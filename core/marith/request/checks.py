@@ -1,4 +1,4 @@
-"""How a value that a caller brings is checked. Each kind of check is written once, here."""
+"""Checks of the values in requests: each kind of check is written once, here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 from marith.errors import MarithError, RequestError, shown
 from marith.formula.scalars import plain
 
-LEVELS = 100  # what templates and JSON do with data takes stack for each level
+LEVELS = 100  # templates and JSON recurse for each level
 PARTS = 100_000
 
-Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → what is kept of it
+Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → the value to store
 
 
 def by(check: Check) -> Mapping[str, Check]:
@@ -23,12 +23,12 @@ def by(check: Check) -> Mapping[str, Check]:
 
 
 def hold(value: Any) -> None:
-    """Check the fields of a frozen dataclass that say how, where they are not their default."""
-    for each in fields(value):
-        if check := each.metadata.get("check"):
-            given = getattr(value, each.name)
-            if given is not each.default:
-                object.__setattr__(value, each.name, check(each.name, given))
+    """Check the fields of a frozen dataclass that have a check and are not their default."""
+    for field in fields(value):
+        if check := field.metadata.get("check"):
+            given = getattr(value, field.name)
+            if given is not field.default:
+                object.__setattr__(value, field.name, check(field.name, given))
 
 
 def whole(
@@ -40,15 +40,15 @@ def whole(
 ) -> int:
     """A whole number of a range as an int; raises `error`, a sentence about `name`, for others."""
     number = plain(value)
-    right = isinstance(number, int) and not isinstance(number, bool)
-    if not (right and least <= number and (most is None or number <= most)):
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if not (is_whole and least <= number and (most is None or number <= most)):
         range_ = f"from {least}" if most is None else f"from {least} to {most}"
         raise error(f"{name} is a whole number {range_}, not {shown(value)}")
     return int(number)
 
 
 def finite(value: Any) -> float | None:
-    """A finite number as a float; None for anything else, True and False among it."""
+    """A finite number as a float; None for anything else, for True and False too."""
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return None
@@ -64,13 +64,13 @@ def whole_from(least: int, most: int | None = None) -> Check:
     return lambda name, value: whole(name, value, least, most)
 
 
-def number(what: str, holds: Callable[[float], bool]) -> Check:
-    """A check for a finite number for which `holds` is true, as `what` says."""
+def number(description: str, holds: Callable[[float], bool]) -> Check:
+    """A check for a finite number for which `holds` is true; `description` is for the error."""
 
     def check(name: str, value: Any) -> float:
         number = finite(value)
         if number is None or not holds(number):
-            raise RequestError(f"{name} is {what}, not {shown(value)}")
+            raise RequestError(f"{name} is {description}, not {shown(value)}")
         return number
 
     return check
@@ -99,30 +99,30 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def texts(listed: str, each: str, all_: str, most: int) -> Check:
+def texts(of_list: str, of_text: str, of_letters: str, most: int) -> Check:
     """A check for one text or several, none of them empty, of at most `most` letters together.
 
-    The errors begin with `listed` for what is no list of texts, `each` for one that is no text or
-    has no letter, and `all_` for too many letters.
+    The errors begin with `of_list` for what is no list of texts, `of_text` for an item that is no
+    text or is empty, and `of_letters` for too many letters.
     """
 
     def check(_: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, (str, Sequence)):
-            raise RequestError(f"{listed} a list of texts, not {shown(value)}")
-        given = (value,) if isinstance(value, str) else tuple(value)
-        for text in given:
+            raise RequestError(f"{of_list} a list of texts, not {shown(value)}")
+        checked = (value,) if isinstance(value, str) else tuple(value)
+        for text in checked:
             if not isinstance(text, str) or not text:
-                raise RequestError(f"{each}: {shown(text)}")
-        letters = sum(map(len, given))
+                raise RequestError(f"{of_text}: {shown(text)}")
+        letters = sum(map(len, checked))
         if letters > most:
-            raise RequestError(f"{all_} have {letters:,} letters; at most {most:,}")
-        return given
+            raise RequestError(f"{of_letters} have {letters:,} letters; at most {most:,}")
+        return checked
 
     return check
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """The seconds that a caller waits, None for no end."""
+    """A number of seconds above 0, or None for no limit."""
     if value is None:
         return None
     number = finite(value)
@@ -131,14 +131,14 @@ def seconds(name: str, value: Any) -> float | None:
     return number
 
 
-def require_shallow(value: Any, what: str) -> None:
-    """Raises RequestError for data that is nested deeper, or has more parts, than is read."""
+def require_shallow(value: Any, name: str) -> None:
+    """Raises RequestError for data with more than `LEVELS` levels or `PARTS` parts."""
     waiting, parts = [(value, 0)], 0
     while waiting:
         part, level = waiting.pop()
         parts += 1
         if level > LEVELS or parts > PARTS:
-            problem = f"{what} has at most {LEVELS} levels and {PARTS:,} parts"
+            problem = f"{name} has at most {LEVELS} levels and {PARTS:,} parts"
             raise RequestError(f"{problem}, and not those of {shown(value)}")
         if isinstance(part, Mapping):
             waiting += [(inner, level + 1) for inner in part.values()]
@@ -146,20 +146,20 @@ def require_shallow(value: Any, what: str) -> None:
             waiting += [(inner, level + 1) for inner in part]
 
 
-def require_json(value: Any, what: str) -> None:
-    """Raises RequestError for what JSON cannot write."""
-    require_shallow(value, what)
+def require_json(value: Any, name: str) -> None:
+    """Raises RequestError for a value that JSON cannot represent."""
+    require_shallow(value, name)
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
-        raise RequestError(f"{what} is no JSON, {error}: {shown(value)}") from None
+        raise RequestError(f"{name} is no JSON, {error}: {shown(value)}") from None
 
 
-def check_names(given: Mapping[str, Any], known: Collection[str], kind: str) -> None:
-    """Raise RequestError for a name that no option has, and for `file`, which no call brings."""
+def check_names(given: Mapping[str, Any], names: Collection[str], kind: str) -> None:
+    """Raise RequestError for a name that no option has, and for `file`, which no call may give."""
     for name in given:
-        if name not in known:
-            raise RequestError(f"{kind} takes no option {name!r}, but {', '.join(known)}")
+        if name not in names:
+            raise RequestError(f"{kind} takes no option {name!r}, but {', '.join(names)}")
     if "file" in given:
         problem = "a file is read when options are made, and not given for a call"
         raise RequestError(f"{problem}: {shown(given['file'])}")

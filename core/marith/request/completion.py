@@ -1,4 +1,4 @@
-"""What a request comes to: its text, piece by piece and whole, and what it cost."""
+"""The answer to a request: its text, in chunks and whole, and its cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that is called; `arguments` are JSON, letters of all scripts as they are."""
+    """A call of a tool; `arguments` are JSON, in which no letters are escaped."""
 
     id: str
     name: str
@@ -49,8 +49,8 @@ class Alternative:
 class TokenLogprob(Alternative):
     """A token of a text, by the composed distribution before temperature and grammar.
 
-    `top` are the likeliest in its place; `terms` say what each term gave the token, by the term's
-    text.
+    `top` are the likeliest tokens in its place; `terms` has the log-probability of the token for
+    each term, by the term's text.
     """
 
     top: tuple[Alternative, ...] = ()
@@ -59,7 +59,7 @@ class TokenLogprob(Alternative):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The text that became certain in a step; the last one of a text says why it ended.
+    """The text that became certain in a step; the last chunk has the finish reason.
 
     `reasoning` and `calls` are no part of `text`.
     """
@@ -76,8 +76,8 @@ class Chunk:
 class Usage:
     """Tokens, counted in the base model's vocabulary.
 
-    `prompt_tokens` is the prompt as the bare model reads it; of these `cached_tokens` had their
-    keys and values cached in every lane. `reasoning_tokens` are of the completion's.
+    `prompt_tokens` are those of the prompt as the bare model reads it; `cached_tokens` of them had
+    their keys and values cached in every lane. `reasoning_tokens` count as completion tokens too.
     """
 
     prompt_tokens: int
@@ -95,9 +95,9 @@ class Usage:
 class StageStats:
     """How many drafted tokens one part of a formula has verified, and how many it accepted.
 
-    Of `evaluated` tokens `stood` were accepted; `predicted` is the share that should have been, the
-    mean of 1 − the total variation between what they were drawn from and that part (paper,
-    lemma 3). What follows a token that was not accepted is not evaluated.
+    Of `evaluated` tokens `stood` were accepted; `predicted` is the expected share, the mean of 1 −
+    the total variation between the distribution that they were drawn from and that part's (paper,
+    lemma 3). Tokens after one that was not accepted are not evaluated.
     """
 
     part: str
@@ -113,9 +113,9 @@ class StageStats:
 
 @dataclass(frozen=True, slots=True)
 class TermStats:
-    """What one term cost: tokens of its prompt, how many of them were cached, and its calls.
+    """The cost of one term: tokens of its prompt, how many of them were cached, and its calls.
 
-    Of a classifier, which reads texts, `prompt_tokens` and `cached_tokens` are 0.
+    For a classifier, which reads texts, `prompt_tokens` and `cached_tokens` are 0.
     """
 
     prompt_tokens: int
@@ -125,15 +125,15 @@ class TermStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a completion cost.
+    """The cost of a completion.
 
     `passes` counts forward passes; `calls` counts evaluations of terms as the paper does, several
     positions at once being one call; `judgements` counts the candidates that classifiers scored.
     `cached` counts prompt tokens whose keys and values were cached, over all lanes of language
     models. `drafted` counts tokens that were proposed before every term had scored them, `accepted`
-    those that came into the text; `stages` say which part of the formula verified them. `terms` say
-    what each term cost, by its text. `rewinds` counts how often a ban took tokens back; these cost
-    as others do, and are not among `tokens`.
+    those of them that are in the text; `stages` has the parts of the formula that verified them.
+    `terms` has the cost of each term, by its text. `rewinds` counts how often a ban took tokens
+    back; such tokens cost as much as others, and do not count in `tokens`.
     """
 
     tokens: int
@@ -165,10 +165,10 @@ class Stats:
 
     @property
     def acceptance(self) -> float | None:
-        """The share of drafted tokens that came into the text; None where nothing was drafted.
+        """The share of drafted tokens that are in the text; None where nothing was drafted.
 
-        Those that were discarded before verification count too; see `stages` for how many stood of
-        those that were evaluated.
+        Tokens that were discarded before verification count as drafted; `stages` counts only those
+        that were evaluated.
         """
         return self.accepted / self.drafted if self.drafted else None
 
@@ -178,8 +178,8 @@ class Completion:
     """A finished text: `tokens` are all that were sampled, without the one that ends a text.
 
     A stop string is not in `text`, though its tokens are in `tokens`; `stop_string` is the one
-    that ended it. `calls` and `reasoning` are no part of `text`; a call that was cut off at the
-    text's greatest length is there as far as it came. `logprobs` are there if they were asked for.
+    that ended the text. `calls` and `reasoning` are no part of `text`; a call that `max_tokens` cut
+    off is included as far as it was generated. `logprobs` is None unless they were requested.
     """
 
     text: str

@@ -21,8 +21,8 @@ _MAKE: dict[str, Callable[[str], str]] = {
 }
 
 
-LETTERS = 250_000  # of a grammar's text: half a second, and some 80 MB where each costs most
-RULES = 1_000  # of a Lark grammar: 3,000 of which each names the next took it
+LETTERS = 250_000  # of a grammar's text: it costs at most half a second and some 80 MB
+RULES = 1_000  # of a Lark grammar: 3,000 rules, each of which names the next, overflowed the stack
 # An object of n optional properties has 4n items in a row, and 5n symbols: 4,000 at most.
 LIMITS = LLParserLimits(
     max_items_in_row=20_000,
@@ -35,11 +35,11 @@ _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What a whole text may be. Style is steered by the formula, syntax is certain by this.
+    """The texts that an answer may be. The formula steers style; the grammar guarantees syntax.
 
     Made by `json_schema`, `json_object`, `regex` or `lark`, and checked when it is made: raises
-    RequestError for what is no grammar, and for what a schema asks that cannot be enforced.
-    `text` is the definition; see llguidance for Lark's dialect.
+    RequestError for what is no grammar, and for a schema that cannot be enforced. `text` is the
+    definition; see llguidance for Lark's dialect.
     """
 
     kind: Literal["json_schema", "regex", "lark"]
@@ -57,8 +57,8 @@ class Grammar:
     def json_schema(cls, schema: Mapping[str, Any], strict: bool | None = None) -> Grammar:
         """JSON that a schema describes, its keys in the schema's order.
 
-        Objects hold nothing but the properties they name, unless they say so themselves or
-        `strict` is False.
+        Objects contain only the properties that the schema names, unless it allows others itself
+        or `strict` is False.
         """
         return cls("json_schema", schema_text(schema, strict))
 
@@ -89,14 +89,14 @@ class Grammar:
 
 
 def one_line(problem: str) -> str:
-    """What is wrong, in a line."""
+    """An error of llguidance on one line, cut to 200 letters."""
     return " ".join(problem.split())[:200]
 
 
 def require_bounded(kind: str, text: str) -> None:
     """Raises RequestError for a grammar that costs too much to compile.
 
-    What else is wrong with it is for llguidance to say.
+    llguidance finds all other faults.
     """
     if len(text) > LETTERS:
         raise RequestError(f"this {kind} has {len(text):,} letters; at most {LETTERS:,} are read")
@@ -117,15 +117,15 @@ def require_bounded(kind: str, text: str) -> None:
             )
 
 
-@lru_cache(maxsize=64)  # the same grammar is asked for again and again
+@lru_cache(maxsize=64)  # many requests have the same grammar
 def _source(kind: str, text: str) -> str:
-    """The grammar as llguidance reads it. Raises RequestError for what is none."""
+    """The grammar in llguidance's format. Raises RequestError for what is no grammar."""
     require_bounded(kind, text)
     try:
         source = _MAKE[kind](text)
     except ValueError as error:
         raise RequestError(f"no {kind}: {error}: {shown(text[:80])}") from None
-    wrong, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
-    if wrong:
+    is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
+    if is_invalid:
         raise RequestError(f"this {kind} cannot be followed: {one_line(problems[0])}")
     return source

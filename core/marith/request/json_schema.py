@@ -1,4 +1,4 @@
-"""A JSON schema as text: closed where it names properties, and bounded."""
+"""JSON schemas as text: closed to properties that they do not name, and bounded in size."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from marith.errors import RequestError, shown
 from marith.request.checks import require_shallow
 
-# As `json.dumps` writes it, and so as chat templates and their models do.
+# The white space of `json.dumps`, which chat templates use, and so their models.
 _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _HOLDS_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
 _LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _JOINS = ("anyOf", "oneOf", "allOf")
 _IS_SCHEMA = ("items", "additionalProperties", "not")
 EMPTY = {"type": "object", "properties": {}}
-# Compilers recurse, and who takes more than a thread's stack ends the process.
-LEVELS = 700  # of a schema, with those of each definition that it refers to: 2,100 took it
+# Compilers recurse, and an overflow of a thread's stack ends the process.
+LEVELS = 700  # of a schema and the definitions that it refers to: 2,100 overflowed the stack
 
 
 def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
-    """A JSON schema as text, with how its JSON is to be written. Raises RequestError."""
+    """A JSON schema as text, with the white space of its JSON. Raises RequestError."""
     if not isinstance(schema, Mapping):
         raise RequestError(f"a JSON schema is a mapping, not {shown(schema)}")
     require_shallow(schema, "a JSON schema")
@@ -33,18 +33,19 @@ def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
 
 
 @lru_cache(maxsize=64)  # a model's tools are the same at every call
-def _written(schema: str, closes: bool) -> str:
-    """The text of a schema, closed if asked for, with how its JSON is to be written."""
-    read = json.loads(schema)
-    closed = _closed(read, _joined(read)) if closes else read
+def _written(text: str, closes: bool) -> str:
+    """The text of a schema, closed if `closes`, with the white space of its JSON."""
+    schema = json.loads(text)
+    closed = _closed(schema, _joined(schema)) if closes else schema
     return json.dumps({**closed, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
 
 
 def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:
-    """The schema with no room for properties that it does not name, in it and below it.
+    """The schema, and those below it, closed to properties that they do not name.
 
-    Schemas that describe one object together, those of `left_open` among them, are not closed
-    themselves: each would shut the others' properties out.
+    Schemas that describe the same object together are not closed, since each would forbid the
+    properties of the others: members of `allOf`, for example, and definitions that such members
+    refer to, which are named in `left_open`.
     """
     if not isinstance(schema, Mapping):
         return schema
@@ -52,13 +53,13 @@ def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:
     for key in _HOLDS_SCHEMAS:
         if isinstance(schema.get(key), Mapping):
             closed[key] = {
-                name: _closed(each, left_open, f"#/{key}/{_escaped(name)}" not in left_open)
-                for name, each in schema[key].items()
+                name: _closed(inner, left_open, f"#/{key}/{_escaped(name)}" not in left_open)
+                for name, inner in schema[key].items()
             }
     for key in _LISTS_SCHEMAS:
         alone = not (together and key in _JOINS)
         if isinstance(schema.get(key), list):
-            closed[key] = [_closed(each, left_open, alone) for each in schema[key]]
+            closed[key] = [_closed(member, left_open, alone) for member in schema[key]]
     for key in _IS_SCHEMA:
         if key in schema:
             closed[key] = _closed(schema[key], left_open)
@@ -68,24 +69,24 @@ def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:
 
 
 def _describing(schema: Any) -> list[Any]:
-    """The parts of a schema that name properties of its object, each in its own way."""
+    """The parts of a schema that name properties of its object independently of each other."""
     if not isinstance(schema, Mapping):
         return []
-    own = [key for key in ("properties", "$ref") if key in schema]
-    members = [[each] for each in _listed(schema, "allOf")]
-    members += [_listed(schema, key) for key in ("anyOf", "oneOf")]
-    return own + [some for some in members if any(map(_describing, some))]
+    keys = [key for key in ("properties", "$ref") if key in schema]
+    groups = [[member] for member in _listed(schema, "allOf")]
+    groups += [_listed(schema, key) for key in ("anyOf", "oneOf")]
+    return keys + [group for group in groups if any(map(_describing, group))]
 
 
 def _joined(schema: Mapping[str, Any]) -> frozenset[str]:
-    """What is referred to as one of several parts of an object, by way of others too."""
-    found = frozenset(_referred(schema))
+    """References to definitions that describe an object together with others, indirect ones too."""
+    references = frozenset(_referred(schema))
     while True:
-        targets = [target(schema, reference) for reference in found]
-        more = found.union(*(_referred(target, together=True) for target in targets))
-        if more == found:
-            return found
-        found = more
+        targets = [target(schema, reference) for reference in references]
+        more = references.union(*(_referred(target, together=True) for target in targets))
+        if more == references:
+            return references
+        references = more
 
 
 def _referred(schema: Any, together: bool = False) -> Iterator[str]:
@@ -95,14 +96,14 @@ def _referred(schema: Any, together: bool = False) -> Iterator[str]:
     if together and "$ref" in schema:
         yield str(schema["$ref"])
     for key in _JOINS:
-        for each in _listed(schema, key):
-            yield from _referred(each, together)
+        for member in _listed(schema, key):
+            yield from _referred(member, together)
     inner = [schema[key] for key in _IS_SCHEMA if key in schema] + _listed(schema, "prefixItems")
     for key in _HOLDS_SCHEMAS:
-        held = schema.get(key)
-        inner += held.values() if isinstance(held, Mapping) else ()
-    for each in inner:
-        yield from _referred(each)
+        by_name = schema.get(key)
+        inner += by_name.values() if isinstance(by_name, Mapping) else ()
+    for inner_schema in inner:
+        yield from _referred(inner_schema)
 
 
 def _escaped(name: str) -> str:
@@ -115,16 +116,16 @@ def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def levels(schema: Any) -> int:
-    """The levels of a schema and of all that it refers to, together: none can nest deeper."""
+    """The levels of a schema and of all that it refers to, added up, which bounds its depth."""
     references: set[str] = set()
     deepest = _depth(schema, references)
-    by_pointer = [each for each in references if each == "#" or each.startswith("#/")]
-    targets = sum(_depth(target(schema, each), set()) for each in by_pointer)
+    by_pointer = [ref for ref in references if ref == "#" or ref.startswith("#/")]
+    targets = sum(_depth(target(schema, ref), set()) for ref in by_pointer)
     return deepest + targets + deepest * (len(references) - len(by_pointer))
 
 
 def _depth(schema: Any, references: set[str]) -> int:
-    """How deep a part of a schema is nested by itself; notes what it refers to."""
+    """How deep a part of a schema is nested by itself; adds what it refers to to `references`."""
     deepest, waiting = 0, [(schema, 1)]
     while waiting:
         node, level = waiting.pop()
@@ -136,7 +137,7 @@ def _depth(schema: Any, references: set[str]) -> int:
 
 
 def target(schema: Any, reference: str) -> Any:
-    """What a reference of RFC 6901 points to; None for nothing."""
+    """The part of a schema that a reference (RFC 6901) points to; None if there is none."""
     for part in reference.removeprefix("#").split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         schema = schema.get(name) if isinstance(schema, Mapping) else None

@@ -1,4 +1,4 @@
-"""How much an engine takes on at a time, and how much it has in hand."""
+"""The limits of an engine, and its status."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ LOADED_BYTES = 2**35
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what is in flight, on what waits, and on what is kept.
+    """Bounds on the requests that run and wait, and on the memory that is kept.
 
-    At most `max_lanes` lanes of language models are in flight, and `max_queue` requests wait for
-    lanes to come free. Each checkpoint keeps lanes for reuse while their keys and values weigh
-    at most `cache_bytes`. What terms name beside the base model, further checkpoints, adapters and
-    n-grams, stays loaded while a request uses it; of the rest the last used stay, while they
-    weigh at most `loaded_bytes`.
+    At most `max_lanes` lanes of language models are in use, and `max_queue` requests wait for free
+    lanes. Each checkpoint keeps lanes for reuse while their keys and values take at most
+    `cache_bytes`. Further checkpoints, adapters and n-grams stay loaded while a request uses them;
+    of those that are unused, the last used stay while they take at most `loaded_bytes`.
     """
 
     max_lanes: int = field(default=64, metadata=by(whole_from(1)))
@@ -32,13 +31,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What an engine has in hand at one moment.
+    """The status of an engine at one moment.
 
-    `running` requests share its passes, and `waiting` ones have yet to get their lanes. `lanes`
-    counts the lanes of those that run, without requests that their callers gave up. `steps` counts
-    its steps since it was loaded, and `repeated` those that one request made fail, so that they
-    were repeated for each alone. `checkpoints` names the models that are loaded, the base model
-    first.
+    `running` requests share its passes; `waiting` requests have no lanes yet. `lanes` counts the
+    lanes of running requests, except those that their callers have cancelled. `steps` counts the
+    steps since the engine was loaded, and `repeated` those in which one request failed, so that
+    they were repeated for each request alone. `checkpoints` names the models that are loaded, the
+    base model first.
     """
 
     running: int

@@ -1,4 +1,4 @@
-"""Which terms draft, and which verify later: what a caller may choose of speculation."""
+"""Plans of speculation: which terms draft, and which verify later."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 
 LENGTH = 4
-MOST = 16  # positions that a term is asked for at once
+MOST = 16  # positions at which a term is evaluated at once
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How far the terms of a formula lag behind one another. Plain data; changes only the cost.
 
-    `every` gives terms, by name or as formula text, their speculative factor s: such a term is
+    `every` maps terms, by name or as formula text, to their speculative factor s: such a term is
     computed for s positions at a time, s − 1 of which were drawn without it (paper, section 4);
-    others have 1, or `length` + 1 where the plan names drafts. Terms that name no distribution with
-    those before them wait for the next, and a classifier waits for its guide. `drafted_by` are
-    formulas that draft the whole one, the cheapest first, `length` tokens at a time.
+    other terms have 1, or `length` + 1 where the plan names drafts. A term that defines no
+    distribution with those before it is computed with the next, and a classifier with its guide.
+    `drafted_by` are formulas that draft the whole one, the cheapest first, `length` tokens at a
+    time.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -40,8 +41,8 @@ class Plan:
             named = [(str(term), s) for term, s in pairs]
         except (TypeError, ValueError):
             raise RequestError(f"every maps terms to whole numbers, not {self.every!r}") from None
-        factor = "the speculative factor of {!r}"
-        every = tuple((term, whole(factor.format(term), s, 1, MOST)) for term, s in named)
+        subject = "the speculative factor of {!r}"
+        every = tuple((term, whole(subject.format(term), s, 1, MOST)) for term, s in named)
         object.__setattr__(self, "every", every)
         object.__setattr__(self, "drafted_by", tuple(str(draft) for draft in self.drafted_by))
         for term, _ in every:
@@ -56,20 +57,20 @@ class Plan:
 
     @classmethod
     def factors(cls, factors: Mapping[str | Formula, int]) -> Plan:
-        """Algorithm 2 of the paper, each term with its own s; a term that is not named has 1."""
+        """Algorithm 2 of the paper, with an s for each term; a term that is not named has 1."""
         if not isinstance(factors, Mapping):
             raise RequestError(f"factors map terms to whole numbers, not {factors!r}")
         return cls(every=tuple((str(term), s) for term, s in factors.items()))
 
     @classmethod
     def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
-        """Draft the whole formula: each draft checks what the one before it proposed.
+        """Draft the whole formula: each draft verifies what the one before it proposed.
 
-        The first is evaluated at every token, the others twice in a `length`; a draft that is a
-        term of the formula too then checks with factor 1.
+        The first is evaluated at every token, the others twice in a `length`; a draft that is also
+        a term of the formula then verifies with factor 1.
 
-        `Plan.drafts(NGram("corpus.txt", order=4))`; `NGram(order=4, online=True)` copies from the
-        prompt; a Prompted with `model=` is a small model; a name is one of the request's terms.
+        Examples of a draft: `NGram("corpus.txt", order=4)`; `NGram(order=4, online=True)`, which
+        copies from the prompt; a `Prompted` with `model=`, a small model; the name of a term.
         """
         if not drafts:
             raise RequestError("a plan of drafts names at least one")
@@ -77,9 +78,9 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
-        """A plan as `to_json` wrote it. Raises RequestError for what is none."""
+        """A plan from the JSON of `to_json`. Raises RequestError for what is no plan."""
         try:
-            return _WIRE.validate_json(text)
+            return _ADAPTER.validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "it"
@@ -87,7 +88,7 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as a line of JSON."""
-        return _WIRE.dump_json(self).decode()
+        return _ADAPTER.dump_json(self).decode()
 
 
 def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:
@@ -120,4 +121,4 @@ def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
     raise RequestError(f"speculation is 'auto', None, 'none' or a Plan, not {shown(value)}")
 
 
-_WIRE: TypeAdapter[Plan] = TypeAdapter(Plan)
+_ADAPTER: TypeAdapter[Plan] = TypeAdapter(Plan)

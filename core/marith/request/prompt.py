@@ -1,4 +1,4 @@
-"""What a request asks: messages with text content, before any term has read them."""
+"""The prompt of a request: messages with text content."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SHAPE = {"role": "user", "content": "…"}
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a request asks: messages with text content, before any term reads them.
+    """Messages with text content, before any term reads them.
 
-    `tools` are those that the prompt contains, as OpenAI writes them; `options` are the chat
-    template's. `read` keeps how terms read it, each by what it depends on.
+    `tools` are those that the prompt contains, in OpenAI's format; `options` are the chat
+    template's. `read` caches the tokens that terms read, each by what they depend on.
     """
 
     messages: tuple[Message, ...] = ()
@@ -49,13 +49,13 @@ def to_prompt(
 
 
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
-    """Whether a term that hides what matches reads anything else than one that does not."""
+    """Whether a pattern matches in the messages, so that a term which hides it reads less."""
     texts = [message["content"] for message in messages]
     return any(compiled(pattern).found_in(text) for text in texts)
 
 
 def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
-    """A message with text content. `named` are the tools that earlier calls named, by their ids."""
+    """A message with text content. `named` has the tools of earlier calls, by their ids."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise RequestError(f"a message is written as {_SHAPE}, not {shown(message)}")
     require_shallow(message, "a message")
@@ -70,40 +70,40 @@ def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
         for call in copied["tool_calls"]:
             named[call.get("id")] = call["function"]["name"]
     elif "tool_calls" in copied:
-        del copied["tool_calls"]  # templates take their presence for a call
+        del copied["tool_calls"]  # to templates, an empty list is a call too
     if message["role"] == "tool" and _id_of(message, "tool_call_id") in named:
         copied.setdefault("name", named[message["tool_call_id"]])
     return copied
 
 
 def _to_call(call: Any) -> dict[str, Any]:
-    """A call as templates expect it: its arguments a mapping, where they are one."""
+    """A call as templates expect it: its arguments as a mapping, if they are an object."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
     _id_of(call, "id")
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
-        # Cut off, never valid, or nested beyond what can be read: as it is.
+        # Arguments that are cut off, invalid, or nested too deeply stay text.
         with suppress(ValueError, RecursionError):
-            read = json.loads(arguments)
-            require_shallow(read, "the arguments")
-            arguments = read if isinstance(read, Mapping) else arguments
+            parsed = json.loads(arguments)
+            require_shallow(parsed, "the arguments")
+            arguments = parsed if isinstance(parsed, Mapping) else arguments
     else:
         require_json(arguments, f"what {function['name']!r} is called with")
     return {**call, "function": {**function, "arguments": arguments}}
 
 
-def _id_of(of: Mapping[str, Any], key: str) -> str | int | None:
-    """The name by which a call and its answer find each other."""
-    given = of.get(key)
-    if not isinstance(given, (str, int, type(None))):
-        raise RequestError(f"{key} is a text, not {shown(given)}")
-    return given
+def _id_of(call_or_answer: Mapping[str, Any], key: str) -> str | int | None:
+    """The id that a call and the message with its result have in common."""
+    id_ = call_or_answer.get(key)
+    if not isinstance(id_, (str, int, type(None))):
+        raise RequestError(f"{key} is a text, not {shown(id_)}")
+    return id_
 
 
 def _text_of(content: Any) -> str:
-    """A message's text; parts of other kinds are refused rather than lost."""
+    """The text of a message. Raises RequestError for parts that are no text."""
     if content is None:
         return ""
     if isinstance(content, str):

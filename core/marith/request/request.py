@@ -1,4 +1,4 @@
-"""What a caller asks for: a prompt, the formula that answers it, and how."""
+"""A request: a prompt, the formula that answers it, and its options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from marith.request.tools import Tools
 
 
 class RequestOptions(TypedDict, total=False):
-    """What a request may hold beside its prompt, formula, terms, sampling, stop and speculation."""
+    """The fields of a request besides prompt, formula, terms, sampling, stop and speculation."""
 
     timeout: float | None
     grammar: Grammar | None
@@ -46,13 +46,13 @@ Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 
 def _template_options(name: str, options: Any) -> Mapping[str, Any]:
-    """Options of a chat template: a mapping from names to data that templates can take."""
+    """Options of a chat template: a mapping from names to data without too many levels or parts."""
     if not isinstance(options, Mapping):
         raise RequestError(f"{name} is a mapping, not {shown(options)}")
     require_shallow(options, name)
-    for each in options:
-        if not isinstance(each, str):
-            raise RequestError(f"a template option is called by a name, not {shown(each)}")
+    for key in options:
+        if not isinstance(key, str):
+            raise RequestError(f"a template option has a name, not {shown(key)}")
     try:
         check_template_options(options)
     except FormulaError as error:
@@ -64,11 +64,11 @@ def _template_options(name: str, options: Any) -> Mapping[str, Any]:
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
 
-    `grammar` says what the answer may be, `ban` what it may not contain, `tools` what it may call;
-    `logprobs` asks for the log-probability of each token, and of so many of the likeliest in its
-    place; `template_options` are those of the terms' chat templates. `timeout` seconds after it is
-    asked, an unfinished request is given up and its caller gets DeadlineExceeded. Unless it is
-    `trusted`, the text in `formula` and `terms` is read as that of others.
+    `grammar` defines what the answer may be, `ban` what it must not contain, `tools` what it may
+    call; with `logprobs` the answer has the log-probability of each token, and of so many of the
+    likeliest in its place; `template_options` are those of the terms' chat templates. A request
+    that is not finished `timeout` seconds after it was made is given up, and raises
+    DeadlineExceeded. Unless it is `trusted`, the text in `formula` and `terms` is untrusted.
     """
 
     prompt: str | Sequence[Message]
@@ -90,8 +90,8 @@ class Request:
     def __post_init__(self) -> None:
         hold(self)
         if not self.steered and isinstance(self.speculation, Plan):
-            asked = "None or 'auto' for speculation"
-            raise RequestError(f"tools without steer take {asked}, not {self.speculation}")
+            allowed = "None or 'auto' for speculation"
+            raise RequestError(f"tools without steer take {allowed}, not {self.speculation}")
         if not self.trusted:
             formula, terms = restricted(self.formula, self.terms)
             object.__setattr__(self, "formula", formula)

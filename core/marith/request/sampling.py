@@ -1,4 +1,4 @@
-"""How a token is drawn, as a caller says it."""
+"""How tokens are drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Sampling:
 
     Applied in this order: `repetition_penalty` (Keskar et al., 2019: log-probabilities of tokens
     already in the continuation are multiplied by it), `temperature` (0 takes the likeliest),
-    `top_k`, `top_p`, `min_p`. The same `seed` gives the same text; all its 64 bits count.
+    `top_k`, `top_p`, `min_p`. The same `seed` gives the same text; all its 64 bits are used.
     """
 
     temperature: float = field(

@@ -10,7 +10,7 @@ from ahocorasick import STORE_LENGTH, Automaton
 from marith.errors import RequestError, shown
 from marith.request.checks import by, hold, texts, whole_from
 
-LETTERS = 2_000_000  # of all stop strings: 60 MB, and a second to read them
+LETTERS = 2_000_000  # of all stop strings: their automaton takes 60 MB and a second
 
 
 _STRINGS = texts("strings is", "a stop string has at least one letter", "the stop strings", LETTERS)
@@ -30,7 +30,7 @@ class Stop:
 
 
 def _search(strings: tuple[str, ...]) -> Automaton | None:
-    """An automaton that finds the strings, and which texts begin one; None without strings."""
+    """An automaton that finds the strings and their beginnings; None without strings."""
     if not strings:
         return None
     search = Automaton(STORE_LENGTH)

@@ -18,13 +18,13 @@ CHOICES = ("auto", "required", "none")
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Functions that the model may call, each as OpenAI writes it: a name and a JSON schema.
+    """Functions that the model may call, in OpenAI's format: each has a name and a JSON schema.
 
     `choice` is "auto" (text, or calls, which text may precede), "required" (calls), the name of
     the one that is called, or "none" (the tools are in the prompt, and none is called). With
     `parallel` an answer may contain several calls. Arguments follow their schema; `strict` is that
-    of `Grammar.json_schema`, and a tool's own "strict" wins. Without `steer`, tokens inside a call
-    are drawn from the bare model, and all others from the formula.
+    of `Grammar.json_schema`, unless a tool has its own "strict". Without `steer`, tokens inside a
+    call are drawn from the bare model, and all others from the formula.
     """
 
     definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
@@ -50,14 +50,13 @@ class Tools:
             if name in CHOICES:
                 raise RequestError(f"a tool cannot be named {name!r}, which is a choice")
         if self.choice not in (*CHOICES, *names):
-            known = ", ".join(names)
-            raise RequestError(f"no tool is named {shown(self.choice)}, but {known}")
+            raise RequestError(f"no tool is named {shown(self.choice)}, but {', '.join(names)}")
         for tool in self.callable:
             Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
 
     @property
     def names(self) -> list[str]:
-        """The names of all."""
+        """The names of all tools."""
         return [str(tool["function"]["name"]) for tool in self.definitions]
 
     @property
