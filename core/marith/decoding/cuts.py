@@ -1,4 +1,4 @@
-"""Which tokens a distribution may keep: masks by rank, by mass and by plausibility."""
+"""Masks of the tokens that a distribution keeps: by rank, by mass and by plausibility."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plausible(logprobs: Tensor, alpha: float) -> Tensor:
 
 
 def common(members: Sequence[Tensor], count: int) -> Tensor:
-    """True for what is in every member's top k, for the smallest k that gives so many tokens.
+    """True for the tokens in every member's top k, for the smallest k with `count` such tokens.
 
     SafeDecoding (Xu et al., 2024), equation 2. Each member is [positions, vocab].
     """
@@ -53,5 +53,5 @@ def common(members: Sequence[Tensor], count: int) -> Tensor:
 
 
 def keep(logprobs: Tensor, kept: Tensor) -> Tensor:
-    """The distribution on the kept tokens alone, normalised."""
+    """The distribution restricted to the kept tokens, normalised."""
     return torch.log_softmax(logprobs.masked_fill(~kept, -math.inf), dim=-1)

@@ -1,4 +1,4 @@
-"""From a distribution to one token: warping, and the draw."""
+"""Warps distributions, and draws tokens from them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from marith.decoding.constraints.repetition import penalised
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 
-COLDEST = 1e-30  # below it float32 divides by zero; from it down only the likeliest is drawn
+COLDEST = 1e-30  # at this temperature only the likeliest is drawn; float32 divides by no less
 
 
 def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ()) -> Tensor:
-    """The distribution that is drawn from, [positions, vocab], normalised.
+    """The warped distribution, from which tokens are drawn, [positions, vocab], normalised.
 
-    `continuation` holds the tokens so far, which the repetition penalty counts as seen.
+    `continuation` has the tokens so far, to which the repetition penalty applies.
     """
     if sampling.repetition_penalty != 1.0:
         logprobs = penalised(logprobs, continuation, sampling.repetition_penalty)
@@ -39,15 +39,15 @@ def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ())
 def drawn(masses: Tensor, chances: Tensor) -> Tensor:
     """A token for each row of `masses` [rows, vocab] and each of `chances` [rows], in [0, 1).
 
-    Masses are of any sum. By inverting the distribution function in float64, so that a text
-    depends on the seed and not on how many tokens the vocabulary has or which kernel summed them.
-    Raises FormulaError for what is no number.
+    The masses may have any sum. The distribution function is inverted in float64, so that a text
+    depends on the seed, and neither on the size of the vocabulary nor on the kernel that adds the
+    masses. Raises FormulaError for NaN.
     """
-    reached = masses.double().cumsum(dim=-1)
-    total = reached[:, -1:].contiguous()
+    cumulative = masses.double().cumsum(dim=-1)
+    total = cumulative[:, -1:].contiguous()
     if bool(total.isnan().any()):
         raise FormulaError("the composed distribution is not a number (NaN)")
-    at = chances.to(total)[:, None] * total
-    tokens = torch.searchsorted(reached, at, right=True)
-    last = torch.searchsorted(reached, total)  # a chance that rounds up to one
+    thresholds = chances.to(total)[:, None] * total
+    tokens = torch.searchsorted(cumulative, thresholds, right=True)
+    last = torch.searchsorted(cumulative, total)  # for a threshold that rounds up to the total
     return torch.minimum(tokens, last)[:, 0]

@@ -1,1 +1,1 @@
-"""What does a formula come to, for each token?"""
+"""Which distribution does a formula define, given the log-probabilities of its terms?"""

@@ -1,4 +1,4 @@
-"""How far apart two log-distributions are, how sure one is, and the balance between two."""
+"""Divergences, entropy and similar measures of log-distributions, and the balance of two."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 LEAST_SHARE = 1e-7
 HALVINGS = 40  # of the interval in which the balance lies
-FURTHEST = 1e6  # nats, which arithmetic can go on with
+FURTHEST = 1e6  # nats, in place of an infinite divergence
 
 
 def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
-    """In bits, from 0 to 1: [positions, 1] for two log-distributions [positions, vocab]."""
+    """The divergence in bits, [positions, 1], of two log-distributions [positions, vocab]."""
     middle = torch.logaddexp(first, second) - math.log(2)
     nats = 0.5 * (_kl(first, middle) + _kl(second, middle))
     return (nats / math.log(2)).clamp(0.0, 1.0)
@@ -22,14 +22,14 @@ def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
 def renyi(first: Tensor, second: Tensor, order: float) -> Tensor:
     """1/(α−1) · log Σ P^α Q^(1−α) for an order α in (0, 1), in nats, [positions, 1].
 
-    Of distributions that share no token it is infinite, and `FURTHEST` here.
+    For distributions that share no token it is infinite; the result is `FURTHEST`.
     """
     shared = torch.logsumexp(order * first + (1 - order) * second, dim=-1, keepdim=True)
     return torch.clamp(shared / (order - 1), 0.0, FURTHEST)
 
 
 def shape(kind: str, logprobs: Tensor) -> Tensor:
-    """How sure a log-distribution is, [positions, 1]: "entropy" in nats, "peak" or "margin"."""
+    """The "entropy" in nats, the "peak" or the "margin" of a log-distribution, [positions, 1]."""
     masses = logprobs.exp()
     if kind == "entropy":
         return torch.sum(torch.special.entr(masses), dim=-1, keepdim=True)
@@ -41,30 +41,30 @@ def shape(kind: str, logprobs: Tensor) -> Tensor:
 def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
     """The share b that minimises maxᵢ KL(P ‖ Qᵢ) − Lᵢ over P ∝ Q₁^b Q₂^(1−b), [positions, 1].
 
-    `lead` is L₁ − L₂, by how much likelier the first makes the text so far. By duality b is where
-    E_P[log Q₁ − log Q₂] + L₁ − L₂ crosses zero, which rises in b (Abad et al., 2024).
+    `lead` is L₁ − L₂, the difference of the models' log-likelihoods of the text so far. By duality
+    b is the root of E_P[log Q₁ − log Q₂] + L₁ − L₂, which increases with b (Abad et al., 2024).
     """
     shared = (first > -math.inf) & (second > -math.inf)
     gap = torch.where(shared, first - second, 0.0).double()
-    lead = lead.nan_to_num(0.0)  # where both forbid the text so far, neither is ahead
+    lead = lead.nan_to_num(0.0)  # NaN where both forbid the text so far
     low = torch.zeros_like(lead, dtype=torch.float64)
     high = torch.ones_like(low)
 
-    def ahead(share: Tensor) -> Tensor:
+    def slope(share: Tensor) -> Tensor:
         mixed = torch.where(shared, second + share * gap, -math.inf)
         expected: Tensor = (torch.softmax(mixed, dim=-1) * gap).sum(dim=-1, keepdim=True)
         return expected + lead
 
-    low, high = torch.where(ahead(high) <= 0, 1.0, low), torch.where(ahead(low) >= 0, 0.0, high)
+    low, high = torch.where(slope(high) <= 0, 1.0, low), torch.where(slope(low) >= 0, 0.0, high)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        over = ahead(middle) > 0
+        over = slope(middle) > 0
         low, high = torch.where(over, low, middle), torch.where(over, middle, high)
-    share = (low + high) / 2  # never nothing: what one forbids stays forbidden
+    share = (low + high) / 2  # never 0 or 1, so that what one model forbids stays forbidden
     return share.clamp(LEAST_SHARE, 1 - LEAST_SHARE).to(first.dtype)
 
 
 def _kl(first: Tensor, second: Tensor) -> Tensor:
     """Σ P (log P − log Q) over the tokens that P allows, [positions, 1]."""
-    apart: Tensor = torch.where(first > -math.inf, first - second, 0.0)
-    return (first.exp() * apart).sum(dim=-1, keepdim=True)
+    difference: Tensor = torch.where(first > -math.inf, first - second, 0.0)
+    return (first.exp() * difference).sum(dim=-1, keepdim=True)

@@ -1,9 +1,9 @@
 """From log-probabilities of terms to the distribution that a formula of them defines.
 
 Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) is
-log P = log_softmax(Σ fᵢ log Qᵢ / Σ fᵢ). A node's score is its part of the numerator, its weight
-its part of the denominator. One division, at the end. `node_value` computes both for each kind
-of node; a node from elsewhere registers its own.
+log P = log_softmax(Σ fᵢ log Qᵢ / Σ fᵢ). The score of a node is its part of the numerator, its
+weight its part of the denominator; they are divided once, at the end. `node_value` computes both
+for each kind of node; a node that is defined elsewhere registers its function.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from marith.formula.tree.printing import to_text
 from marith.formula.tree.signals import POSITION, likelihood_of
 from marith.formula.tree.terms import Classifier, Term
 
-LEAST_MASS = 1e-30  # of a mixture whose weights leave a token none
+LEAST_MASS = 1e-30  # of an allowed token in a mixture, whose weights may be negative
 
 
 def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
@@ -81,23 +81,23 @@ def likeliest(
 @lru_cache(maxsize=64)  # a formula is evaluated at every token
 def repeated(formula: Formula) -> frozenset[Formula]:
     """The formulas that occur more than once in a formula, factors included."""
-    met: set[Node] = set()
-    found: set[Formula] = set()
+    visited: set[Node] = set()
+    several: set[Formula] = set()
     waiting: list[Node] = [formula]
     while waiting:
         node = waiting.pop()
-        if node not in met:
-            met.add(node)
+        if node not in visited:
+            visited.add(node)
             waiting += parts(node)
         elif isinstance(node, Formula):
-            found.add(node)
-    return frozenset(found)
+            several.add(node)
+    return frozenset(several)
 
 
 class Evaluation:
-    """The values of nodes for one set of rows. A formula that is `repeated` is computed once.
+    """The values of nodes for one set of rows, which are those of `evaluate`.
 
-    `rows` are those of `evaluate`. Each factor is computed once, too.
+    A formula that is `repeated` is computed once, and so is every factor.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Evaluation:
         return self._factors[factor]
 
     def difference(self, formula: Formula) -> Tensor:
-        """A score that is −∞ where a part is impossible, and ∞ where that part is subtracted."""
+        """The score, −∞ where a member forbids a token, and ∞ where that member is subtracted."""
         match formula:
             case Scaled(0.0, _):
                 return torch.zeros(())
@@ -148,7 +148,7 @@ class Evaluation:
 
 @singledispatch
 def node_value(formula: Formula, _at: Evaluation) -> Value:
-    """The value of one kind of node; `_at` has the values of its parts."""
+    """The value of one kind of node; `_at` computes the values of its parts."""
     raise TypeError(f"no value is registered for a {type(formula).__name__}")
 
 
@@ -169,7 +169,7 @@ def _(scaled: Scaled, at: Evaluation) -> Value:
     factor, of = at.factor(scaled.factor), at.value(scaled.of)
     allowed = of.allowed
     if allowed is not None and isinstance(factor, Tensor):
-        allowed = allowed | (factor == 0)  # what is multiplied by zero forbids nothing
+        allowed = allowed | (factor == 0)  # a node that is multiplied by zero forbids no token
     return Value(factor * of.score, factor * of.weight, allowed)
 
 
@@ -240,7 +240,7 @@ def _(where: Where, at: Evaluation) -> Value:
 
 @node_value.register
 def _(mixture: Mixture, at: Evaluation) -> Value:
-    """Σ wᵢ Pᵢ in float64, normalised; what any member allows keeps a mass above zero."""
+    """Σ wᵢ Pᵢ in float64, normalised; a token that any member allows keeps a mass above zero."""
     weights = [at.factor(weight) for weight in mixture.weights]
     members = [at.logprobs(member) for member in mixture.members]
     pairs = zip(weights, members, strict=True)

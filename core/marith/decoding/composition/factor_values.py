@@ -1,4 +1,4 @@
-"""The value of a factor at each position, by kind: `factor_value`."""
+"""Computes factors: `factor_value` gives the value of each kind at each position."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EXTREMES: _Joins = {"largest": torch.maximum, "smallest": torch.minimum}
 
 @singledispatch
 def factor_value(factor: Varying, _at: Evaluation) -> Tensor:
-    """The value of one kind of factor; `_at` has the values of its parts.
+    """The value of one kind of factor; `_at` computes the values of its parts.
 
     [positions, 1], or [positions, vocab] where it differs from token to token.
     """
@@ -62,7 +62,7 @@ def _(factor: Arithmetic, at: Evaluation) -> Tensor:
 
 @factor_value.register(Extreme)
 def _(factor: Extreme, at: Evaluation) -> Tensor:
-    return reduce(_EXTREMES[factor.kind], [_tensor(each, at) for each in factor.of])
+    return reduce(_EXTREMES[factor.kind], [_tensor(part, at) for part in factor.of])
 
 
 @factor_value.register(Sigmoid)

@@ -1,4 +1,4 @@
-"""What a node of a formula comes to: a score and a weight for each token, and what is allowed."""
+"""The value of a node of a formula: its score, its weight, and the tokens that it allows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Value:
 
 
 def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
-    """What two masks allow; None allows every token."""
+    """The tokens that both masks allow; None allows every token."""
     if left is None or right is None:
         return right if left is None else left
     return left & right

@@ -1,4 +1,4 @@
-"""What every rule on composed rows can do: a grammar, a ban, a penalty."""
+"""The protocol of constraints on composed rows: a grammar, a ban, a penalty."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor
 
 
 class Constraint(Protocol):
-    """A rule that composed log-probabilities follow, whatever the formula."""
+    """A change of composed log-probabilities, whatever the formula."""
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """The rows [positions, vocab] under the rule, normalised; each follows text[:place]."""
+        """The constrained rows [positions, vocab], normalised; each follows text[:place]."""
         ...

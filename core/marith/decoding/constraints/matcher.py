@@ -1,4 +1,4 @@
-"""Which tokens may follow a text that a grammar describes."""
+"""Computes which tokens a grammar allows after a text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CANNOT_WRITE = "the grammar asks for text that this vocabulary cannot write"
 
 
 class Lexicon:
-    """The tokens of a vocabulary as bytes, which is how a grammar reads them.
+    """The tokens of a vocabulary as bytes, as grammars read them.
 
     `raw` is a `tokenizers.Tokenizer`; tokens from `size` on do not exist; `ends` are the tokens
     that end a text, which a grammar allows where a text may end. Safe to share between threads.
@@ -28,7 +28,7 @@ class Lexicon:
         self.tokenizer = _tokenizer(raw, size, sorted(ends))
 
     def is_special(self, token: int) -> bool:
-        """Whether the token is no text to a grammar, which so must name it by its number."""
+        """Whether the token has no text in a grammar, which names it by its number."""
         return bool(self.tokenizer.is_special_token(token))
 
     def data_of(self, token: int) -> bytes:
@@ -41,7 +41,7 @@ class Lexicon:
 class Compiled:
     """A grammar over the tokens of a vocabulary. Safe to share between threads.
 
-    `source` is a grammar's. Raises RequestError for what cannot be followed.
+    `source` is that of a `Grammar`. Raises RequestError for one that cannot be followed.
     """
 
     def __init__(self, source: str, lexicon: Lexicon) -> None:
@@ -51,17 +51,16 @@ class Compiled:
         _require_sound(self._fresh)
 
     def matcher(self) -> LLMatcher:
-        """Who reads a text from its beginning."""
+        """A matcher at the beginning of a text."""
         return self._fresh.deep_copy()
 
 
 class Matcher:
-    """Which tokens may follow, at any place of a text that is drafted, cut back and drafted anew.
+    """Computes which tokens are allowed at places of a text, which may be cut and drafted anew.
 
-    Keeps how far it has read, for one thread, so that a text that goes
-    on costs no more than what is new; the mask of a text depends on that text alone. It never
-    goes back: a matcher of llguidance 1.9 that does, out of a nested grammar, may take what follows
-    for part of another one. It reads what is drafted with a copy, which is thrown away.
+    Keeps state, for one thread: the text that it has read, so that only new tokens are read. The
+    mask of a text depends on that text alone. Drafted tokens are read by a copy, which is dropped,
+    because llguidance's own rollback is wrong in nested grammars (version 1.9).
     """
 
     def __init__(self, grammar: Compiled) -> None:
@@ -69,38 +68,38 @@ class Matcher:
         self._size = grammar.size
         self._read: list[int] = []
         self._matcher = grammar.matcher()
-        self.reached = 0  # how many tokens of the last text may stand where they stand
-        self.refusal = ""  # why no more of them may
+        self.reached = 0  # how many tokens of the last text the grammar allows
+        self.refusal = ""  # why it does not allow the next one
 
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """True for the tokens that may follow so many tokens of `text`: [places, vocab].
+        """True for the tokens that are allowed after `text[:place]`: [places, vocab].
 
-        After a token that may not stand where it stands, every token: it will not be kept.
+        After a drafted token that is not allowed, every token is: verification drops that draft.
         """
         order = sorted(set(places))
-        begun = list(text[: order[0]])
-        if self._read != begun[: len(self._read)]:
-            self._begin()
+        before = list(text[: order[0]])
+        if self._read != before[: len(self._read)]:
+            self._restart()
         matcher, self.reached = self._matcher, len(self._read)
         rows: dict[int, Tensor] = {}
-        goes_on = True
+        allowed_so_far = True
         for place in order:
             if rows and matcher is self._matcher:
                 matcher = matcher.deep_copy()
-            if goes_on:
+            if allowed_so_far:
                 self.reached += matcher.try_consume_tokens(list(text[self.reached : place]))
-                goes_on = self.reached == place
-                self.refusal = "" if goes_on else _problem(matcher) or CANNOT_WRITE
-            rows[place] = self._mask(matcher) if goes_on else self._anything()
-        self._read = begun
+                allowed_so_far = self.reached == place
+                self.refusal = "" if allowed_so_far else _problem(matcher) or CANNOT_WRITE
+            rows[place] = self._mask(matcher) if allowed_so_far else self._every_token()
+        self._read = before
         if self.reached < order[0]:
-            self._begin()  # it has met what it does not take
+            self._restart()  # the matcher has refused a token, and cannot go on
         return torch.stack([rows[place] for place in places])
 
-    def _begin(self) -> None:
+    def _restart(self) -> None:
         self._matcher, self._read = self._grammar.matcher(), []
 
-    def _anything(self) -> Tensor:
+    def _every_token(self) -> Tensor:
         return torch.ones(self._size, dtype=torch.bool)
 
     def _mask(self, matcher: LLMatcher) -> Tensor:
@@ -116,16 +115,16 @@ def _require_sound(matcher: LLMatcher) -> None:
 
 
 def _problem(matcher: LLMatcher) -> str:
-    """What a matcher has stopped at, a bound of its own; empty for one that can go on."""
+    """Why a matcher has stopped, such as a bound of llguidance's; empty if it can go on."""
     if not matcher.is_error():
         return ""
     return f"the grammar cannot be followed: {one_line(matcher.get_error())}"
 
 
 def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:
-    """By the tokenizer's own definition, or else by what each of its tokens is decoded to.
+    """The tokenizer for llguidance, from the definition of `raw`, or else from its decoded tokens.
 
-    Where nothing ends a text, one more token stands for that: llguidance must have one.
+    llguidance needs a token that ends a text: where there is none, one is added.
     """
     count = max(size, raw.get_vocab_size(with_added_tokens=True))
     if not ends:
@@ -133,11 +132,13 @@ def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:
     try:
         return LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends)
     except ValueError:  # a kind of tokenizer whose definition llguidance does not read
-        return LLTokenizer(TokenizerWrapper(_Spelt(raw, size, ends)), n_vocab=size, eos_token=ends)
+        return LLTokenizer(
+            TokenizerWrapper(_DecodedTokens(raw, size, ends)), n_vocab=size, eos_token=ends
+        )
 
 
-class _Spelt:
-    """A tokenizer's tokens as each is decoded, special ones aside."""
+class _DecodedTokens:
+    """The tokens of a tokenizer, each decoded; special tokens by their names."""
 
     def __init__(self, raw: Any, size: int, ends: list[int]) -> None:
         added = raw.get_added_tokens_decoder()

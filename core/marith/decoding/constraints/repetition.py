@@ -11,21 +11,21 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class RepetitionPenalty:
-    """Log-probabilities of tokens that a text contains are multiplied by `factor`."""
+    """Multiplies the log-probabilities of tokens that a text contains by `factor`."""
 
     factor: float
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """Each row by the tokens before its own place; normalised."""
-        found = [
+        """Penalise each row by the tokens before its place; the result is normalised."""
+        penalised_rows = [
             penalised(row[None], text[:place], self.factor)
             for row, place in zip(rows, places, strict=True)
         ]
-        return torch.cat(found)
+        return torch.cat(penalised_rows)
 
 
 def penalised(logprobs: Tensor, tokens: Collection[int], factor: float) -> Tensor:
-    """The rows [positions, vocab], all after the same tokens, normalised."""
+    """Rows [positions, vocab] that all follow the same tokens, penalised and normalised."""
     if not tokens:
         return logprobs
     seen = torch.tensor(sorted(set(tokens)), device=logprobs.device)
