@@ -1,1 +1,1 @@
-"""How many tokens at a time, and which of them stand? No models and no threads."""
+"""How many tokens are drafted at a time, and which are accepted? No models, no threads."""

@@ -22,7 +22,7 @@ LAGS = (2, 3, 4, 5, 6, 8)  # of the whole formula, where there is a draft
 
 @dataclass(frozen=True)
 class Price:
-    """What one evaluation of some terms costs: `once`, and `each` position more."""
+    """The cost of evaluating some terms together: `once`, plus `each` for every position."""
 
     terms: frozenset[Term]
     once: float
@@ -30,12 +30,12 @@ class Price:
 
     @classmethod
     def by_calls(cls, term: Term) -> Price:
-        """One a call, however many positions, as the paper counts; what only counts costs none."""
+        """1 for a call, however many positions, as in the paper; 0 for a term without a model."""
         return cls(frozenset((term,)), float(not isinstance(term, (NGram, Uniform, Position))))
 
     @classmethod
     def by_time(cls, terms: Iterable[Term], seconds: Mapping[int, float]) -> Price:
-        """A line through what a few widths took."""
+        """A line through the seconds of evaluations, by their number of positions."""
         few, many = min(seconds), max(seconds)
         each = max(0.0, (seconds[many] - seconds[few]) / max(1, many - few))
         return cls(frozenset(terms), max(0.0, seconds[few] - few * each), each)
@@ -43,25 +43,26 @@ class Price:
 
 @dataclass
 class Samples:
-    """What all terms and drafts of `plan` return along sampled texts, [tokens, vocab] each."""
+    """The log-probabilities of all terms and drafts of `plan` on sampled texts, [tokens, vocab]."""
 
     plan: ExecutionPlan
     logprobs: Sequence[Mapping[Term, Tensor]]
     _acceptances: dict[tuple[Formula | None, Formula], float] = field(default_factory=dict)
 
     def acceptance(self, before: Formula | None, after: Formula) -> float:
-        """How likely a token drawn by `before` stands when checked by `after`: 1 − ½Σ|P₁ − P₂|.
+        """The probability that `after` accepts a token drawn from `before`: 1 − ½Σ|P₁ − P₂|.
 
-        The mean over all positions (paper, lemma 3). Without `before`: a token that n-grams take
-        for the likeliest.
+        The mean over all positions (paper, lemma 3). Without `before`, the token is the likeliest
+        of the n-gram draft.
         """
         key = before, after
         if key not in self._acceptances:
-            shared = [self._shared(before, after, text) for text in self.logprobs]
-            self._acceptances[key] = min(1.0, float(torch.cat(shared).mean()))  # more is rounding
+            overlaps = [self._overlap(before, after, text) for text in self.logprobs]
+            mean = float(torch.cat(overlaps).mean())
+            self._acceptances[key] = min(1.0, mean)  # rounding may exceed 1
         return self._acceptances[key]
 
-    def _shared(
+    def _overlap(
         self, before: Formula | None, after: Formula, logprobs: Mapping[Term, Tensor]
     ) -> Tensor:
         target = evaluate(after, logprobs).double().exp()
@@ -72,11 +73,10 @@ class Samples:
 
 
 def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
-    """The plan that costs least, of the paper's own, none, and every lag under a draft.
+    """The cheapest of several plans: the paper's, one without speculation, and lags under a draft.
 
-    The paper's factors come from one convex minimisation a term, with the drafts or without them;
-    which of these plans costs least is found by simulating algorithm 2 with the measured
-    acceptances.
+    The paper's factors come from a convex minimisation for each term, with the drafts or without
+    them. The cost of a plan is measured by simulating algorithm 2 with the measured acceptances.
     """
     plan = samples.plan
     of_terms = [price for price in prices if not price.terms & set(plan.drafts)]
@@ -97,7 +97,7 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
 
 
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
-    """For each price its own s by (C + s·C₁) / (1 + a + … + a^{s−1}), C₁ the first's."""
+    """The s of each price that minimises (C + s·C₁) / (1 + a + … + a^{s−1}), C₁ of the first."""
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))
     first: set[Term] = set()
@@ -120,7 +120,7 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
 
 
 def _drawn_by(plan: ExecutionPlan, before: Formula) -> Formula | None:
-    """What tokens are drawn from; None for an n-gram that drafts, whose likeliest is proposed."""
+    """The formula that draws drafts; None for an n-gram draft, which proposes its likeliest."""
     return None if isinstance(before, NGram) and before in plan.drafts else before
 
 
@@ -133,11 +133,11 @@ def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
 
 
 def expected_tokens(acceptance: float, drafted: float) -> float:
-    """Tokens made on average by one check of `drafted` tokens, the one it adds included.
+    """The mean number of tokens from one verification of `drafted` tokens, with the one it adds.
 
-    (1 − a^{γ+1}) / (1 − a) = 1 + a + … + a^γ, where each drafted token stands with probability a
-    if those before it stood: γ + 1 at a = 1 and 1 at a = 0. `drafted` may be real, from 0.
-    Raises ValueError outside these ranges.
+    (1 − a^{γ+1}) / (1 − a) = 1 + a + … + a^γ, where a drafted token is accepted with probability a
+    if those before it are: γ + 1 at a = 1 and 1 at a = 0. `drafted` may be real, from 0. Raises
+    ValueError outside these ranges.
     """
     if not 0 <= acceptance <= 1:
         raise ValueError(f"an acceptance lies in [0, 1], not {acceptance!r}")
@@ -154,15 +154,15 @@ def expected_tokens(acceptance: float, drafted: float) -> float:
 def cost_per_token(
     s: float, acceptance: float, cost: float, first_cost: float, superseded: bool = False
 ) -> float:
-    """Compute per token, in the unit of the costs, of a term computed for `s` positions at a time.
+    """The cost of a token, in the unit of the costs, if a term is computed `s` positions at a time.
 
-    (C + s·C₁) / (1 + a + … + a^{s−1}): the term costs C, and the first, which drafts s − 1 tokens
-    and is evaluated at every position, C₁ (Dekoninck et al. 2024, appendix E.3). A first term that
-    is `superseded` is not needed where the target is evaluated: (s − 1)·C₁, as in the authors'
-    script.
+    (C + s·C₁) / (1 + a + … + a^{s−1}): the term costs C, and the first term, which drafts s − 1
+    tokens and is evaluated at every position, costs C₁ (Dekoninck et al. 2024, appendix E.3). A
+    first term that is `superseded` is not needed where the target is evaluated: (s − 1)·C₁, as in
+    the authors' script.
 
     The appendix says that the second derivative in s is negative "and therefore" the problem
-    convex; that is a slip of sign: it is positive. With 1/(1 − a^s) = Σ e^{−ksL}, L = −log a, and
+    convex; the sign is a slip: it is positive. With 1/(1 − a^s) = Σ e^{−ksL}, L = −log a, and
     s/(1 − a^s) = (1/L)·x/(1 − e^{−x}) at x = sL, both convex, so is their sum with weights C and
     C₁. Superseded, the weights are C − C₁ and C₁, and this needs C ≥ C₁.
 
@@ -186,8 +186,8 @@ def best_factor(
 ) -> int:
     """The s in 1..most of least `cost_per_token`, the smallest of equals; 1 is not to speculate.
 
-    An affine cost over a concave number of tokens is quasiconvex whatever the costs, so the
-    search ends where another position no longer pays. Raises ValueError for what is out of range.
+    An affine cost over a concave number of tokens is quasiconvex for all costs, so the search ends
+    where one more position costs more per token. Raises ValueError for what is out of range.
     """
     if most < 1:
         raise ValueError(f"the largest speculative factor is a whole number from 1, not {most!r}")

@@ -1,4 +1,4 @@
-"""A text whose last tokens are pending: not every stage has verified them."""
+"""A text whose last tokens are pending: not all stages have verified them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from marith.tensor_rows import Row
 class Pending:
     """A token that is not final.
 
-    `draft` is the distribution that it was drawn from, None for a token that was proposed outright;
-    `source` says what drafted it, None for a token that the whole formula has drawn.
+    `draft` is the distribution that it was drawn from, None for a token that was proposed without
+    one; `source` is what drafted it, None for a token that was drawn from the whole formula.
     """
 
     token: int
@@ -22,9 +22,9 @@ class Pending:
 
 
 class DraftedText:
-    """The tokens of a text, and of the last ones how they were drafted. Keeps state.
+    """The tokens of a text, the last of which are pending. Keeps state.
 
-    `most` bounds the tokens, and `ends` are those that end a text.
+    `most` bounds the number of tokens; `ends` are the tokens that end a text.
     """
 
     def __init__(self, most: int, ends: Collection[int]) -> None:
@@ -39,14 +39,14 @@ class DraftedText:
 
     @property
     def closed(self) -> bool:
-        """Whether the last token, though pending, leaves no place for another."""
+        """Whether the last token, which is pending, ends the text."""
         return bool(self.pending) and (
             self.tokens[-1] in self._ends or len(self.tokens) >= self._most
         )
 
     @property
     def room(self) -> int:
-        """How many tokens may be drafted, with a place left for one more."""
+        """How many tokens may be drafted, if one more must fit after them."""
         return self._most - 1 - len(self.tokens)
 
     def at(self, place: int) -> Pending | None:
@@ -55,7 +55,7 @@ class DraftedText:
         return self.pending[index] if index < len(self.pending) else None
 
     def append(self, token: int, draft: Row | None, source: Hashable | None) -> None:
-        """One more pending token."""
+        """Add a pending token."""
         self.tokens.append(token)
         self.pending.append(Pending(token, draft, source))
 
@@ -64,7 +64,7 @@ class DraftedText:
         del self.pending[place - self.final :], self.tokens[place:]
 
     def confirm(self, final: int) -> list[Pending]:
-        """So many tokens are final now. Returns those that were pending."""
+        """Make the first `final` tokens final. Returns those of them that were pending."""
         count = final - self.final
         confirmed = self.pending[:count]
         del self.pending[:count]

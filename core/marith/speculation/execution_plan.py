@@ -1,7 +1,7 @@
-"""A formula and a plan, bound: which terms are evaluated when, and what verifies what.
+"""Binds a formula and a plan: which terms are evaluated when, and which verify which drafts.
 
-Terms of one speculative factor are a stage. A stage completes a partial formula: the distribution
-that the formula names while only the terms of this stage and those before it have been evaluated.
+Terms of the same speculative factor are a stage. A stage has a partial formula: the distribution
+that the formula defines while only the terms of this stage and those before it are evaluated.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from marith.formula.tree.operators import supersede
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
 from marith.request.plan import Plan
 
-LOOKUP = NGram(order=5, online=True)  # the draft that costs nothing and needs nothing
-Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # of terms of one factor, the smallest first
+LOOKUP = NGram(order=5, online=True)  # prompt lookup, a draft that needs no model
+Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smallest factor first
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is composed once the terms of a group and of those before it have been evaluated.
+    """The partial formula of a group of terms and those before it.
 
-    `index` is the group's, `terms` are those of the formula that no stage before this one has.
+    `index` is that of the group; `terms` are those of the formula that no earlier stage has.
     """
 
     index: int
@@ -46,11 +46,11 @@ class Stage:
 class ExecutionPlan:
     """Every term that is evaluated, in stages.
 
-    `terms` make up the formula; `drafts` are evaluated only until what supersedes them is.
-    `factors` say for how many positions at a time a term is evaluated, 1 where it is not named.
-    With `adapts`, the lengths of drafts are chosen while the text is generated. `aside` takes the
-    formula's place where a text asks for it. The drafts among `proposers` propose tokens outright.
-    `groups` are the terms in the order of their factors, `sizes`.
+    `terms` are those of the formula; `drafts` are evaluated only until the formula that supersedes
+    them is. `factors` has the number of positions for which a term is evaluated at a time, 1 where
+    it is not named. With `adapts`, the lengths of drafts are chosen while the text is generated.
+    `aside` is a formula that replaces `formula` in parts of a text. `proposers` are the drafts that
+    propose tokens without drawing them. `groups` are the terms by factor; the factors are `sizes`.
     """
 
     formula: Formula
@@ -59,9 +59,9 @@ class ExecutionPlan:
     factors: Mapping[Term, int] = field(default_factory=dict)
     adapts: bool = False
     aside: Formula | None = None
-    all_terms: tuple[Term, ...] = field(init=False)  # that may be evaluated, drafts included
-    whole: Formula = field(init=False)  # without drafts
-    lanes: int = field(init=False)  # that language models hold
+    all_terms: tuple[Term, ...] = field(init=False)  # terms and drafts
+    whole: Formula = field(init=False)  # the formula without drafts
+    lanes: int = field(init=False)  # how many lanes of language models it needs
     proposers: tuple[NGram, ...] = field(init=False)
     groups: Groups = field(init=False)
     sizes: tuple[int, ...] = field(init=False)
@@ -76,11 +76,13 @@ class ExecutionPlan:
     )
 
     def __post_init__(self) -> None:
-        alone = (t for t in self.drafts if isinstance(t, NGram) and part(self.formula, (t,)) == t)
+        proposers = (
+            t for t in self.drafts if isinstance(t, NGram) and part(self.formula, (t,)) == t
+        )
         object.__setattr__(self, "all_terms", (*self.terms, *self.drafts))
         object.__setattr__(self, "whole", without_drafts(self.formula))
         object.__setattr__(self, "lanes", _lanes(self.all_terms))
-        object.__setattr__(self, "proposers", tuple(alone))
+        object.__setattr__(self, "proposers", tuple(proposers))
         factors = self._factors()
         sizes = tuple(sorted(set(factors.values())))
         groups = tuple(frozenset(t for t, s in factors.items() if s == size) for size in sizes)
@@ -95,19 +97,19 @@ class ExecutionPlan:
         speculation: Plan | Literal["auto"] | None = None,
         aside: Formula | None = None,
     ) -> ExecutionPlan:
-        """Bind a checked formula by what its names mean; no plan evaluates one `aside` in stages.
+        """Bind a checked formula; `names` are the meanings of names, `aside` is never in stages.
 
         Raises RequestError or FormulaError for a plan that does not fit the formula.
         """
         bound = bind(formula, names)
-        beside = [] if aside is None else leaves(aside)
-        terms = tuple(dict.fromkeys([*leaves(bound), *beside]))
+        of_aside = [] if aside is None else leaves(aside)
+        terms = tuple(dict.fromkeys([*leaves(bound), *of_aside]))
         if speculation is None:
             return cls(without_drafts(bound), terms, aside=aside)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
-            after = dict.fromkeys(terms, 2)  # verify what models draft; how much, the window learns
-            return cls(bound, terms, tuple(drafts(bound)), after, adapts=True, aside=aside)
+            factors = dict.fromkeys(terms, 2)  # to verify after drafts, whose length is set later
+            return cls(bound, terms, tuple(drafts(bound)), factors, adapts=True, aside=aside)
         return _planned(bound, terms, names, speculation)
 
     @property
@@ -117,14 +119,14 @@ class ExecutionPlan:
 
     @property
     def at_once(self) -> Groups:
-        """All terms as one stage, which verifies what is proposed."""
+        """All terms as one stage, which verifies proposed tokens."""
         return (frozenset(self.terms),)
 
     def stages(self, groups: Groups, without: frozenset[Term] = frozenset()) -> tuple[Stage, ...]:
         """The stages of some groups of terms; `without` are drafts that cannot be evaluated.
 
-        A group that names no distribution with those before it, as b in `M - 2*b + 3*c`, or no
-        other than they do, joins the next.
+        A group that defines no distribution with those before it, as b in `M - 2*b + 3*c`, or the
+        same distribution as they do, is joined with the next group.
         """
         key = groups, without
         if key not in self._stages:
@@ -140,26 +142,26 @@ class ExecutionPlan:
             evaluated |= joining
             formula = self.part(evaluated)
             if formula == self.whole:
-                formula = self.whole  # the same object, which comparisons see at once
+                formula = self.whole  # the same object, so that comparisons are fast
             if formula is not None and formula != before:
                 yield Stage(index, formula, joining.intersection(self.needed(formula)))
                 joining, before = frozenset(), formula
 
     def drafting(self, without: frozenset[Term]) -> tuple[Term, ...]:
-        """The drafts whose formula is composed where no term is evaluated, nor those `without`."""
+        """The drafts that are composed where no term is evaluated; `without` are excluded."""
         if without not in self._drafting:
             formula = self.part(set(self.drafts) - without)
             self._drafting[without] = () if formula is None else self.leaves(formula)
         return self._drafting[without]
 
     def part(self, evaluated: Collection[Term]) -> Formula | None:
-        """What is named once these terms have been evaluated; see `formula.partial`."""
+        """The distribution that these terms define, see `analysis.part`."""
         return part(self.formula, frozenset(evaluated))
 
     def needed(self, formula: Formula) -> tuple[Term, ...]:
         """The terms that are evaluated where a formula verifies.
 
-        Of a partial formula its own; of the whole one, and of what stands aside, the terms of both.
+        Those of a partial formula; for the whole formula and for `aside`, the terms of both.
         """
         return self.terms if formula in (self.whole, self.aside) else self.leaves(formula)
 
@@ -176,10 +178,10 @@ class ExecutionPlan:
         return guide
 
     def _factors(self) -> dict[Term, int]:
-        """The factor of each term, with those that follow from others.
+        """The factor of each term, with those that follow from the factors of others.
 
-        A classifier comes no sooner than its guide, a draft no later than the last term. What
-        proposes outright is evaluated as a distribution only together with the first of the others.
+        A classifier is evaluated no earlier than its guide, and a draft no later than the last
+        term. A proposer is evaluated as a distribution only together with the first terms.
         """
         factors = {term: self.factors.get(term, 1) for term in self.terms}
         for classifier in self.classifiers:
@@ -192,7 +194,7 @@ class ExecutionPlan:
 
 
 def _lanes(terms: Iterable[Term]) -> int:
-    """An early exit is read in its model's own lane."""
+    """The lanes of some terms; an early exit uses the lane of its model."""
     prompted = {replace(t, exit_layer=None) for t in terms if isinstance(t, Prompted)}
     return len(prompted) + sum(isinstance(term, Likelihood) for term in terms)
 
@@ -200,33 +202,33 @@ def _lanes(terms: Iterable[Term]) -> int:
 def _planned(
     bound: Formula, terms: tuple[Term, ...], names: Mapping[str, Formula], plan: Plan
 ) -> ExecutionPlan:
-    drafting = [_named(text, names) for text in plan.drafted_by]
+    drafting = [_formula_of(text, names) for text in plan.drafted_by]
     bound = reduce(lambda rest, draft: supersede(draft, rest), reversed(drafting), bound)
     check(bound, names)
-    aids = tuple(drafts(bound))
+    draft_terms = tuple(drafts(bound))
     lag = 1 if plan.length is None else plan.length + 1
     factors = dict.fromkeys(terms, lag)
-    for i, draft in enumerate(drafting):  # a later one verifies twice in a draft's length
+    for i, draft in enumerate(drafting):  # all but the first verify twice in a draft's length
         factors |= dict.fromkeys(leaves(draft), max(1, lag // 2) if i else 1)
     named: dict[Term, int] = {}
     for text, s in plan.every:
-        for term in leaves(_named(text, names)):
-            if term not in (*terms, *aids):
+        for term in leaves(_formula_of(text, names)):
+            if term not in (*terms, *draft_terms):
                 raise RequestError(f"the plan names {text!r}, which is no term of the formula")
             if named.setdefault(term, s) != s:
                 raise RequestError(f"the plan gives {term} two factors: {named[term]} and {s}")
     factors = with_observed(factors | named, terms)
-    proposing = any(isinstance(aid, NGram) for aid in aids)
-    if not proposing and min(factors.get(term, 1) for term in (*terms, *aids)) > 1:
+    has_ngram = any(isinstance(draft, NGram) for draft in draft_terms)
+    if not has_ngram and min(factors.get(term, 1) for term in (*terms, *draft_terms)) > 1:
         raise RequestError("no term is evaluated at every token: give one the factor 1")
-    return ExecutionPlan(bound, terms, aids, factors)
+    return ExecutionPlan(bound, terms, draft_terms, factors)
 
 
 def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Term, int]:
-    """The factors of a plan, and those of what no plan can name.
+    """The factors of a plan, completed by those of observations, which no plan can name.
 
-    A likelihood lags as far as its model does. Whatever else factors observe is evaluated as often
-    as any term, since the first stage may need it.
+    A likelihood has the factor of its model. Other observations have the least factor of all terms,
+    since the first stage may need them.
     """
     named = {term: factors.get(term, 1) for term in terms if not isinstance(term, Observation)}
     least = min(named.values(), default=1)
@@ -239,8 +241,8 @@ def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Te
     return completed
 
 
-def _named(text: str, names: Mapping[str, Formula]) -> Formula:
-    """A name of the request, or formula text."""
+def _formula_of(text: str, names: Mapping[str, Formula]) -> Formula:
+    """The bound formula of a text in a plan: a name of the request, or formula text."""
     try:
         return bind(parse(text), names)
     except FormulaError as error:

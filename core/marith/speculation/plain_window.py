@@ -1,4 +1,4 @@
-"""One token at a time: nothing is drafted, and every token is final once it is drawn."""
+"""The window of a text without drafts: each token is final once it is drawn."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from marith.tensor_rows import Row
 
 
 class PlainWindow:
-    """A text whose every term is evaluated at every position.
+    """A text for which every term is evaluated at every position.
 
-    It has the verbs of `DraftWindow`, and none of its bookkeeping: no draft, no stage, no row that
-    waits. For one thread. `steered` says after which texts the formula is composed, and not the
-    one that stands aside for it.
+    It has the methods of `DraftWindow`, without drafts, stages or stored rows. For one thread.
+    `steered` says whether the formula is composed after a text, or the plan's `aside`.
     """
 
     drafted = accepted = 0
@@ -35,52 +34,52 @@ class PlainWindow:
 
     @property
     def final(self) -> int:
-        """How many tokens there are: each is final."""
+        """The number of tokens: all are final."""
         return len(self.tokens)
 
     @property
     def places(self) -> list[int]:
-        """The composed position."""
+        """The position that is composed next."""
         return [len(self.tokens)]
 
     @property
     def formulas(self) -> list[Formula]:
-        """What is composed there: the formula, or what stands aside for it."""
+        """The formula that is composed there, or the plan's `aside`."""
         aside = self.plan.aside
         if aside is None or self._steered is None or self._steered(self.tokens):
             return [self.plan.whole]
         return [aside]
 
     def standing(self) -> list[None]:
-        """Nothing stands at the composed position."""
+        """There is no token at the composed position."""
         return [None]
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        """The whole text, and each term at its end."""
+        """The text, and at how many of its last positions each term is wanted: one."""
         return self.tokens, self._counts
 
     def receive(self, answers: Mapping[Term, Sequence[Row]]) -> None:
-        """The log-probabilities that were wanted, one row [vocab] each."""
+        """Take the log-probabilities that were wanted, one row [vocab] for each term."""
         self._answers = answers
 
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, Sequence[Row]]:
-        """Of the composed position; `answers` are not received yet."""
+        """The rows of the composed position, from `answers` that are not received yet."""
         return {term: answers[term] for term in terms}
 
     def blocks(self) -> list[Block]:
-        """What is to be composed."""
+        """The block to compose."""
         (formula,) = self.formulas
         return [Block(formula, self.plan.leaves(formula), self._answers, 1)]
 
     def accept(self, verdict: Verdict) -> list[int]:
-        """The token that was drawn."""
+        """Add the token that was drawn, and return it."""
         self.tokens += verdict.tokens
         return verdict.tokens
 
     def rewind(self, place: int) -> None:
-        """Take back the tokens from one on."""
+        """Remove the tokens from a place on."""
         del self.tokens[place:]
 
 

@@ -1,4 +1,4 @@
-"""Algorithm 2 played through without models: what a plan will cost a token."""
+"""Simulates algorithm 2 without models, for the cost of a token under a plan."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Acceptance: TypeAlias = "Callable[[Formula | None, Formula], float]"
 
 
 class Simulation:
-    """The state machine that makes texts, its tokens kept or refused by chance.
+    """Runs a `DraftWindow` whose tokens are accepted or refused at random.
 
-    `acceptance(before, after)` is how likely a token drawn by one part of the formula (None:
-    proposed outright) stands when another checks it; `cost` is of one step, by how many positions
-    each term is asked for. The same random numbers for every plan.
+    `acceptance(before, after)` is the probability that the formula `after` accepts a token drawn
+    from `before` (None: proposed without a distribution); `cost` is that of one step, by the number
+    of positions for each term. Every plan gets the same random numbers.
     """
 
     def __init__(
@@ -40,21 +40,21 @@ class Simulation:
         self._parts: list[Formula] = []
 
     def cost_per_token(self, factors: Mapping[Term, int]) -> float:
-        """The mean cost of a token where terms have these factors."""
+        """The mean cost of a token if terms have these factors."""
         window = DraftWindow(replace(self.plan, factors=factors), TOKENS, (), {})
         draw = random.Random(0)  # noqa: S311 (a simulation, not a secret)
-        spent = 0.0
+        total = 0.0
         while window.final < TOKENS:
             while room := window.room_to_propose():
                 window.propose([0] * room, [None] * room)
             _, counts = window.wanted()
-            spent += self.cost(counts)
+            total += self.cost(counts)
             window.receive({term: rows_of(torch.zeros(n, 1)) for term, n in counts.items()})
             window.accept(self._verdict(window, draw))
-        return spent / TOKENS
+        return total / TOKENS
 
     def _verdict(self, window: DraftWindow, draw: random.Random) -> Verdict:
-        """A token is kept or replaced by another; its distribution is the number of a part."""
+        """Keep or replace each token; in place of its distribution is the number of a formula."""
         tokens, targets = [], []
         for pending, part in zip(window.standing(), window.formulas, strict=True):
             if part not in self._parts:

@@ -1,9 +1,9 @@
-"""Verification: which drafted tokens stand, and what follows them.
+"""Verification: which drafted tokens are accepted, and which token replaces a refused one.
 
-A token x that was drawn from a draft Q is kept with probability min(1, P(x) / Q(x)), else drawn
-anew from what the target P has and Q lacks: the result is distributed as P, whatever Q was (paper,
-algorithm 1, after Leviathan et al., 2023). Applied from one distribution to the next, it leads
-from the first stage's to the whole formula's (paper, section 4, lemma 1).
+A token x that was drawn from a draft Q is kept with probability min(1, P(x) / Q(x)), and otherwise
+replaced by one drawn from max(P − Q, 0), normalised, where P is the target: the result is
+distributed as P, whatever Q is (paper, algorithm 1, after Leviathan et al., 2023). Applied at each
+stage, it leads from the first stage's distribution to the whole formula's (section 4, lemma 1).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from marith.decoding.sampling import drawn, warp
 from marith.request.sampling import Sampling
 from marith.tensor_rows import Row, gather, rows_of, vector
 
-NOTHING = -1  # where a token is yet to be drawn
+NOTHING = -1  # in place of a token, at a position that has none yet
 
 
 @dataclass(slots=True)
 class Check:
     """Positions of one text to verify.
 
-    `rows` [vocab], one a position, are composed and constrained, and not yet warped. `tokens` stand
-    at `places`, `NOTHING` where nothing does. `drafts` are the warped distributions [vocab] that
-    they were drawn from, None for a token that was proposed outright and for none. `draws` says
-    which random numbers decide.
+    `rows` [vocab], one for each position, are composed and constrained, and not yet warped.
+    `tokens` are those at `places`, or `NOTHING`. `drafts` are the warped distributions [vocab] that
+    they were drawn from, None for a token that was proposed without one and for `NOTHING`. `draws`
+    selects the random numbers.
     """
 
     rows: Sequence[Row]
@@ -45,11 +45,11 @@ class Check:
 
 @dataclass(slots=True)
 class Verdict:
-    """The token at each position after verification, if those before it stand.
+    """The token at each position after verification, if all tokens before it are accepted.
 
-    `overlaps` are the probabilities that the drafted token would stand: Σ min(P, Q), 1 − the total
-    variation of the two (paper, lemma 3), and P(x) for a token x that was proposed outright.
-    `targets` [vocab] are the warped distributions of the tokens.
+    `overlaps` are the probabilities that a drafted token is accepted: Σ min(P, Q), which is 1 − the
+    total variation of the two (paper, lemma 3), and P(x) for a token x that was proposed without a
+    distribution. `targets` [vocab] are the warped distributions of the tokens.
     """
 
     tokens: list[int]
@@ -58,7 +58,7 @@ class Verdict:
 
 
 def verify_all(checks: Sequence[Check]) -> list[Verdict]:
-    """All positions of all checks, in as many tensor operations for many as for one."""
+    """Verify all positions of all checks, with the same number of tensor operations as for one."""
     if not checks:
         return []
     targets = _warped(checks)
@@ -77,12 +77,12 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
 def verify(
     targets: Tensor, drafts: Sequence[Tensor | None], stood: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The tokens [rows] that follow, and the overlaps [rows], from normalised log-probabilities.
+    """The verified tokens [rows] and the overlaps [rows], from normalised log-probabilities.
 
-    `targets` is [rows, vocab], `stood` are the tokens [rows] to verify, or `NOTHING`; `numbers` are
-    two of [0, 1) a row: to keep a token, NaN if it stands only where it would be drawn, and to
-    draw one. No epsilons: where P = Q all is kept, where they share no token all is drawn anew, and
-    −inf is a mass of nothing.
+    `targets` is [rows, vocab], `stood` has the tokens [rows] to verify, or `NOTHING`. `numbers` has
+    two numbers of [0, 1) for each row: the first decides whether the token is kept, NaN if it is
+    kept only where it would be drawn; the second draws a token. There are no epsilons: if P = Q
+    every token is kept, if they share no token every token is replaced, and −inf is probability 0.
     """
     target = targets.double().exp()
     numbers, stands = numbers.to(target), stood.to(target.device).clamp(min=0)
@@ -91,21 +91,22 @@ def verify(
     if not drafted:
         return drawn(target, numbers[:, DRAW]), overlaps
     draft = torch.stack([d for d in drafts if d is not None]).double().exp()
-    wanted = target[drafted]
-    beside = stands[drafted, None]
-    # u < P / Q without a division: what Q could draw has Q > 0, and u < 1 keeps all if P = Q
+    draft_targets = target[drafted]
+    draft_tokens = stands[drafted, None]
+    # u < P / Q without a division: a drawn token has Q > 0, and u < 1 keeps every token if P = Q
     to_keep = numbers[drafted, KEEP]
-    kept = to_keep * draft.gather(1, beside)[:, 0] < overlaps[drafted]
-    rest = target.clone()
-    rest[drafted] = torch.where(to_keep[:, None].isnan(), wanted, residual(wanted, draft))
-    tokens = drawn(rest, numbers[:, DRAW])
+    kept = to_keep * draft.gather(1, draft_tokens)[:, 0] < overlaps[drafted]
+    masses = target.clone()
+    by_place = to_keep[:, None].isnan()
+    masses[drafted] = torch.where(by_place, draft_targets, residual(draft_targets, draft))
+    tokens = drawn(masses, numbers[:, DRAW])
     tokens[drafted] = torch.where(kept, stands[drafted], tokens[drafted])
-    overlaps[drafted] = overlap(wanted, draft)
+    overlaps[drafted] = overlap(draft_targets, draft)
     return tokens, overlaps
 
 
 def overlap(target: Tensor, draft: Tensor) -> Tensor:
-    """Σ min(P, Q) of each row, 1 − ½Σ|P − Q|: how much of what Q draws is kept (lemma 3).
+    """Σ min(P, Q) of each row, 1 − ½Σ|P − Q|: the probability that a token of Q is kept (lemma 3).
 
     Both are probabilities [rows, vocab].
     """
@@ -113,7 +114,7 @@ def overlap(target: Tensor, draft: Tensor) -> Tensor:
 
 
 def residual(target: Tensor, draft: Tensor) -> Tensor:
-    """What a refused token is replaced from: max(P − Q, 0), of any sum; P itself where P = Q.
+    """The masses from which a refused token is replaced: max(P − Q, 0); P itself where P = Q.
 
     Both are probabilities [rows, vocab].
     """
@@ -123,7 +124,7 @@ def residual(target: Tensor, draft: Tensor) -> Tensor:
 
 
 def _random_numbers(checks: Sequence[Check]) -> Tensor:
-    """Two numbers for each position, [rows, 2]; NaN for a text whose places have one number."""
+    """Two numbers for each position, [rows, 2]; the first is NaN where `Draws.by_place`."""
     rows = [(check.draws, place) for check in checks for place in check.places]
     seeds, uses = [draws.seed for draws, _ in rows], [draws.use for draws, _ in rows]
     numbers = uniform(seeds, [place for _, place in rows], uses)
@@ -132,7 +133,7 @@ def _random_numbers(checks: Sequence[Check]) -> Tensor:
 
 
 def _warped(checks: Sequence[Check]) -> list[Row]:
-    """The target of each position; texts that are sampled alike are warped together."""
+    """The target of each position; texts with the same `Sampling` are warped together."""
     alike: dict[Sampling, list[int]] = defaultdict(list)
     for i, check in enumerate(checks):
         alike[check.sampling].append(i)

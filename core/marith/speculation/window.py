@@ -1,7 +1,7 @@
-"""The draft window: tokens that not every stage has verified, and what they are verified from.
+"""The draft window: the tokens that not all stages have verified, and the rows to verify them.
 
-Algorithm 2 of the paper: each position is led by lemma 1 from the formula of the first stage that
-verifies it to the whole one.
+Algorithm 2 of the paper: by lemma 1, each position is verified from the formula of one stage to the
+next, up to the whole formula.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MODEL = "model"  # the source of a token that was drawn from a partial formula
 
 @dataclass(slots=True)
 class Block:
-    """Positions at which the same formula is composed of `terms`.
+    """Positions at which the same formula is composed, of the rows of its `terms`.
 
-    `rows` has one row [vocab] a position of each of them, and of what else has been evaluated.
+    `rows` has one row [vocab] a position of each of them, and of other terms that were evaluated.
     """
 
     formula: Formula
@@ -37,27 +37,27 @@ class Block:
 
 @dataclass(slots=True)
 class Verified:
-    """How the tokens fared that one formula verified: how many, how many stood, Σ (1 − TV)."""
+    """Counts of the tokens that one formula verified: all, those accepted, and Σ (1 − TV)."""
 
     evaluated: int = 0
     stood: int = 0
     overlap: float = 0.0
 
     def add(self, stood: bool, overlap: float) -> None:
-        """One more token."""
+        """Count one more token."""
         self.evaluated += 1
         self.stood += stood
         self.overlap += overlap
 
 
 class DraftWindow:
-    """A text while it is generated, and what its tokens that are not final are verified from.
+    """A text while it is generated, with the rows to verify its tokens that are not final.
 
-    Keeps state, for one thread. `text` has the tokens, a `VerificationOrder` says which stage
-    verifies which positions, and what terms have returned there is kept until they are final. What
-    is composed now are `formulas` at `places`. `rooms` says how many tokens the contexts of drafts
-    hold; `steered` says after which texts the formula is composed, and not the one that stands
-    aside for it.
+    Keeps state, for one thread. `text` has the tokens, and a `VerificationOrder` says which stage
+    verifies which positions; the rows of terms are kept until their positions are final. `formulas`
+    are composed at `places` in this step. `rooms` has the number of tokens that fit into the
+    context of each draft; `steered` says whether the formula is composed after a text, or the
+    plan's `aside`.
     """
 
     def __init__(
@@ -75,41 +75,41 @@ class DraftWindow:
         self.formulas: list[Formula] = []
         self.drafted = self.accepted = 0
         self.verified: dict[Formula, Verified] = {}
-        self.seen: list[tuple[Hashable, float]] = []  # sources of drafts, and how likely they stood
+        self.seen: list[tuple[Hashable, float]] = []  # sources of drafts, and overlaps
         self._steered = steered
         self._rows: dict[int, dict[Term, Row]] = {}  # by position, from `final` on
         self._order = VerificationOrder(plan, rooms)
         self._unproposed = -1  # the last length at which no proposer had a proposal
-        self._stage: Stage | None = None  # what verifies next
+        self._stage: Stage | None = None  # the stage that verifies next
         self._end = 0  # one past the last position that it verifies
 
     @property
     def proposers(self) -> list[NGram]:
-        """The drafts that propose tokens outright."""
+        """The drafts that propose tokens without drawing them."""
         return [term for term in self.plan.proposers if self._order.rooms.get(term, 1)]
 
     @property
     def final(self) -> int:
-        """How many tokens every stage has verified."""
+        """How many tokens all stages have verified."""
         return self.text.final
 
     @property
     def idle(self) -> bool:
-        """Whether every token is final, and nothing has been evaluated at the next."""
+        """Whether all tokens are final, and no term has been evaluated at the next position."""
         return not self.text.pending and not self._rows
 
     @property
     def models(self) -> tuple[Term, ...]:
-        """The drafts that would be evaluated at the next position, if the terms were not."""
+        """The drafts that would be evaluated at the next position if models drafted it."""
         beyond = self._order.beyond(len(self.tokens))
         return self.plan.drafting(beyond.union(self.proposers))
 
     def standing(self) -> list[Pending | None]:
-        """What stands at each of `places`; None where a token is yet to be drawn."""
+        """The pending token at each of `places`; None where a token is yet to be drawn."""
         return [self.text.at(place) for place in self.places]
 
     def room_to_propose(self) -> int:
-        """How many tokens may be proposed before a stage falls due."""
+        """How many tokens may be proposed before a stage is due."""
         length = len(self.tokens)
         if length in self._rows or length == self._unproposed:
             return 0
@@ -118,7 +118,7 @@ class DraftWindow:
         return max(0, min(self._order.room(length), self.text.room))
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
-        """Append tokens, drawn from nothing; without any, no proposer is asked here again."""
+        """Append proposed tokens; if there are none, no proposer is called at this length again."""
         if not tokens:
             self._unproposed = len(self.tokens)
         for token, source in zip(tokens, sources, strict=True):
@@ -127,12 +127,12 @@ class DraftWindow:
                 self.text.append(token, None, source)
 
     def draft(self, length: int, by_models: bool = False) -> None:
-        """The terms verify after so many tokens, which models draft, or proposers alone."""
+        """Let the terms verify after `length` tokens, drafted by models or by proposers alone."""
         assert self.idle, "stages change only where nothing is pending"
         self._order.begin(len(self.tokens), length, by_models)
 
     def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
-        """What is to be evaluated now: a text, and at how many of its last positions each term."""
+        """The text to evaluate, and at how many of its last positions each term is wanted."""
         length = len(self.tokens)
         end = length if self.text.closed else length + 1
         self._stage, places = self._order.next(length, end)
@@ -150,7 +150,7 @@ class DraftWindow:
         return self.tokens[: self._end - 1], counts
 
     def receive(self, answers: Mapping[Term, Sequence[Row]]) -> None:
-        """The log-probabilities that were wanted, one row [vocab] a position."""
+        """Take the log-probabilities that were wanted, one row [vocab] for each position."""
         for term, rows in answers.items():
             for place, row in enumerate(rows, self._end - len(rows)):
                 self._rows.setdefault(place, {})[term] = row
@@ -158,7 +158,7 @@ class DraftWindow:
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, list[Row]]:
-        """Of the last `count` positions; `answers` are not received yet."""
+        """The rows of the last `count` positions, from `answers` that are not received yet too."""
         rows: dict[Term, list[Row]] = {}
         for term in terms:
             new = answers.get(term, ())[-count:]
@@ -167,7 +167,7 @@ class DraftWindow:
         return rows
 
     def blocks(self) -> list[Block]:
-        """What is to be composed, so that the stage can verify."""
+        """The blocks to compose, so that the stage can verify."""
         blocks = []
         for formula, run in groupby(zip(self.places, self.formulas, strict=True), lambda at: at[1]):
             received = [self._rows[place] for place, _ in run]
@@ -177,7 +177,7 @@ class DraftWindow:
         return blocks
 
     def accept(self, verdict: Verdict) -> list[int]:
-        """Keep what stands, drop what follows a token that does not; the tokens now final."""
+        """Keep accepted tokens, drop those after a refused one, and return the tokens now final."""
         text, first = self.text, self.text.final
         checked = zip(self.places, self.formulas, verdict.tokens, verdict.overlaps, strict=True)
         for (place, formula, token, overlap), target in zip(checked, verdict.targets, strict=True):
@@ -189,7 +189,7 @@ class DraftWindow:
                 pending.draft = target
                 if stood:
                     continue
-                text.cut(place)  # and what follows it, which was evaluated for the old one
+                text.cut(place)  # the rows after it were computed for the refused token
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
             source = None if formula in (self.plan.whole, self.plan.aside) else MODEL
@@ -204,7 +204,7 @@ class DraftWindow:
         return self.tokens[first:final]
 
     def _keep_from(self, final: int) -> None:
-        """Forget the rows before `final`, and what the others would keep in memory besides."""
+        """Delete the rows before `final`; free the tensors of which the others are a small part."""
         kept: dict[Term, list[int]] = defaultdict(list)
         for place in [*self._rows]:
             if place < final:
@@ -218,7 +218,7 @@ class DraftWindow:
                 self._rows[place][term] = row
 
     def rewind(self, place: int) -> None:
-        """Take back the tokens from a final one on, and all that was evaluated after them."""
+        """Remove the tokens from a final one on, and all rows."""
         self.text.rewind(place)
         self.places, self.formulas = [], []
         self._rows.clear()

@@ -1,1 +1,1 @@
-"""How much to draft now, from what passes cost and which drafts stood?"""
+"""How many tokens to draft next, from the cost of passes and the acceptance of drafts?"""

@@ -1,4 +1,4 @@
-"""How likely drafted tokens are to stand, measured as it goes."""
+"""How likely drafted tokens are to be accepted, measured while texts are generated."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _Value = TypeVar("_Value")
 
 
 class Acceptance:
-    """How likely a drafted token is to stand, by key: averages that move with what is seen.
+    """How likely a drafted token is to be accepted, by key: moving averages of observations.
 
-    State: a sum and a weight for each of at most `most_keys` keys. Each observation fades
-    exponentially, so that about the last 200 count; a new key begins at `prior`, worth four.
+    State: a sum and a weight for each of at most `most_keys` keys. The weight of an observation
+    falls exponentially, so that about the last 200 count; a new key begins with `prior`, which
+    weighs as much as four observations.
     """
 
     def __init__(self, prior: float = 0.5, most_keys: int = MOST_KEYS) -> None:
@@ -32,16 +33,16 @@ class Acceptance:
         self._seen: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def note(self, key: Hashable, overlap: float) -> None:
-        """Σ min(target, draft) in [0, 1] at one evaluated position, whether or not it was drawn.
+        """Add an observation: Σ min(target, draft), in [0, 1], at an evaluated position.
 
-        Sums in float32 that pass the bounds by rounding are clipped; else raises ValueError.
+        Sums in float32 that exceed the bounds by rounding are clipped; others raise ValueError.
         """
         if not -_ROUNDING <= overlap <= 1 + _ROUNDING:
             raise ValueError(f"an overlap of distributions lies in [0, 1], not {overlap!r}")
         total, weight = self._seen.get(key, (_PRIOR_WORTH * self._prior, _PRIOR_WORTH))
-        fading = 1 - 1 / _MEMORY
-        noted = (total * fading + min(1.0, max(0.0, overlap)), weight * fading + 1)
-        remember(self._seen, key, noted, self._most_keys)
+        decay = 1 - 1 / _MEMORY
+        updated = (total * decay + min(1.0, max(0.0, overlap)), weight * decay + 1)
+        remember(self._seen, key, updated, self._most_keys)
 
     def of(self, key: Hashable) -> float:
         """The acceptance expected at the next position, in [0, 1]."""
@@ -53,20 +54,22 @@ class Acceptance:
 
 
 def confidence_bucket(confidence: float) -> int:
-    """0 to 6 for a proposer's own confidence in [0, 1], finer near 1: a key for `Acceptance`."""
+    """A key for `Acceptance`, 0 to 6, from a proposer's confidence in [0, 1]; finer near 1."""
     return bisect_right(_CONFIDENCES, confidence)
 
 
-def remember(kept: OrderedDict[Hashable, _Value], key: Hashable, value: _Value, most: int) -> None:
-    """Keep a value as the last one used, of `most`."""
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > most:
-        kept.popitem(last=False)
+def remember(
+    values: OrderedDict[Hashable, _Value], key: Hashable, value: _Value, most: int
+) -> None:
+    """Store a value as the last used, and drop the least recently used beyond `most`."""
+    values[key] = value
+    values.move_to_end(key)
+    if len(values) > most:
+        values.popitem(last=False)
 
 
 def at_least_one(number: int) -> int:
-    """The number itself. Raises ValueError for one below 1."""
+    """The number, unchanged. Raises ValueError for one below 1."""
     if number < 1:
         raise ValueError(f"this is a whole number from 1, not {number!r}")
     return number

@@ -1,4 +1,4 @@
-"""How long a draft should be, for the most tokens per second."""
+"""The length of drafts that makes the most tokens per second."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from marith.speculation.controller.acceptance import MOST_KEYS, at_least_one, remember
 
 MARGIN = 0.08
-"""A draft is worth its trouble from this much more tokens per second: choosing costs time too."""
+"""A draft must make this share more tokens per second, since choosing it takes time too."""
 EVERY = 64
-"""How many times in a row a draft is left out before it is tried all the same."""
+"""After so many times in a row without a draft, one is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One request's draft: each of its tokens adds `rows` tokens to the verifying pass.
+    """The draft of one request: each of its tokens adds `rows` tokens to the verifying pass.
 
-    Token i stands with chance `chances[i]` in [0, 1], given that those before it stood.
+    Token i is accepted with probability `chances[i]`, given that those before it are.
     """
 
     rows: int
@@ -28,7 +28,7 @@ class Offer:
         at_least_one(self.rows)
         for chance in self.chances:
             if not 0 <= chance <= 1:
-                raise ValueError(f"a chance to stand lies in [0, 1], not {chance!r}")
+                raise ValueError(f"the chance of a token lies in [0, 1], not {chance!r}")
 
 
 def lengths(
@@ -36,12 +36,12 @@ def lengths(
 ) -> list[int]:
     """How many tokens of each offer to verify in one pass, for the most tokens per second.
 
-    The pass has `base_tokens` tokens without drafts and makes `base_made`, one a request,
-    whatever is drafted. `cost(tokens)` is in seconds and never falls. Drafted tokens join by
-    expected gain per added row, all offers together, and the best beginning of that order is
-    taken, not the first that a step in the cost makes look bad; nothing is drafted unless that
-    makes `MARGIN` more tokens per second than none. This is the optimum for every cost where the
-    offers' rows are equal, and for a linear cost whatever the rows.
+    The pass has `base_tokens` tokens without drafts and makes `base_made`, one for each request,
+    whatever is drafted. `cost(tokens)` is in seconds and never falls. The drafted tokens of all
+    offers are sorted by expected gain per added row, and the best number of them from the start is
+    taken; the search does not end at the first step in the cost that makes one more look bad.
+    Nothing is drafted unless that makes `MARGIN` more tokens per second than no draft. The result
+    is optimal for every cost if all offers have equal rows, and for a linear cost with any rows.
     """
     order: list[tuple[float, int, float]] = []
     for index, offer in enumerate(offers):
@@ -49,7 +49,7 @@ def lengths(
         for chance in offer.chances:
             reached *= chance
             order.append((-reached / rows, index, reached))
-    # Chances never rise along a draft, so that the order keeps each draft's own.
+    # The gain never rises along a draft, so that sorting keeps the order of each draft.
     order.sort()
     tokens, made = base_tokens, float(base_made)
     most = made + sum(gain for _, _, gain in order)
@@ -62,7 +62,7 @@ def lengths(
         if made * best[1] > best[0] * seconds:
             taken, best = count, (made, seconds)
         elif most * best[1] <= best[0] * seconds:
-            break  # Even all that is left, for nothing more than this pass costs, is no better.
+            break  # All tokens that remain, at the cost of this pass alone, would be no better.
     chosen = [0] * len(offers)
     if _pays(best, none):
         for _, index, _ in order[:taken]:
@@ -75,12 +75,12 @@ def model_length(
 ) -> int:
     """The length in 0..most of a draft by a small model, for the fewest seconds per token.
 
-    Minimises (γ · draft_cost + cost_at(γ)) / (1 + a + … + a^γ) where a, the `chance` that a
-    token stands, lies in [0, 1]; `cost_at(γ)` is of the pass that verifies γ drafted tokens. 0
-    unless that makes `MARGIN` more tokens per second than none.
+    Minimises (γ · draft_cost + cost_at(γ)) / (1 + a + … + a^γ), where a in [0, 1] is the `chance`
+    that a token is accepted; `cost_at(γ)` is that of the pass which verifies γ drafted tokens. 0
+    unless a draft makes `MARGIN` more tokens per second than none.
     """
     if not 0 <= chance <= 1:
-        raise ValueError(f"a chance to stand lies in [0, 1], not {chance!r}")
+        raise ValueError(f"the chance of a token lies in [0, 1], not {chance!r}")
     made = reached = 1.0
     none = best = (made, cost_at(0))
     chosen = 0
@@ -94,15 +94,15 @@ def model_length(
 
 
 def _pays(drafted: tuple[float, float], none: tuple[float, float]) -> bool:
-    """Whether (tokens, seconds) with drafts are more per second than without, by the margin."""
+    """Whether (tokens, seconds) with drafts is more tokens per second than without, by `MARGIN`."""
     return drafted[0] * none[1] >= (1 + MARGIN) * none[0] * drafted[1]
 
 
 class Explorer:
-    """Tries with length 1, every `EVERY`th time, a source whose length came out 0.
+    """Tries a source with length 1 after its length was 0 in `every` choices in a row.
 
-    A cost or an average that was wrong once is so measured again, at a bounded price. State: how
-    often in a row each of at most `most_keys` keys came out 0.
+    So a wrong cost or average is measured again, at a bounded price. State: for each of at most
+    `most_keys` keys, how often in a row the length was 0.
     """
 
     def __init__(self, every: int = EVERY, most_keys: int = MOST_KEYS) -> None:

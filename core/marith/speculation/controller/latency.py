@@ -1,4 +1,4 @@
-"""What a pass costs by how many tokens it computes, measured as it goes."""
+"""The cost of a pass by the number of its tokens, measured while texts are generated."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _EXACT, _PER_OCTAVE, _KEPT = 16, 4, 9
 
 
 class PassTimes:
-    """What a pass of one scorer costs, by how many tokens it computes. State: its last passes.
+    """The cost of a pass by the number of its tokens. State: the last passes.
 
-    Counts of tokens up to 16 each have a bucket of their own, larger ones four an octave. A bucket
-    keeps its last nine passes and answers with their lower median, since what disturbs a timing
-    makes it longer. Where a larger bucket would cost less than a smaller one, both answer with
-    the median of their passes together (pool adjacent violators, in the L1 norm).
+    Each number of tokens up to 16 has its own bucket; larger numbers have four buckets an octave. A
+    bucket keeps its last nine passes; its cost is their lower median, since a disturbance makes a
+    timing longer. If a larger bucket would cost less than a smaller one, both have the median of
+    their passes together (pool adjacent violators, in the L1 norm).
     """
 
     def __init__(self) -> None:
@@ -26,20 +26,20 @@ class PassTimes:
         self._stale = False
 
     def note(self, tokens: int, seconds: float) -> None:
-        """A pass of `tokens` tokens took `seconds`. Raises ValueError for what cannot be."""
+        """Add a pass that took `seconds`. Raises ValueError for numbers out of range."""
         if tokens < 1:
             raise ValueError(f"a pass computes at least one token, not {tokens!r}")
         if not 0 <= seconds < math.inf:
             raise ValueError(f"a pass takes a finite number of seconds, not {seconds!r}")
-        kept = self._buckets.setdefault(_bucket(tokens), deque(maxlen=_KEPT))
-        kept.append((tokens, seconds))
+        passes = self._buckets.setdefault(_bucket(tokens), deque(maxlen=_KEPT))
+        passes.append((tokens, seconds))
         self._stale = True
 
     def cost(self, tokens: int) -> float | None:
-        """Seconds that a pass of `tokens` tokens is expected to take; None before the first note.
+        """The expected seconds of a pass of `tokens` tokens; None before the first note.
 
-        Never falls as `tokens` grows. Linear between measured buckets; below the smallest its cost,
-        above the largest proportional to the tokens.
+        Never falls as `tokens` grows. Linear between measured buckets; below the smallest bucket it
+        is that bucket's cost, above the largest it is proportional to the tokens.
         """
         if self._stale:
             self._fit()
@@ -53,9 +53,9 @@ class PassTimes:
             return seconds[right]
         left = right - 1
         share = (tokens - measured[left]) / (measured[right] - measured[left])
-        # Rounding must not carry a point past the next one: costs never fall.
-        rise = seconds[left] + share * (seconds[right] - seconds[left])
-        return min(rise, seconds[right])
+        # Rounding must not lift a point above the next one: costs never fall.
+        between = seconds[left] + share * (seconds[right] - seconds[left])
+        return min(between, seconds[right])
 
     @property
     def least(self) -> int | None:
@@ -64,19 +64,19 @@ class PassTimes:
         return min(measured, default=None)
 
     def _fit(self) -> None:
-        """The curve's points anew: one a bucket, at the median of its tokens."""
-        blocks: list[tuple[float, list[int], list[float]]] = []
-        for _, kept in sorted(self._buckets.items()):
-            at = [median_low([tokens for tokens, _ in kept])]
-            taken = [seconds for _, seconds in kept]
-            value = median_low(taken)
-            while blocks and blocks[-1][0] > value:
-                _, at_before, taken_before = blocks.pop()
-                at, taken = at_before + at, taken_before + taken
-                value = median_low(taken)
-            blocks.append((value, at, taken))
-        self._tokens = [tokens for _, at, _ in blocks for tokens in at]
-        self._seconds = [value for value, at, _ in blocks for _ in at]
+        """Compute the points of the curve: one for each bucket, at the median of its tokens."""
+        blocks: list[tuple[float, list[int], list[float]]] = []  # median, tokens, all timings
+        for _, passes in sorted(self._buckets.items()):
+            tokens = [median_low([count for count, _ in passes])]
+            timings = [seconds for _, seconds in passes]
+            median = median_low(timings)
+            while blocks and blocks[-1][0] > median:
+                _, tokens_before, timings_before = blocks.pop()
+                tokens, timings = tokens_before + tokens, timings_before + timings
+                median = median_low(timings)
+            blocks.append((median, tokens, timings))
+        self._tokens = [count for _, tokens, _ in blocks for count in tokens]
+        self._seconds = [median for median, tokens, _ in blocks for _ in tokens]
         self._stale = False
 
 
