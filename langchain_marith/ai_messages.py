@@ -84,7 +84,7 @@ class ChunkWriter:
 def metadata(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
     """Which model answered, why it ended and what it cost, as plain data."""
     return {
-        "model_name": options.reported_name,
+        "model_name": options.speaks_as,
         "model_provider": PROVIDER,
         **finish(completion),
         "composition": composition(options.formula, completion),

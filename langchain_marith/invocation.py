@@ -53,7 +53,7 @@ class LangChainOptions(marith.Options):
         params: LangSmithParams = super()._get_ls_params(  # type: ignore[misc]  # of its models
             stop=[*self.stop, *strings], **kwargs
         )
-        model_name = kwargs.get("model", self.reported_name)
+        model_name = kwargs.get("model", self.speaks_as)
         return {**params, "ls_provider": PROVIDER, "ls_model_name": model_name}
 
     def over(

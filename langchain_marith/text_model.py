@@ -138,7 +138,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
 def _result(options: marith.Options, completions: list[marith.Completion]) -> LLMResult:
     generations = [[_generation(options, completion)] for completion in completions]
     usage = from_usage(*(completion.usage for completion in completions))
-    output = {"token_usage": usage, "model_name": options.reported_name}
+    output = {"token_usage": usage, "model_name": options.speaks_as}
     return LLMResult(generations=generations, llm_output=output)
 
 

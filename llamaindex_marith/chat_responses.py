@@ -115,7 +115,7 @@ def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, An
     return {
         "usage": {**openai_format.from_usage(usage), **details},
         **openai_format.finish(completion),
-        "model": options.reported_name,
+        "model": options.speaks_as,
         "composition": {**costs, "faithful": options.faithful},
     }
 

@@ -62,7 +62,7 @@ class Marith(marith.Options, Structuring):
             num_output=self.max_tokens,
             is_chat_model=True,
             is_function_calling_model=True,
-            model_name=self.reported_name,
+            model_name=self.speaks_as,
         )
 
     def to_payload(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Marith(marith.Options, Structuring):
         options = {name: value for name, value in self.chosen().items() if name != "file"}
         return {
             "class_name": self.class_name(),
-            "model_name": self.reported_name,
+            "model_name": self.speaks_as,
             "grammar": self._grammar_as_data(self.grammar),
             **options,
         }

@@ -170,7 +170,7 @@ class Options(BaseModel):
         return tuple(Options.model_fields)
 
     @property
-    def reported_name(self) -> str:
+    def speaks_as(self) -> str:
         """The model's name in answers: that of a formula of the file, or of the model."""
         return (self.file and self.file.formula_name) or self.model
 
@@ -215,10 +215,7 @@ class Options(BaseModel):
         return Options(**{**base, **call})
 
     def known_context(self, base: int | None = None) -> int | None:
-        """The most tokens that all terms read, by their files; None if no file says it.
-
-        `base` is that of the model itself, where it is known.
-        """
+        """The most tokens that all terms read, by their files; `base` is the model's, if known."""
         from marith.scoring.checkpoints.locate import context_length_of
 
         terms = leaves(bind(self.faithfully, meaning.resolved(self._meaning[1])))

@@ -6,7 +6,6 @@ next, up to the whole formula.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -200,22 +199,8 @@ class DraftWindow:
         self._order.advance(self._stage, place + 1, len(self.tokens))
         final = self._order.final
         self.accepted += sum(token.source is not None for token in text.confirm(final))
-        self._keep_from(final)
+        self._rows = _rows_from(final, self._rows)
         return self.tokens[first:final]
-
-    def _keep_from(self, final: int) -> None:
-        """Delete the rows before `final`; free the tensors of which the others are a small part."""
-        kept: dict[Term, list[int]] = defaultdict(list)
-        for place in [*self._rows]:
-            if place < final:
-                del self._rows[place]
-                continue
-            for term in self._rows[place]:
-                kept[term].append(place)
-        for term, places in kept.items():
-            rows = compacted([self._rows[place][term] for place in places])
-            for place, row in zip(places, rows, strict=True):
-                self._rows[place][term] = row
 
     def rewind(self, place: int) -> None:
         """Remove the tokens from a final one on, and all rows."""
@@ -224,3 +209,13 @@ class DraftWindow:
         self._rows.clear()
         self._order.rewind(place)
         self._unproposed = -1
+
+
+def _rows_from(final: int, rows: Mapping[int, dict[Term, Row]]) -> dict[int, dict[Term, Row]]:
+    """The rows from a position on, without the large tensors of which they are a small part."""
+    kept: dict[int, dict[Term, Row]] = {place: {} for place in rows if place >= final}
+    for term in {term: None for place in kept for term in rows[place]}:
+        places = [place for place in kept if term in rows[place]]
+        for place, row in zip(places, compacted([rows[p][term] for p in places]), strict=True):
+            kept[place][term] = row
+    return kept

@@ -45,7 +45,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(former=st.sampled_from(("", *NAMES)), name=names)
 def test_a_name_means_the_same_wherever_it_is_said(house: Path, former: str, name: str) -> None:
     truth = Options.from_file(house, name)
-    assert truth.reported_name == name
+    assert truth.speaks_as == name
     before = Options.from_file(house, former or None)
     assert Options(file=str(house), model=name) == truth
     assert before.over({"model": name}) == truth
@@ -71,7 +71,7 @@ def test_what_a_call_says_wins_over_the_file(
     called = Options.from_file(house, former).over({"model": name, **said})
     assert called == Options.from_file(house, name, **said)
     assert {k: called.values()[k] for k in said} == said
-    assert called.reported_name == name
+    assert called.speaks_as == name
 
 
 @given(former=names, name=names, top_k=st.integers(1, 99))
@@ -117,7 +117,7 @@ def test_a_formula_brings_its_own_options_over_those_of_all(house: Path) -> None
     quick = Options.from_file(house, "quick")
     assert (quick.speculation, quick.stop) == (Plan.factors({"formal": 2}), [])
     plain = Options.from_file(house)
-    assert (plain.formula, plain.reported_name, plain.temperature) == ("M", "pocket", 0.7)
+    assert (plain.formula, plain.speaks_as, plain.temperature) == ("M", "pocket", 0.7)
     assert Options.from_file(house, formula="formal").formula == "formal"
 
 
@@ -136,13 +136,13 @@ def test_two_formulas_differ_in_text_and_not_only_in_name(
 
 def test_a_name_is_told_only_for_what_the_file_has_under_it(house: Path) -> None:
     detox = Options.from_file(house, "detox")
-    assert detox.over({"temperature": 0.1, "seed": 1}).reported_name == "detox"
+    assert detox.over({"temperature": 0.1, "seed": 1}).speaks_as == "detox"
     for changed in ({"formula": "formal"}, {"model": "pocket-draft"}, {"model": "pocket"}):
         called = detox.over(changed)
-        assert called.reported_name == called.model == changed.get("model", "pocket")
+        assert called.speaks_as == called.model == changed.get("model", "pocket")
         assert called.formula == changed.get("formula", detox.formula)
     rebuilt = Options(**{**detox.values(), "formula": "M - 0.5*toxic"})
-    assert (rebuilt.reported_name, rebuilt.formula) == ("pocket", "M - 0.5*toxic")
+    assert (rebuilt.speaks_as, rebuilt.formula) == ("pocket", "M - 0.5*toxic")
     assert rebuilt.over({"model": "quick"}) == Options.from_file(house, "quick")
 
 
@@ -158,7 +158,7 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
 def test_terms_join_those_of_the_file_and_may_replace_them(house: Path) -> None:
     terms = {"toxic": "You are rude.", "loud": {"system": "SHOUT.", "mode": "replace"}}
     detox = Options.from_file(house, "detox", terms=terms)
-    assert detox.reported_name == "detox"
+    assert detox.speaks_as == "detox"
     assert detox.terms["toxic"] == "You are rude."
     assert detox.terms["loud"] == str(Prompted("SHOUT.", "replace"))
     assert detox.terms["formal"] == "Write formally."
@@ -188,8 +188,8 @@ def test_the_environment_may_name_the_file_and_the_formula(
     assert Options(file=None).file is None
     monkeypatch.setenv("MARITH_MODEL", "detox")
     assert Options() == Options.from_file(house, "detox")
-    assert (Options().model, Options().reported_name) == ("pocket", "detox")
-    assert Options(formula="2*formal - M").reported_name == "pocket"
+    assert (Options().model, Options().speaks_as) == ("pocket", "detox")
+    assert Options(formula="2*formal - M").speaks_as == "pocket"
 
 
 def test_a_model_that_the_file_does_not_name_is_the_callers(
@@ -201,6 +201,6 @@ def test_a_model_that_the_file_does_not_name_is_the_callers(
     monkeypatch.setenv("MARITH_MODEL", "pocket-draft")
     assert Options.from_file(path, "f").model == "pocket-draft"
     other = Options(file=path, model="/nowhere")
-    assert (other.reported_name, other.over({"model": "f"}).model) == ("/nowhere", "pocket-draft")
+    assert (other.speaks_as, other.over({"model": "f"}).model) == ("/nowhere", "pocket-draft")
     monkeypatch.setenv("MARITH_MODEL", "f")
-    assert (Options(file=path).reported_name, Options(file=path).model) == ("f", "pocket")
+    assert (Options(file=path).speaks_as, Options(file=path).model) == ("f", "pocket")

@@ -74,14 +74,16 @@ class Balance(Varying):
 
 def jsd(first: Formula, second: Formula) -> Varying:
     """The Jensen–Shannon divergence of two distributions, in bits: from 0 to 1."""
-    return Divergence(*as_members("jsd", (first, second)))
+    left, right = as_members("jsd", (first, second))
+    return Divergence(left, right)
 
 
 def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
     """The Rényi divergence of an order between 0 and 1, in nats; of one half it is symmetric."""
     if not is_number(order) or not 0 < order < 1:
         raise FormulaError(f"order is a number between 0 and 1, not {shown(order)}")
-    return Divergence(*as_members("renyi", (first, second)), float(order))
+    left, right = as_members("renyi", (first, second))
+    return Divergence(left, right, float(order))
 
 
 def entropy(of: Formula) -> Varying:
