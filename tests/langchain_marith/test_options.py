@@ -262,6 +262,6 @@ def test_a_profile_lists_what_the_model_can_do(make: Make) -> None:
 
 
 def test_how_faithful_is_refused_without_to_what() -> None:
-    with pytest.raises(ValidationError, match=r"faithful is 0.5, but faithful_to does not say"):
+    with pytest.raises(ValidationError, match=r"faithful is 0.5, but faithful_to is not given"):
         ChatMarith(model="/nowhere", faithful=0.5)
     assert ChatMarith(model="/nowhere", faithful=0.5, faithful_to="<found>.*").faithful == 0.5

@@ -228,9 +228,7 @@ class Options(BaseModel):
         if not self.faithful:
             return False
         if self.faithful_to is None:
-            raise RequestError(
-                f"faithful is {self.faithful}, and needs faithful_to, which is not given"
-            )
+            raise RequestError(f"faithful is {self.faithful}, but faithful_to is not given")
         return hides(self.faithful_to, to_prompt(prompt).messages)
 
     def engine(self) -> Engine:
