@@ -121,7 +121,7 @@ def benchmark(*sections: str) -> Benchmark:
 
 
 def savings() -> Savings:
-    """Two formulas of the table, one of the others, a rival, and the curve of two voices."""
+    """Two formulas of the table, one of the others, a baseline, and the curves of two prompts."""
     plain = Way("table", "M", "no speculation", 3.2, 1.0, (3.2, 3.1), 1.0, 1.0)
     drafted = replace(plain, way="as the paper", milliseconds=2.24, ratio=0.7, calls=0.8)
     lines = (

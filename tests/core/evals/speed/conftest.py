@@ -1,4 +1,4 @@
-"""What is loaded stays, so that no contestant waits while it is searched for garbage."""
+"""What is loaded stays, so that no variant waits while it is searched for garbage."""
 
 from __future__ import annotations
 

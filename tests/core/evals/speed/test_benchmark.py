@@ -20,7 +20,7 @@ from marith.evals.reporting.evaluation_report import split_sections
 from marith.evals.speed.benchmark.bandwidth import Floor, weight_bytes
 from marith.evals.speed.benchmark.benchmark import SECTIONS
 from marith.evals.speed.benchmark.benchmark_results import Result, results
-from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave, pace
+from marith.evals.speed.benchmark.rounds import Sample, Variant, interleave, pace
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
@@ -79,20 +79,20 @@ def test_the_pace_is_the_time_after_the_first_arrival_over_the_tokens_after_it(
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(1, 1), (2, 3), (3, 2)])
-def test_every_round_has_every_contestant_once_and_the_first_round_is_not_counted(
+def test_every_round_has_every_variant_once_and_the_first_round_is_not_counted(
     count: int, rounds: int
 ) -> None:
     order: list[tuple[int, int]] = []
 
-    def contestant(i: int) -> Contestant:
+    def variant(i: int) -> Variant:
         def run(turn: int) -> Sample:
             order.append((turn, i))
             return Sample(float(turn))
 
-        return Contestant(str(i), run)
+        return Variant(str(i), run)
 
     told: list[str] = []
-    samples = interleave([contestant(i) for i in range(count)], rounds, told.append)
+    samples = interleave([variant(i) for i in range(count)], rounds, told.append)
     assert [turn for turn, _ in order] == sorted(list(range(rounds + 1)) * count)
     assert len(set(order)) == len(order) == len(told)
     assert {order[turn * count][1] for turn in range(rounds + 1)} == set(
@@ -102,7 +102,7 @@ def test_every_round_has_every_contestant_once_and_the_first_round_is_not_counte
     assert all(taken == expected for taken in samples.values())
 
 
-def test_a_whole_run_has_every_contestant_in_its_order(whole: tuple[dict[str, Any], Path]) -> None:
+def test_a_whole_run_has_every_variant_in_its_order(whole: tuple[dict[str, Any], Path]) -> None:
     data, _ = whole
     names = [(result["section"], result["name"]) for result in data["results"]]
     assert names == [

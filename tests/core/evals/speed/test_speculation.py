@@ -1,4 +1,4 @@
-"""Speed: figures are what they say, every way of the table is measured, and bad input is told."""
+"""Speed: figures are what they say, every setup of the table is measured, and bad input is told."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from marith import Engine, Plan
 from marith.cli import app
 from marith.evals import pocket_texts
 from marith.evals.reporting.evaluation_report import split_sections
-from marith.evals.speed.benchmark import rivals
+from marith.evals.speed.benchmark import baselines
 from marith.evals.speed.benchmark.rounds import TokenClock
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
-from marith.evals.speed.speculation import contestants as lineups
+from marith.evals.speed.speculation import compared_setups
 from marith.evals.speed.speculation import speed_questions as material
-from marith.evals.speed.speculation.paper_table import ROWS, apart
-from marith.evals.speed.speculation.request_ways import Tally, in_words
+from marith.evals.speed.speculation.drafting_setups import Tally, plan_label
+from marith.evals.speed.speculation.paper_table import ROWS, light_terms_later
 from marith.evals.speed.speculation.speed_sizes import SECTIONS, SIZES, SavingsSettings
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
@@ -60,7 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("marith.evals.speed.speculation.paper_table.CALIBRATION", 1)
         patch.setattr("marith.evals.speed.speculation.paper_table.ROWS", FEW)
-        patch.setattr("marith.evals.speed.speculation.factor_curve.VOICES", ("formal",))
+        patch.setattr("marith.evals.speed.speculation.factor_curve.SYSTEM_PROMPTS", ("formal",))
         patch.setattr("marith.evals.speed.speculation.factor_curve.FACTORS", FACTORS)
         patch.setattr("marith.speculation.simulate.TOKENS", 20)
         patch.setattr(pocket_texts, "REPLIES", replies(tmp_path_factory, 370))
@@ -134,19 +134,19 @@ def test_what_is_shown_is_what_is_written(run: tuple[dict[str, Any], str, Path])
 
 @pytest.mark.parametrize("quoting", [False, True])
 def test_every_formula_that_is_timed_means_something(terms: dict[str, Any], quoting: bool) -> None:
-    pairs = [*lineups.against_none(terms, pocket=True).values()]
+    pairs = [*compared_setups.against_none(terms, pocket=True).values()]
     assert len(pairs) == 10
-    assert len(lineups.against_none(terms, pocket=False)) == 9
-    for plain, auto in (*pairs, lineups.against_one_model(terms, quoting)):
+    assert len(compared_setups.against_none(terms, pocket=False)) == 9
+    for plain, auto in (*pairs, compared_setups.against_one_model(terms, quoting)):
         check(parse(plain.formula), resolve(plain.terms))
         assert (plain.speculation, auto.speculation) == (None, "auto")
         assert (plain.formula, plain.temperature) == (auto.formula, auto.temperature)
 
 
 def test_light_terms_lag_and_the_heaviest_does_not() -> None:
-    four = apart(ROWS[-1])
+    four = light_terms_later(ROWS[-1])
     assert dict(four.every) == {"angry": 16, "sports": 16}
-    assert dict(apart(ROWS[-2]).every) == {"formal": 16, "happy": 16, "sports": 16}
+    assert dict(light_terms_later(ROWS[-2]).every) == {"formal": 16, "happy": 16, "sports": 16}
     assert four.drafted_by == ("A5",)
 
 
@@ -163,9 +163,11 @@ def test_questions_and_passages_are_the_same_for_the_same_seed(
 ) -> None:
     monkeypatch.setattr(material, "POOL", 4)
     assert material.questions(3, 1) == material.questions(3, 1) != material.questions(3, 2)
-    terms = {**material.VOICES, **lineups.RAG_TERMS}
+    terms = {**material.SYSTEM_PROMPTS, **compared_setups.RAG_TERMS}
     with Engine.load("pocket") as engine:
-        one, two = (material.quotations(engine, 2, lineups.QUOTING, terms, 16) for _ in range(2))
+        one, two = (
+            material.quotations(engine, 2, compared_setups.QUOTING, terms, 16) for _ in range(2)
+        )
     assert one == two
     assert [len(quoted.messages[-1]["content"]) > 0 for quoted in one] == [True, True]
     assert one[0].copied >= one[1].copied >= 6
@@ -180,7 +182,7 @@ def test_a_tally_counts_what_was_drawn_and_leaves_out_the_first_arrival() -> Non
     assert (tally.drawn, tally.later, tally.passes, tally.calls) == (12, 10, 6, 12)
     assert tally.milliseconds(whole=True) == pytest.approx(1e3 * 1.8 / 12)
     assert tally.milliseconds(whole=False) == pytest.approx(1e3 * 0.8 / 10)
-    assert (tally.evaluated, tally.stood, tally.predicted) == (8, 6, 4.0)
+    assert (tally.evaluated, tally.accepted, tally.predicted) == (8, 6, 4.0)
     short = Tally()
     short.add(TokenClock(0.0, [(0.5, 5)]), Stats(5, 1, 1, 0.5))
     assert short.milliseconds(whole=False) == short.milliseconds(whole=True) == 100
@@ -188,14 +190,14 @@ def test_a_tally_counts_what_was_drawn_and_leaves_out_the_first_arrival() -> Non
 
 def test_a_plan_is_told_by_the_names_of_its_terms(terms: dict[str, Any]) -> None:
     plan = Plan(((str(terms["A2"]), 2), ("prompted()", 3)), (str(terms["A5"]),), 7)
-    assert in_words(plan, terms) == "A5, 7 ahead, A2: 2, M: 3"
-    assert in_words("auto", terms) == in_words(None, terms) == ""
+    assert plan_label(plan, terms) == "A5, 7 ahead, A2: 2, M: 3"
+    assert plan_label("auto", terms) == plan_label(None, terms) == ""
 
 
-def test_the_large_model_has_97_million_parameters_and_a_rival_is_asked_the_same(
+def test_the_large_model_has_97_million_parameters_and_the_baseline_is_asked_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    subject = TimedModel.of("pocket", LlamaShape.parse(lineups.LARGE))
+    subject = TimedModel.of("pocket", LlamaShape.parse(compared_setups.LARGE))
     assert abs(subject.model.num_parameters() - 97e6) < 1e6
     asked = material.questions(4, material.BLOCK_OF_LARGE)
     read: list[list[int]] = []
@@ -206,7 +208,7 @@ def test_the_large_model_has_97_million_parameters_and_a_rival_is_asked_the_same
         return generate(ids, **options)
 
     monkeypatch.setattr(subject.model, "generate", noted)
-    rivals.plain(subject, 2, [lineups.as_prompt(question) for question in asked]).run(1)
+    baselines.plain(subject, 2, [compared_setups.as_prompt(question) for question in asked]).run(1)
     with Engine.load("pocket") as engine:
         (question,) = (text for text in asked if text in engine.decode(read[0]))
         assert len(read[0]) == engine.count_tokens(question)

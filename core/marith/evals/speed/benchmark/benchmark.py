@@ -14,18 +14,18 @@ from marith.engine.threads.workers import run_in_thread
 from marith.errors import ContextOverflow
 from marith.evals.reporting.evaluation_report import check_sections
 from marith.evals.reporting.progress import timed_progress
-from marith.evals.speed.benchmark import ours, rivals
+from marith.evals.speed.benchmark import baselines, engine_variants
 from marith.evals.speed.benchmark.bandwidth import Floor, bytes_per_second
 from marith.evals.speed.benchmark.benchmark_report import Benchmark
 from marith.evals.speed.benchmark.benchmark_results import Machine, results
-from marith.evals.speed.benchmark.rounds import Contestant, Sample, interleave
+from marith.evals.speed.benchmark.rounds import Sample, Variant, interleave
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
 from marith.request.checks import by, hold, whole_from
 from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("terms", "concurrency", "first-token", "floor")
-ONE, TWO = (1.0,), (rivals.GUIDANCE, 1 - rivals.GUIDANCE)
+ONE, TWO = (1.0,), (baselines.GUIDANCE, 1 - baselines.GUIDANCE)
 FOUR = (1.0, 1.0, -0.5, 0.3)
 EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
 REQUESTS = (1, 2, 4, 8, 16, 32)
@@ -33,7 +33,7 @@ LANES = max(REQUESTS) * len(FOUR)
 LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
 
 Samples: TypeAlias = "dict[str, list[Sample]]"
-Contestants: TypeAlias = "Callable[[TimedModel, Engine, int], list[Contestant]]"
+MakeVariants: TypeAlias = "Callable[[TimedModel, Engine, int], list[Variant]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class BenchmarkSettings:
     """A run of the bench.
 
     Without `model` it is on a random Llama of `shape`; with both, on the model inflated to the
-    shape. Each contestant makes `tokens` tokens a round. Raises ModelError or RequestError.
+    shape. Each variant makes `tokens` tokens a round. Raises ModelError or RequestError.
     """
 
     model: str | None = None
@@ -68,7 +68,7 @@ def run(settings: BenchmarkSettings) -> Benchmark:
     taken: dict[str, Samples] = {}
     speeds = [run_in_thread(bytes_per_second)] if "floor" in settings.sections else []
     with timed_progress() as progress:
-        for section in (name for name in CONTESTANTS if name in settings.sections):
+        for section in (name for name in VARIANTS_OF_SECTION if name in settings.sections):
             taken[section] = _run_section(section, subject, settings, progress)
             if speeds:
                 speeds.append(run_in_thread(bytes_per_second))
@@ -90,7 +90,7 @@ def run(settings: BenchmarkSettings) -> Benchmark:
 
 def _check_room(subject: TimedModel, settings: BenchmarkSettings) -> None:
     """Raise ContextOverflow, before anything is timed, for texts longer than the context."""
-    for section in (name for name in CONTESTANTS if name in settings.sections):
+    for section in (name for name in VARIANTS_OF_SECTION if name in settings.sections):
         first = section == "first-token"
         prompt = subject.longest(*((LONG_SYSTEM, SHORT_QUESTION) if first else ()))
         tokens = 1 if first else settings.tokens
@@ -106,38 +106,41 @@ def _run_section(
 ) -> Samples:
     gc.collect()  # of the last section's engine
     with Engine.load(subject.model, tokenizer=subject.tokenizer, max_lanes=LANES) as engine:
-        contestants = CONTESTANTS[section](subject, engine, settings.tokens)
-        bar = progress.add_task(section, total=len(contestants) * (settings.rounds + 1))
+        variants = VARIANTS_OF_SECTION[section](subject, engine, settings.tokens)
+        bar = progress.add_task(section, total=len(variants) * (settings.rounds + 1))
 
         def announce(name: str) -> None:
             progress.update(bar, description=f"{section}: {name}".ljust(40), advance=1)
 
-        return interleave(contestants, settings.rounds, announce)
+        return interleave(variants, settings.rounds, announce)
 
 
-def _terms(subject: TimedModel, engine: Engine, tokens: int) -> list[Contestant]:
+def _terms(subject: TimedModel, engine: Engine, tokens: int) -> list[Variant]:
     return [
-        rivals.plain(subject, tokens),
-        rivals.guided(subject, tokens),
-        rivals.one_after_another(subject, FOUR, tokens),
-        *(ours.terms(subject, engine, weights, tokens) for weights in (ONE, TWO, FOUR, EIGHT)),
+        baselines.plain(subject, tokens),
+        baselines.guided(subject, tokens),
+        baselines.one_after_another(subject, FOUR, tokens),
+        *(
+            engine_variants.terms(subject, engine, weights, tokens)
+            for weights in (ONE, TWO, FOUR, EIGHT)
+        ),
     ]
 
 
-def _concurrency(subject: TimedModel, engine: Engine, tokens: int) -> list[Contestant]:
-    return [ours.concurrent(subject, engine, FOUR, count, tokens) for count in REQUESTS]
+def _concurrency(subject: TimedModel, engine: Engine, tokens: int) -> list[Variant]:
+    return [engine_variants.concurrent(subject, engine, FOUR, count, tokens) for count in REQUESTS]
 
 
-def _first_token(subject: TimedModel, engine: Engine, tokens: int) -> list[Contestant]:  # noqa: ARG001 (all contestants take them)
+def _first_token(subject: TimedModel, engine: Engine, tokens: int) -> list[Variant]:  # noqa: ARG001 (all of its kind take them)
     lengths = LONG_SYSTEM, SHORT_QUESTION
     return [
-        ours.cold(subject, engine, FOUR, *lengths),
-        ours.warm(subject, engine, FOUR, *lengths),
-        rivals.first_token(subject, FOUR, *lengths),
+        engine_variants.cold(subject, engine, FOUR, *lengths),
+        engine_variants.warm(subject, engine, FOUR, *lengths),
+        baselines.first_token(subject, FOUR, *lengths),
     ]
 
 
-CONTESTANTS: dict[str, Contestants] = {
+VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
     "terms": _terms,
     "concurrency": _concurrency,
     "first-token": _first_token,

@@ -39,7 +39,7 @@ class Benchmark:
     floor: Floor | None = None
 
     def section(self, name: str) -> list[Result]:
-        """The results of one section, in the order of their contestants."""
+        """The results of one section, in the order of their variants."""
         return [result for result in self.results if result.section == name]
 
     def report(self) -> EvaluationReport:
@@ -94,7 +94,7 @@ def draw(benchmark: Benchmark, path: Path) -> None:
 
 
 def _draw_bars(axes: Axes, results: list[Result]) -> None:
-    """Milliseconds, the first contestant on top; the ratio stands at the end of each bar."""
+    """Milliseconds, the first variant on top; the ratio stands at the end of each bar."""
     names = [result.name for result in results]
     colours = [OURS if name.startswith("marith") else THEIRS for name in names]
     bars = axes.barh(names, [result.milliseconds for result in results], color=colours)

@@ -1,4 +1,4 @@
-"""What contestants measured comes to: medians, ratios and the share of the floor."""
+"""What was measured comes to: medians, ratios and the share of the floor."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from marith.evals.speed.benchmark.rounds import Sample
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One contestant's medians over the rounds, in milliseconds.
+    """One variant's medians over the rounds, in milliseconds.
 
-    `ratio` is its time over that of the first contestant of its section; `samples` are its times
+    `ratio` is its time over that of the first variant of its section; `samples` are its times
     in the order of the rounds. `floor_share` is the time in which memory gives every weight once,
     over the time of a token: 1 is as fast as it gets with one pass a token.
     """
@@ -63,7 +63,7 @@ class Machine:
 def results(
     section: str, samples: Mapping[str, Sequence[Sample]], floor: Floor | None = None
 ) -> list[Result]:
-    """Each contestant's medians; the first contestant is what the others are measured by."""
+    """Each variant's medians; the first variant is what the others are measured by."""
     times = {name: tuple(s.milliseconds for s in taken) for name, taken in samples.items()}
     medians = {name: median(taken) for name, taken in times.items()}
     base = next(iter(medians.values()))

@@ -1,4 +1,4 @@
-"""Contestants in turn, round after round: what is slow for one is slow for all."""
+"""MakeVariants in turn, round after round: what is slow for one is slow for all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
+class Variant:
     """A way to make tokens. `run` is given the number of the round, whose texts are its own."""
 
     name: str
@@ -40,7 +40,7 @@ class TokenClock:
 
     @classmethod
     def start(cls) -> TokenClock:
-        """A watch that runs from now."""
+        """A clock that starts now."""
         return cls(time.perf_counter(), [])
 
     def lap(self, tokens: int = 1) -> None:
@@ -65,20 +65,20 @@ def pace(arrivals: Sequence[tuple[float, int]]) -> float:
 
 
 def interleave(
-    contestants: Sequence[Contestant], rounds: int, announce: Callable[[str], None]
+    variants: Sequence[Variant], rounds: int, announce: Callable[[str], None]
 ) -> dict[str, list[Sample]]:
-    """Every contestant once a round, each round begun by another; round 0 warms up.
+    """Every variant once a round, each round begun by another; round 0 warms up.
 
     `announce` receives the name of each. What one left behind is collected before the next
     begins, and each runs on a thread that ends, so that it leaves no threads of OpenMP.
     """
-    samples: dict[str, list[Sample]] = {contestant.name: [] for contestant in contestants}
+    samples: dict[str, list[Sample]] = {variant.name: [] for variant in variants}
     for turn in range(rounds + 1):
-        for i in range(len(contestants)):
-            contestant = contestants[(turn + i) % len(contestants)]
-            announce(contestant.name)
+        for i in range(len(variants)):
+            variant = variants[(turn + i) % len(variants)]
+            announce(variant.name)
             gc.collect()
-            sample = run_in_thread(partial(contestant.run, turn))
+            sample = run_in_thread(partial(variant.run, turn))
             if turn:
-                samples[contestant.name].append(sample)
+                samples[variant.name].append(sample)
     return samples

@@ -86,7 +86,7 @@ class TimedModel:
         return max(len(reading) for prompt in prompts for reading in self.readings(prompt))
 
     def readings(self, prompt: TimedPrompt) -> list[list[int]]:
-        """The tokens that each term reads, by which a rival is given the same."""
+        """The tokens that each term reads, which a baseline then reads too."""
         messages = to_prompt(prompt.question)
         return [to_tokens(Prompted(text), messages, self.vocabulary) for text in prompt.systems]
 

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from marith.engine.engine import Engine
-from marith.evals.speed.speculation.request_ways import Terms
+from marith.evals.speed.speculation.drafting_setups import Terms
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.tree.nodes import Formula
 from marith.request.plan import Plan

@@ -6,8 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from marith.engine.engine import Engine
-from marith.evals.speed.speculation.request_ways import Tally, Terms, Way, contestant, in_words
-from marith.evals.speed.speculation.speed_questions import BLOCK_OF_CALIBRATION, VOICES, questions
+from marith.evals.speed.speculation.drafting_setups import (
+    DraftingSetup,
+    Tally,
+    Terms,
+    plan_label,
+    variant,
+)
+from marith.evals.speed.speculation.speed_questions import (
+    BLOCK_OF_CALIBRATION,
+    SYSTEM_PROMPTS,
+    questions,
+)
 from marith.evals.speed.speculation.speed_sizes import Size
 
 FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
@@ -15,7 +25,10 @@ FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 
 @dataclass(frozen=True, slots=True)
 class FactorPoint:
-    """Calls and passes per token of one formula, and the plan that it was calibrated to."""
+    """Calls and passes per token of one formula, and the plan that it was calibrated to.
+
+    `voice` is the name of the system prompt.
+    """
 
     voice: str
     factor: float
@@ -31,20 +44,20 @@ def points(
 ) -> list[FactorPoint]:
     """Every system prompt at every λ; `announce` receives each formula before it runs."""
     result = []
-    for voice in VOICES:
+    for name in SYSTEM_PROMPTS:
         for factor in FACTORS:
-            announce(f"M + {factor}*{voice}")
-            result.append(_point(engine, terms, size, tokens, voice, factor))
+            announce(f"M + {factor}*{name}")
+            result.append(_point(engine, terms, size, tokens, name, factor))
     return result
 
 
 def _point(
-    engine: Engine, terms: Terms, size: Size, tokens: int, voice: str, factor: float
+    engine: Engine, terms: Terms, size: Size, tokens: int, name: str, factor: float
 ) -> FactorPoint:
-    formula, total = f"M + {factor}*{voice}", Tally()
+    formula, total = f"M + {factor}*{name}", Tally()
     plan = engine.calibrate(formula, questions(size.prompts, BLOCK_OF_CALIBRATION), terms, "calls")
-    way = Way(formula, formula, terms, plan)
-    timed_way = contestant(engine, way, lambda turn: questions(size.prompts, turn), tokens, total)
+    setup = DraftingSetup(formula, formula, terms, plan)
+    timed = variant(engine, setup, lambda turn: questions(size.prompts, turn), tokens, total)
     for turn in range(1, size.rounds + 1):
-        timed_way.run(turn)
-    return FactorPoint(voice, factor, *total.per_token(), in_words(plan, terms))
+        timed.run(turn)
+    return FactorPoint(name, factor, *total.per_token(), plan_label(plan, terms))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from marith.engine.engine import Engine
-from marith.evals.speed.speculation.request_ways import Terms, Way
+from marith.evals.speed.speculation.drafting_setups import DraftingSetup, Terms
 from marith.evals.speed.speculation.speed_questions import BLOCK_OF_CALIBRATION, F1, F2, questions
 from marith.request.plan import MOST, Plan
 
@@ -24,7 +24,7 @@ class TableFormula:
     milliseconds: tuple[float, float]
 
     def formula(self, draft: str = "") -> str:
-        """Its text; a draft stands in for M until M has spoken."""
+        """Its text; a draft replaces M until M is computed."""
         first = f"supersede({draft}, M)" if draft else "M"
         return " + ".join([first, *(f"{weight}*{name}" for name, weight in self.weights)])
 
@@ -45,17 +45,17 @@ ROWS = (
 )
 
 
-def ways(
+def setups(
     row: TableFormula,
     engine: Engine,
     terms: Terms,
     announce: Callable[[str], None] = lambda _: None,
-) -> Iterator[Way]:
+) -> Iterator[DraftingSetup]:
     """A formula without speculation, as in the paper, and drafted whole by a longer n-gram.
 
     `announce` receives the formula that is calibrated.
     """
-    plain = Way(PLAIN, row.formula(), terms, whole=True)
+    plain = DraftingSetup(PLAIN, row.formula(), terms, whole=True)
     yield plain
     drafted = row.formula("A2")
     announce(f"calibrates {drafted}")
@@ -65,11 +65,11 @@ def ways(
     whole = Plan.drafts("A5", length=AHEAD)
     yield replace(plain, name="A5, all together", speculation=whole)
     if row.weights:
-        yield replace(plain, name="A5, light terms later", speculation=apart(row))
+        yield replace(plain, name="A5, light terms later", speculation=light_terms_later(row))
 
 
-def apart(row: TableFormula) -> Plan:
-    """Terms of at most half the largest weight say little: they are asked for most at a time."""
+def light_terms_later(row: TableFormula) -> Plan:
+    """Terms of at most half the largest weight are computed for most positions at a time."""
     heaviest = max(1.0, *(weight for _, weight in row.weights))
     light = [name for name, weight in row.weights if weight <= heaviest / 2]
     return Plan(tuple((name, MOST) for name in light), ("A5",), AHEAD)

@@ -12,19 +12,24 @@ from rich.progress import Progress
 
 from marith.engine.engine import Engine
 from marith.evals.reporting.progress import timed_progress
-from marith.evals.speed.benchmark import rivals
+from marith.evals.speed.benchmark import baselines
 from marith.evals.speed.benchmark.benchmark_results import Machine
-from marith.evals.speed.benchmark.rounds import Contestant, interleave
+from marith.evals.speed.benchmark.rounds import Variant, interleave
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
-from marith.evals.speed.speculation import contestants, factor_curve, paper_table, speed_questions
-from marith.evals.speed.speculation.request_ways import (
+from marith.evals.speed.speculation import (
+    compared_setups,
+    factor_curve,
+    paper_table,
+    speed_questions,
+)
+from marith.evals.speed.speculation.drafting_setups import (
+    DraftingSetup,
     Prompt,
     Tally,
     Terms,
-    Way,
-    contestant,
-    in_words,
+    plan_label,
+    variant,
 )
 from marith.evals.speed.speculation.savings_report import Savings, SavingsLine, lines
 from marith.evals.speed.speculation.speed_sizes import POCKET, SavingsSettings, Size
@@ -55,7 +60,7 @@ class SavingsRun:
             measured = self._against(
                 "table",
                 row.formula(),
-                list(paper_table.ways(row, engine, self.terms)),
+                list(paper_table.setups(row, engine, self.terms)),
                 engine,
                 announce,
             )
@@ -66,13 +71,13 @@ class SavingsRun:
     def curve(self, engine: Engine) -> None:
         """The paper's figure, one system prompt after another."""
         size = self.settings.size("lambda")
-        count = len(speed_questions.VOICES) * len(factor_curve.FACTORS)
+        count = len(speed_questions.SYSTEM_PROMPTS) * len(factor_curve.FACTORS)
         announce = self._bar("lambda", count, Size(size.prompts, 0))
         self.points += factor_curve.points(engine, self.terms, size, self.settings.tokens, announce)
 
     def auto(self, engine: Engine) -> None:
         """What "auto" chooses against no drafts."""
-        pairs = contestants.against_none(self.terms, self.settings.model == POCKET)
+        pairs = compared_setups.against_none(self.terms, self.settings.model == POCKET)
         announce = self._bar("auto", 2 * len(pairs), self.settings.size("auto"))
         for name, pair in pairs.items():
             self._against("auto", name, pair, engine, announce)
@@ -81,12 +86,12 @@ class SavingsRun:
         """The large model: plain questions, and questions whose answers quote a passage."""
         size, tokens = self.settings.size("large"), self.settings.tokens
         announce = self._bar("large", 6, size)
-        shape = LlamaShape.parse(contestants.LARGE)
+        shape = LlamaShape.parse(compared_setups.LARGE)
         subject = TimedModel.of(POCKET, shape)
         self.large = subject.model.num_parameters()
         _, tokenizer = loader.as_stored(POCKET, Placement())  # the subject's ends no text
         plain, quoting = (
-            contestants.against_one_model(self.terms, quotes) for quotes in (False, True)
+            compared_setups.against_one_model(self.terms, quotes) for quotes in (False, True)
         )
         with Engine.load(POCKET) as small:
             quoted = speed_questions.quotations(
@@ -94,36 +99,39 @@ class SavingsRun:
             )
         questions = speed_questions.questions(size.prompts, speed_questions.BLOCK_OF_LARGE)
         with Engine.load(subject.model, tokenizer=tokenizer) as engine:
-            rival = _rival(subject, questions, tokens)
-            self._against("large", "four terms", plain, engine, announce, questions, rival)
+            baseline = _baseline(subject, questions, tokens)
+            self._against("large", "four terms", plain, engine, announce, questions, baseline)
             prompts = [quotation.messages for quotation in quoted]
-            rival = _rival(subject, quoted, tokens)
+            baseline = _baseline(subject, quoted, tokens)
             copied = fmean(quotation.copied for quotation in quoted)
             name = f"four terms that quote {copied:.0f} tokens"
-            self._against("large", name, quoting, engine, announce, prompts, rival)
+            self._against("large", name, quoting, engine, announce, prompts, baseline)
 
     def _against(
         self,
         section: str,
         formula: str,
-        ways: Sequence[Way],
+        setups: Sequence[DraftingSetup],
         engine: Engine,
         announce: Callable[[str], None],
-        given: Sequence[Prompt] | None = None,
-        rival: Contestant | None = None,
+        same_prompts: Sequence[Prompt] | None = None,
+        baseline: Variant | None = None,
     ) -> list[SavingsLine]:
-        """Measure ways against one another, on these prompts or on others each round."""
+        """Measure setups against one another, on these prompts or on others each round."""
         size, tokens = self.settings.size(section), self.settings.tokens
-        tallies = {way.name: Tally() for way in ways}
-        plans = {way.name: in_words(way.speculation, way.terms) for way in ways}
+        tallies = {setup.name: Tally() for setup in setups}
+        plans = {setup.name: plan_label(setup.speculation, setup.terms) for setup in setups}
 
         def prompts(turn: int) -> Sequence[Prompt]:
-            return given or speed_questions.questions(size.prompts, turn)
+            return same_prompts or speed_questions.questions(size.prompts, turn)
 
-        ours = [contestant(engine, way, prompts, tokens, tallies[way.name]) for way in ways]
-        rivals_first = [rival, *ours] if rival else ours
+        variants = [
+            variant(engine, setup, prompts, tokens, tallies[setup.name]) for setup in setups
+        ]
+        if baseline is not None:
+            variants.insert(0, baseline)
         samples = interleave(
-            rivals_first, size.rounds, lambda way: announce(f"{formula[:40]} · {way}")
+            variants, size.rounds, lambda name: announce(f"{formula[:40]} · {name}")
         )
         measured = lines(section, formula, samples, tallies, plans)
         self.lines += measured
@@ -169,12 +177,12 @@ def run(settings: SavingsSettings) -> Savings:
     )
 
 
-def _rival(
+def _baseline(
     subject: TimedModel, questions: Sequence[str | speed_questions.Quotation], tokens: int
-) -> Contestant:
+) -> Variant:
     """One model by transformers alone, asked the same."""
-    prompts = [contestants.as_prompt(question) for question in questions]
-    return rivals.plain(subject, tokens, prompts)
+    prompts = [compared_setups.as_prompt(question) for question in questions]
+    return baselines.plain(subject, tokens, prompts)
 
 
 def _parameters(model: str) -> int:

@@ -1,4 +1,4 @@
-"""What a token cost in each way, beside the paper's figures: tables, JSON and the figure."""
+"""What a token cost in each setup, beside the paper's figures: tables, JSON and the figure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from marith.evals.reporting.numbers import fixed
 from marith.evals.reporting.table import Table
 from marith.evals.speed.benchmark.benchmark_results import Machine, results
 from marith.evals.speed.benchmark.rounds import Sample
+from marith.evals.speed.speculation.drafting_setups import Tally
 from marith.evals.speed.speculation.factor_curve import FactorPoint
-from marith.evals.speed.speculation.request_ways import Tally
 from marith.showing import picture
 
 WIDTH = 150
@@ -22,21 +22,20 @@ TITLES = {
     "large": "against transformers' generate (ms a token after a text's first)",
 }
 HEAD = (
-    "", "calls", "paper", "passes", "ms", "ratio", "paper, ms", "predicted", "stood", "plan",
+    "", "calls", "paper", "passes", "ms", "ratio", "paper, ms", "predicted", "accepted", "plan",
 )  # fmt: skip
 PLAN = len(HEAD) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsLine:
-    """One way to make the texts of one formula.
+    """One setup for the texts of one formula; `way` is its name.
 
     `calls` and `passes` are per drawn token, the one that ends a text included. `milliseconds` is
     the median of `samples`, one a round; in the table they are over whole texts with their
     prompts, elsewhere over what follows a text's first token. `ratio` is over the formula's first
-    line. Of the drafted tokens that were checked a share of
-    `measured` stood, and of `predicted` should have: 1 − the total variation. None where there is
-    nothing to say.
+    line. Of the drafted tokens that were checked, the share `measured` was accepted, and the share
+    `predicted`, 1 − the total variation, should have been. None where there is no such number.
     """
 
     section: str
@@ -98,24 +97,24 @@ def table(section: str, lines: Sequence[SavingsLine]) -> Table:
 
 
 def by_factor(curve: Sequence[FactorPoint]) -> Table:
-    """Calls per token, a line for each voice and a column for each λ."""
+    """Calls per token, a line for each system prompt and a column for each λ."""
     rows = [
-        [voice, *(fixed(point.calls) for point in curve if point.voice == voice)]
-        for voice in dict.fromkeys(point.voice for point in curve)
+        [name, *(fixed(point.calls) for point in curve if point.voice == name)]
+        for name in dict.fromkeys(point.voice for point in curve)
     ]
     factors = dict.fromkeys(point.factor for point in curve)
-    head = ["voice", *(f"λ = {factor}" for factor in factors)]
-    return Table(head, rows, title="calls per token of M + λ·voice")
+    head = ["prompt", *(f"λ = {factor}" for factor in factors)]
+    return Table(head, rows, title="calls per token of M + λ·prompt")
 
 
 def draw(curve: Sequence[FactorPoint], path: Path) -> None:
-    """Calls per token over λ, one line a voice. Raises RequestError where matplotlib is absent."""
+    """Calls per token over λ, one line a system prompt. Raises RequestError without matplotlib."""
     figure = picture(5.2, 3.4)
     axes = figure.subplots()
-    for voice in dict.fromkeys(point.voice for point in curve):
-        points = [point for point in curve if point.voice == voice]
-        axes.plot([p.factor for p in points], [p.calls for p in points], marker="o", label=voice)
-    axes.set_xlabel("λ in M + λ·voice")
+    for name in dict.fromkeys(point.voice for point in curve):
+        points = [point for point in curve if point.voice == name]
+        axes.plot([p.factor for p in points], [p.calls for p in points], marker="o", label=name)
+    axes.set_xlabel("λ in M + λ·prompt")
     axes.set_ylabel("calls per token")
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
@@ -129,7 +128,7 @@ def lines(
     tallies: Mapping[str, Tally],
     plans: Mapping[str, str] | None = None,
 ) -> list[SavingsLine]:
-    """A line for each contestant; the first is what the others are measured by."""
+    """A line for each variant; the first is what the others are measured by."""
     return [
         SavingsLine(
             section,
@@ -148,7 +147,7 @@ def lines(
 def _per_token(
     tally: Tally | None,
 ) -> tuple[float | None, float | None, float | None, float | None]:
-    return tally.per_token() if tally else (None, None, None, None)  # a rival counts no calls
+    return tally.per_token() if tally else (None, None, None, None)  # a baseline counts no calls
 
 
 def _cells(line: SavingsLine) -> tuple[str, ...]:

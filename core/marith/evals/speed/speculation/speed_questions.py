@@ -15,7 +15,7 @@ from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
-VOICES = {
+SYSTEM_PROMPTS = {
     "formal": "You are an assistant using formal and objective language to answer the user.",
     "happy": "You are a happy assistant.",
     "sports": "You are a person who is always talking about sports.",
@@ -42,7 +42,7 @@ class Quotation:
 def terms() -> dict[str, str | Formula]:
     """The system prompts by name, and A of order 2 and 5 over the answers in pocket's corpus."""
     corpus = str(pocket_texts.REPLIES)
-    return {**VOICES, "A2": NGram(corpus, order=2), "A5": NGram(corpus, order=5)}
+    return {**SYSTEM_PROMPTS, "A2": NGram(corpus, order=2), "A5": NGram(corpus, order=5)}
 
 
 def questions(count: int, block: int) -> list[str]:

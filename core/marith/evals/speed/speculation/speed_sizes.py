@@ -17,7 +17,7 @@ _COUNT = optional(whole_from(1, 10_000))
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Texts for each way in a round, and rounds beyond the one that warms up."""
+    """Texts for each setup in a round, and rounds beyond the one that warms up."""
 
     prompts: int
     rounds: int

@@ -1,19 +1,19 @@
-"""Who runs against whom beside the table: "auto" against no drafts, and against transformers."""
+"""What is compared beside the table: "auto" with no drafts, and with transformers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from marith.evals.speed.benchmark.timed_model import TimedPrompt
+from marith.evals.speed.speculation.drafting_setups import DraftingSetup, Terms
 from marith.evals.speed.speculation.paper_table import PLAIN
-from marith.evals.speed.speculation.request_ways import Terms, Way
 from marith.evals.speed.speculation.speed_questions import F1, Quotation
 from marith.evals.system_prompts import TOXIC
 
 AUTO = "auto"
 LARGE = "768,13,12,2112,4096"  # 97 M parameters
 F1_TEXT = " + ".join(f"{weight}*{name}" for name, weight in F1.items())
-SPOKEN = f"supersede(A5, M) + {F1_TEXT}"
+DRAFTED_M = f"supersede(A5, M) + {F1_TEXT}"
 QUOTING = "M + 0.5*helpful + 0.2*formal + 0.1*careful"
 COLD = 0.3
 RAG_TERMS = {
@@ -27,7 +27,7 @@ EXTRA = {
 }
 
 
-def against_none(terms: Terms, pocket: bool) -> dict[str, tuple[Way, Way]]:
+def against_none(terms: Terms, pocket: bool) -> dict[str, tuple[DraftingSetup, DraftingSetup]]:
     """Formulas of all acceptances, each without drafts and with those that "auto" chooses.
 
     Nothing is seeded, as in use: the same seed would keep the same text. A small model drafts
@@ -49,18 +49,18 @@ def against_none(terms: Terms, pocket: bool) -> dict[str, tuple[Way, Way]]:
         del formulas["supersede(small, M + 0.5*formal)"]
     pairs = {}
     for formula, temperature in formulas.items():
-        plain = Way(PLAIN, formula, {**terms, **EXTRA}, None, temperature, seeded=False)
+        plain = DraftingSetup(PLAIN, formula, {**terms, **EXTRA}, None, temperature, seeded=False)
         name = formula if temperature == 1 else f"{formula} at T = {temperature:g}"
         pairs[name] = plain, replace(plain, name=AUTO, speculation="auto", warming=1000)
     return pairs
 
 
-def against_one_model(terms: Terms, quoting: bool) -> tuple[Way, Way]:
+def against_one_model(terms: Terms, quoting: bool) -> tuple[DraftingSetup, DraftingSetup]:
     """Four terms, without drafts and with those that "auto" chooses; `quoting` from a passage."""
     if quoting:
-        plain = Way(PLAIN, QUOTING, {**terms, **RAG_TERMS}, None, COLD, seeded=False)
+        plain = DraftingSetup(PLAIN, QUOTING, {**terms, **RAG_TERMS}, None, COLD, seeded=False)
     else:
-        plain = Way(PLAIN, SPOKEN, terms, None, seeded=False)
+        plain = DraftingSetup(PLAIN, DRAFTED_M, terms, None, seeded=False)
     auto = replace(plain, name=AUTO, speculation="auto", warming=1000)
     return replace(plain, name=f"marith, {PLAIN}"), replace(auto, name=f"marith, {AUTO}")
 

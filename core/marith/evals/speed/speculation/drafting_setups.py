@@ -1,4 +1,4 @@
-"""Ask one text after another in one way, and count what it cost."""
+"""How the texts of a formula are drafted and drawn, and what they cost, one after another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from marith.engine.engine import Engine
-from marith.evals.speed.benchmark.rounds import Contestant, Sample, TokenClock
+from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.tree.nodes import Formula
 from marith.request.completion import Stats
@@ -24,7 +24,7 @@ _WARMING = 2  # texts of the round that does not count
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class DraftingSetup:
     """A formula, its names, and how its tokens are drafted and drawn.
 
     `seeded` texts are the same in every run. `warming` texts are made in the round that warms up;
@@ -47,7 +47,7 @@ class Tally:
 
     `drawn` counts all tokens that were drawn, those that end texts included, which took `seconds`
     with their prompts; `later` and `later_seconds` leave out each text's first arrival.
-    `evaluated`, `stood` and `predicted` are sums over the stages of all texts.
+    `evaluated`, `accepted` and `predicted` are sums over the stages of all texts.
     """
 
     drawn: int = 0
@@ -57,13 +57,13 @@ class Tally:
     passes: int = 0
     calls: int = 0
     evaluated: int = 0
-    stood: int = 0
+    accepted: int = 0
     predicted: float = 0.0
 
-    def add(self, watch: TokenClock, stats: Stats) -> None:
+    def add(self, clock: TokenClock, stats: Stats) -> None:
         """Count one text."""
-        (first, first_tokens), last = watch.arrivals[0], watch.arrivals[-1][0]
-        drawn = sum(tokens for _, tokens in watch.arrivals)
+        (first, first_tokens), last = clock.arrivals[0], clock.arrivals[-1][0]
+        drawn = sum(tokens for _, tokens in clock.arrivals)
         self.drawn += drawn
         self.seconds += last
         self.later += drawn - first_tokens
@@ -72,7 +72,7 @@ class Tally:
         self.calls += stats.calls
         for stage in stats.stages:
             self.evaluated += stage.evaluated
-            self.stood += stage.stood
+            self.accepted += stage.stood
             self.predicted += stage.predicted * stage.evaluated
 
     def milliseconds(self, whole: bool) -> float:
@@ -82,58 +82,58 @@ class Tally:
         return 1e3 * self.later_seconds / self.later
 
     def per_token(self) -> tuple[float, float, float | None, float | None]:
-        """Calls, passes, and the shares of checked drafts that should have stood and that did."""
+        """Calls, passes, and of the checked drafts the shares predicted and accepted."""
         checked = self.evaluated or None
         return (
             self.calls / self.drawn,
             self.passes / self.drawn,
             checked and self.predicted / checked,
-            checked and self.stood / checked,
+            checked and self.accepted / checked,
         )
 
 
-def contestant(
+def variant(
     engine: Engine,
-    way: Way,
+    setup: DraftingSetup,
     prompts: Callable[[int], Sequence[Prompt]],
     tokens: int,
     total: Tally,
-) -> Contestant:
-    """A way that answers `prompts(round)`, one after another; all but round 0 is added to `total`.
+) -> Variant:
+    """A setup over `prompts(round)`, one after another; `total` adds up all but round 0.
 
     The paper's requests come one after another too.
     """
 
     def run(turn: int) -> Sample:
         tally, texts = Tally(), prompts(turn)
-        for i, prompt in enumerate(texts if turn else texts[: way.warming]):
-            seed = turn * len(texts) + i if way.seeded else None
-            taken = (tally, total) if turn else (tally,)
-            _ask(engine, way, prompt, Sampling(way.temperature, seed=seed), tokens, taken)
-        return Sample(tally.milliseconds(way.whole), passes_per_token=tally.passes / tally.drawn)
+        for i, prompt in enumerate(texts if turn else texts[: setup.warming]):
+            seed = turn * len(texts) + i if setup.seeded else None
+            tallies = (tally, total) if turn else (tally,)
+            _ask(engine, setup, prompt, Sampling(setup.temperature, seed=seed), tokens, tallies)
+        return Sample(tally.milliseconds(setup.whole), passes_per_token=tally.passes / tally.drawn)
 
-    return Contestant(way.name, run)
+    return Variant(setup.name, run)
 
 
 def _ask(
     engine: Engine,
-    way: Way,
+    setup: DraftingSetup,
     prompt: Prompt,
     sampling: Sampling,
     tokens: int,
     tallies: Sequence[Tally],
 ) -> None:
-    request = Request(prompt, way.formula, way.terms, sampling, Stop(tokens), way.speculation)
-    watch = TokenClock.start()
+    request = Request(prompt, setup.formula, setup.terms, sampling, Stop(tokens), setup.speculation)
+    clock = TokenClock.start()
     ticket = engine.submit(request)
     for chunk in ticket:
-        watch.lap(len(chunk.tokens) + (chunk.finish_reason == "stop"))
+        clock.lap(len(chunk.tokens) + (chunk.finish_reason == "stop"))
     stats = ticket.result().stats
     for tally in tallies:
-        tally.add(watch, stats)
+        tally.add(clock, stats)
 
 
-def in_words(plan: Speculation, terms: Terms) -> str:
+def plan_label(plan: Speculation, terms: Terms) -> str:
     """A plan as few words as it has, its terms by their names."""
     if not isinstance(plan, Plan):
         return ""

@@ -1,4 +1,4 @@
-"""The engine's contestants: formulas of several terms, many requests at once, the first token."""
+"""The engine, timed: formulas of several terms, many requests at once, and the first token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from marith.engine.engine import Engine
-from marith.evals.speed.benchmark.rounds import Contestant, Sample, TokenClock
+from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
 from marith.formula.tree.terms import Prompted
 from marith.request.request import Request
@@ -14,7 +14,7 @@ from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
 
-def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens: int) -> Contestant:
+def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens: int) -> Variant:
     """One request of a formula with so many terms, each with a system prompt of its own."""
     count = len(weights)
     name = f"marith, {count} term{'s' if count > 1 else ''}"
@@ -22,20 +22,20 @@ def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens:
     def run(turn: int) -> Sample:
         prompt = subject.prompt(count, f"{name} {turn}")
         request = _request(prompt, weights, tokens, turn)
-        watch = TokenClock.start()
+        clock = TokenClock.start()
         ticket = engine.submit(request)
         for chunk in ticket:
-            watch.lap(len(chunk.tokens))
+            clock.lap(len(chunk.tokens))
         stats = ticket.result().stats
         assert stats.tokens == tokens, "a model without an end token makes them all"
-        return watch.sample(stats.passes_per_token)
+        return clock.sample(stats.passes_per_token)
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
 def concurrent(
     subject: TimedModel, engine: Engine, weights: Sequence[float], requests: int, tokens: int
-) -> Contestant:
+) -> Variant:
     """So many requests at once: an application's system prompts, and everyone's own question.
 
     The time a token is over all tokens, from the first request to the last answer.
@@ -54,12 +54,12 @@ def concurrent(
         assert drawn == requests * tokens, "a model without an end token makes them all"
         return Sample(1e3 * seconds / drawn)
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
 def cold(
     subject: TimedModel, engine: Engine, weights: Sequence[float], system: int, question: int
-) -> Contestant:
+) -> Variant:
     """The first token of a formula whose system prompts nobody has read before."""
     name = "marith, cold"
 
@@ -67,12 +67,12 @@ def cold(
         prompt = subject.prompt(len(weights), f"{name} {turn}", system, question)
         return _first(engine, _request(prompt, weights, 1, turn))
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
 def warm(
     subject: TimedModel, engine: Engine, weights: Sequence[float], system: int, question: int
-) -> Contestant:
+) -> Variant:
     """The first token of a second question under the same system prompts."""
     name = "marith, warm"
 
@@ -82,7 +82,7 @@ def warm(
         engine.submit(_request(before, weights, 1, turn)).result()
         return _first(engine, _request(again, weights, 1, turn))
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
 def _first(engine: Engine, request: Request) -> Sample:

@@ -11,13 +11,13 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.generation.streamers import BaseStreamer
 
-from marith.evals.speed.benchmark.rounds import Contestant, Sample, TokenClock
+from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
 
 GUIDANCE = 1.5
 
 
-def plain(subject: TimedModel, tokens: int, prompts: Sequence[TimedPrompt] = ()) -> Contestant:
+def plain(subject: TimedModel, tokens: int, prompts: Sequence[TimedPrompt] = ()) -> Variant:
     """One model, one prompt, drawn from `prompts` if given: the measure of everything else."""
     name = "transformers, one model"
 
@@ -28,10 +28,10 @@ def plain(subject: TimedModel, tokens: int, prompts: Sequence[TimedPrompt] = ())
         (ids,) = _tensors(subject, prompt)
         return _generate(subject.model, ids, tokens, turn)
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
-def guided(subject: TimedModel, tokens: int) -> Contestant:
+def guided(subject: TimedModel, tokens: int) -> Variant:
     """Classifier-free guidance: two terms, by the option that transformers has for them."""
     name = "transformers, guidance, 2 terms"
 
@@ -47,10 +47,10 @@ def guided(subject: TimedModel, tokens: int) -> Contestant:
             negative_prompt_attention_mask=torch.ones_like(negative),
         )
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
-def one_after_another(subject: TimedModel, weights: Sequence[float], tokens: int) -> Contestant:
+def one_after_another(subject: TimedModel, weights: Sequence[float], tokens: int) -> Variant:
     """Each term its own cache and its own pass, for every token."""
     name = f"one after another, {len(weights)} terms"
 
@@ -58,10 +58,10 @@ def one_after_another(subject: TimedModel, weights: Sequence[float], tokens: int
         prompt = subject.prompt(len(weights), f"{name} {turn}")
         return _compose(subject, weights, _tensors(subject, prompt), tokens)
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
-def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask: int) -> Contestant:
+def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask: int) -> Variant:
     """The prompts of all terms read one after another, up to the first token."""
     name = "one after another, cold"
 
@@ -69,19 +69,19 @@ def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask:
         prompt = subject.prompt(len(weights), f"{name} {turn}", system, ask)
         return Sample(_compose(subject, weights, _tensors(subject, prompt), tokens=1).milliseconds)
 
-    return Contestant(name, run)
+    return Variant(name, run)
 
 
 class _Clock(BaseStreamer):
     """Takes the time when transformers hands out a token; it hands out the prompt first."""
 
     def __init__(self) -> None:
-        self.watch = TokenClock.start()
+        self.clock = TokenClock.start()
         self._seen_prompt = False
 
     def put(self, value: Tensor) -> None:
         if self._seen_prompt:
-            self.watch.lap()
+            self.clock.lap()
         self._seen_prompt = True
 
     def end(self) -> None:
@@ -101,8 +101,8 @@ def _generate(model: Any, ids: Tensor, tokens: int, seed: int, **options: Any) -
         streamer=clock,
         **options,
     )
-    assert len(clock.watch.arrivals) == tokens, "a model without an end token makes them all"
-    return clock.watch.sample()
+    assert len(clock.clock.arrivals) == tokens, "a model without an end token makes them all"
+    return clock.clock.sample()
 
 
 @torch.inference_mode()
@@ -111,7 +111,7 @@ def _compose(
 ) -> Sample:
     factors = torch.tensor(weights)[:, None]
     source = torch.Generator().manual_seed(0)
-    watch = TokenClock.start()
+    clock = TokenClock.start()
     caches = [DynamicCache(config=subject.model.config) for _ in prompts]
     for _ in range(tokens):
         logits = [
@@ -122,8 +122,8 @@ def _compose(
         composed = (factors * scores).sum(0) / factors.sum()
         token = torch.multinomial(composed.softmax(-1), 1, generator=source)
         prompts = [token[None]] * len(prompts)
-        watch.lap()
-    return watch.sample()
+        clock.lap()
+    return clock.sample()
 
 
 def _tensors(subject: TimedModel, prompt: TimedPrompt) -> list[Tensor]:
