@@ -1,4 +1,4 @@
-"""The course of an evaluation: texts first, then what judges say; it goes on where it was cut."""
+"""Runs an evaluation, texts first and then judges, and resumes an interrupted run."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _with_engine(
     needed = missing or any(count < len(tasks) for count in counts)
     with Engine.load(experiment.model) if needed else nullcontext() as engine:
         if engine and missing:
-            each = len(tasks) // len(experiment.lines)
+            texts_per_formula = len(tasks) // len(experiment.lines)
             for name in dict.fromkeys(task.line.name for task in missing):
-                left = sum(task.line.name == name for task in missing)
-                bars.begin(name, each, each - left)
+                missing_count = sum(task.line.name == name for task in missing)
+                bars.begin(name, texts_per_formula, texts_per_formula - missing_count)
             generate_texts(experiment, missing, engine, journal, bars.advance)
             texts_by_key = texts_in(journal)
         texts = [texts_by_key[task.key] for task in tasks]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from marith.errors import RequestError
-from marith.evals.experiment.prompt_rows import MANY, choose, of_pocket, read
+from marith.evals.experiment.prompt_rows import DEFAULT_COUNT, choose, of_pocket, read
 from marith.evals.experiment.texts import NamedFormula
 from marith.formula.meaning import binding
 from marith.request.checks import by, hold, optional, whole_from
@@ -74,19 +74,21 @@ class SourceTexts:
     notes: tuple[str, ...] = ()
 
 
-def source_texts(settings: EvaluationSettings, kind: str, many: int = MANY) -> SourceTexts:
+def source_texts(
+    settings: EvaluationSettings, kind: str, default_count: int = DEFAULT_COUNT
+) -> SourceTexts:
     """The rows that are asked for; without data, pocket's texts of the kind `kind`.
 
-    Without `n` they are `many`, or all there are. Raises RequestError.
+    Without `n` they are `default_count`, or all there are. Raises RequestError.
     """
     if settings.data is None:
-        texts = of_pocket(kind, settings.n or many, settings.seed)
+        texts = of_pocket(kind, settings.n or default_count, settings.seed)
         return SourceTexts(tuple(texts), f"pocket's own {kind}")
     rows = read(settings.data, settings.column, settings.where)
-    wanted = settings.n or min(many, len(rows.texts))
+    count = settings.n or min(default_count, len(rows.texts))
     notes = (f"{rows.empty} of the rows have no text and are left out",) if rows.empty else ()
     source = f"{rows.column!r} of {settings.data}"
-    return SourceTexts(tuple(choose(rows, wanted, settings.seed)), source, notes)
+    return SourceTexts(tuple(choose(rows, count, settings.seed)), source, notes)
 
 
 def names_in(line: NamedFormula) -> set[str]:

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[\w.-]+/[\w.-]+(/.+)?")
 _MOST = 8  # files that are named
 
 
-def may_be(data: str) -> bool:
+def names_dataset(data: str) -> bool:
     """Whether a text names a data set, or a file of one: `hub:owner/name/file` or without `hub:`.
 
     A file in a folder that is not there looks like one; what names a path does not.
@@ -28,7 +28,7 @@ def may_be(data: str) -> bool:
     return not local and _NAME.fullmatch(data) is not None
 
 
-def fetched(data: str) -> Path:
+def download(data: str) -> Path:
     """The file, downloaded unless it was before. Raises RequestError where it cannot be had."""
     name = data.removeprefix(MARK)
     if not _NAME.fullmatch(name):

@@ -11,16 +11,16 @@ Answer = TypeVar("Answer")
 
 
 def in_flight(
-    submit: Callable[[Item], Callable[[], Answer]], items: Iterable[Item], together: int
+    submit: Callable[[Item], Callable[[], Answer]], items: Iterable[Item], concurrency: int
 ) -> Iterator[Answer]:
-    """The answer to each item; up to `together` are submitted before the first is waited for.
+    """The answer to each item; up to `concurrency` are submitted before the first is waited for.
 
     `submit` returns what waits for the answer, such as a ticket's `result`.
     """
     waiting: deque[Callable[[], Answer]] = deque()
     for item in items:
         waiting.append(submit(item))
-        if len(waiting) == together:
+        if len(waiting) == concurrency:
             yield waiting.popleft()()
     while waiting:
         yield waiting.popleft()()

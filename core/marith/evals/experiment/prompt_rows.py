@@ -15,8 +15,8 @@ from marith.evals import pocket_texts
 from marith.evals.experiment import hub
 from marith.tables import Record
 
-USUAL = ("prompt", "text", "message", "review", "instruction")
-MANY = 200  # texts that are taken where nobody says how many
+DEFAULT_COLUMNS = ("prompt", "text", "message", "review", "instruction")
+DEFAULT_COUNT = 200  # texts that are taken where nobody says how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,16 @@ class Rows:
 def read(data: str, column: str | None = None, where: Mapping[str, str] | None = None) -> Rows:
     """The texts in a file that `tables` reads, all of a folder, or one of the hub.
 
-    Without `column` it is one of the usual names; `a.b` is b within a. Rows are those in which
+    Without `column` it is one of `DEFAULT_COLUMNS`; `a.b` is b within a. Rows are those in which
     the columns of `where` have its values, as texts. Raises RequestError for what cannot be read,
     and for a column that is not there, with those that are.
     """
-    files = _local(data) or [hub.fetched(data)]
+    files = _local(data) or [hub.download(data)]
     records = (record for file in files for _, record in tables.records(file))
     first = next(records, None)
     if first is None:
         raise RequestError(f"{data!r} has no rows")
-    name = column or _usual(first, data)
+    name = column or _default_column(first, data)
     texts: list[tuple[int, str]] = []
     empty = 0
     for row, record in enumerate(chain([first], records)):
@@ -86,13 +86,13 @@ def _local(data: str) -> list[Path]:
         if not files:
             raise RequestError(f"the folder {data!r} has no {tables.kinds()} file")
         return files
-    if not path.is_file() and not hub.may_be(data):
+    if not path.is_file() and not hub.names_dataset(data):
         raise RequestError(f"there is no data {data!r}")
     return [path] if path.is_file() else []
 
 
-def _usual(record: Record, data: str) -> str:
-    column = next((name for name in USUAL if name in record), None)
+def _default_column(record: Record, data: str) -> str:
+    column = next((name for name in DEFAULT_COLUMNS if name in record), None)
     if column is None:
         raise RequestError(f"which column of {data!r} has the prompts? It has {_named(record)}")
     return f"{column}.text" if isinstance(record[column], dict) else column

@@ -33,20 +33,20 @@ class Journal:
 
     def add(self, data: Mapping[str, Any]) -> None:
         """Append a line."""
-        written = json.dumps(data, ensure_ascii=False) + "\n"
+        line = json.dumps(data, ensure_ascii=False) + "\n"
         with self._path.open("ab", buffering=0) as file:
-            file.write(written.encode())
+            file.write(line.encode())
         self.lines.append(dict(data))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects in a file of JSON lines. Raises RequestError for a line that is none."""
     try:
-        written = path.read_bytes().splitlines()
+        raw_lines = path.read_bytes().splitlines()
     except OSError as error:
         raise unreadable(path, error) from None
     lines: list[dict[str, Any]] = []
-    for line in written:
+    for line in raw_lines:
         try:
             lines.append(dict(json.loads(line)))
         except (ValueError, TypeError, RecursionError):
@@ -59,7 +59,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
     """A folder for one run of these settings, which goes on where it was broken off.
 
-    Raises RequestError where another run is at work in it, where it holds the results of other
+    Raises RequestError where another run uses it, where it holds the results of other
     settings, naming the first that differs, or files that no evaluation wrote.
     """
     try:
@@ -79,17 +79,19 @@ def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
 
 def write(path: Path, text: str) -> None:
     """Write a whole file, or leave what was there."""
-    beside = path.with_name(f".{path.name}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
     path = folder / SETTINGS
     if not path.is_file():
-        strangers = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
-        if strangers:
-            raise RequestError(f"{str(folder)!r} holds {strangers[0]!r}, which no evaluation wrote")
+        other_files = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
+        if other_files:
+            raise RequestError(
+                f"{str(folder)!r} holds {other_files[0]!r}, which no evaluation wrote"
+            )
         write(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
         return
     try:

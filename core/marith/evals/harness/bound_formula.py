@@ -47,12 +47,12 @@ class BoundFormula:
             all_terms = {**opened.terms, **all_terms}
             chosen = opened.formulas.get(formula, formula)
             model = model or opened.options.get("model")
-        meant = parse(chosen)
-        check(meant, resolve(all_terms))
-        bound = parse(meant, all_terms)
+        parsed = parse(chosen)
+        check(parsed, resolve(all_terms))
+        bound = parse(parsed, all_terms)
         name = model or "pocket"
         locate(name)
-        return cls(name, bound, _unchatting(bound))
+        return cls(name, bound, _without_chat_template(bound))
 
     @property
     def systems(self) -> list[str]:
@@ -65,13 +65,13 @@ class BoundFormula:
         return min([base, *(size for size in map(context_length_of, named) if size)])
 
 
-def _unchatting(node: Any) -> Any:
-    """The formula with raw text put to no chat template, unless a term asks for one."""
+def _without_chat_template(node: Any) -> Any:
+    """The formula with no chat template for raw text, unless a term asks for one."""
     match node:
         case Prompted(template=None):
             return replace(node, template="plain")
         case Classifier(guide=Formula() as guide):
-            return replace(node, guide=_unchatting(guide))
+            return replace(node, guide=_without_chat_template(guide))
         case Likelihood(of=of):
-            return replace(node, of=_unchatting(of))
-    return rebuilt(node, _unchatting)
+            return replace(node, of=_without_chat_template(of))
+    return rebuilt(node, _without_chat_template)

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> None:
 def completed(arguments: Sequence[str]) -> list[str]:
     """The arguments with our model, and as many requests in flight as it likes, where not given.
 
-    A configuration file of the harness says both itself.
+    A configuration file of the harness sets both.
     """
     command, rest = "run", list(arguments)
     if rest and rest[0] in COMMANDS:

@@ -21,16 +21,16 @@ _CHAT = '{"messages": '  # how a chat begins that `chat_text` has written
 
 @dataclass(frozen=True, slots=True)
 class HarnessPrompt:
-    """A prompt for a formula, and given tokens after it; the first `begun` are not what counts."""
+    """A prompt for a formula, and given tokens after it; the first `skip` do not count."""
 
     prompt: str | Messages
     formula: Formula
     tokens: tuple[int, ...] = ()
-    begun: int = 0
+    skip: int = 0
 
 
 def chat_text(messages: Sequence[Mapping[str, Any]], complete: bool) -> str:
-    """Messages as text that says them all: the harness keeps contexts as texts.
+    """Messages as JSON text: the harness keeps contexts as texts.
 
     Unless the messages are `complete`, the last one is to be continued.
     """
@@ -97,7 +97,7 @@ class Contexts:
         )
 
     def shorter(self, prompt: HarnessPrompt) -> HarnessPrompt | None:
-        """A chat without its oldest turn, system messages apart; None where nothing can go."""
+        """A chat without its oldest turn, system messages excepted; None where nothing can go."""
         if isinstance(prompt.prompt, str):
             return None
         turns = [i for i, message in enumerate(prompt.prompt) if message["role"] != "system"]
@@ -105,7 +105,7 @@ class Contexts:
             return None
         self.cut += 1
         kept = (*prompt.prompt[: turns[0]], *prompt.prompt[turns[0] + 1 :])
-        return HarnessPrompt(kept, prompt.formula, prompt.tokens, prompt.begun)
+        return HarnessPrompt(kept, prompt.formula, prompt.tokens, prompt.skip)
 
     def _fitting(self, text: str, tokens: list[int], most: int) -> str:
         """A text, or where it has more than `most` tokens its end."""

@@ -20,7 +20,7 @@ from marith.errors import ContextOverflow, RequestError
 from marith.evals.experiment.in_flight import in_flight
 from marith.evals.harness.bound_formula import BoundFormula
 from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
-from marith.evals.harness.sampling_options import count, drawn
+from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
 from marith.evals.reporting.progress import progress
 from marith.formula.tree.nodes import Formula
 from marith.request.completion import Completion
@@ -37,7 +37,7 @@ class MarithLM(LM):
     """A formula, measured as the harness measures a model.
 
     `formula` is text over `terms`, or the name of a formula in the TOML file `file`, which then
-    says what the terms are, and the model where `model` does not. Raw text is put to no chat
+    defines the terms, and the model where `model` does not. Raw text goes through no chat
     template; with `apply_chat_template` every term reads the messages through its own. `batch_size`
     requests are in flight at once, 64 for "auto"; `max_gen_toks` holds where a task does not say;
     texts that are sampled are so by `seed`. Raises FormulaError, ModelError or RequestError.
@@ -61,7 +61,7 @@ class MarithLM(LM):
     ) -> None:
         super().__init__()
         bound = BoundFormula.of(model, formula, terms, file)
-        self._together = count(batch_size, max_batch_size)
+        self._concurrency = requests_in_flight(batch_size, max_batch_size)
         self._max_gen_toks = max_gen_toks
         self._seed = seed
         self._engine = Engine.shared(
@@ -104,8 +104,8 @@ class MarithLM(LM):
         answers = []
         with self._bar("loglikelihood", len(prompts), disable_tqdm) as advance:
             for pair, prompt, scores in zip(pairs, prompts, self._scores(prompts), strict=True):
-                counted = scores.logprobs[prompt.begun :]
-                answers.append((float(sum(counted)), all(scores.likeliest[prompt.begun :])))
+                counted = scores.logprobs[prompt.skip :]
+                answers.append((float(sum(counted)), all(scores.likeliest[prompt.skip :])))
                 self.cache_hook.add_partial("loglikelihood", pair, answers[-1])
                 advance()
         return answers
@@ -130,12 +130,14 @@ class MarithLM(LM):
         pairs = [_texts(request, 2) for request in requests]
         prompts = []
         for i, (context, options) in enumerate(pairs):
-            sampling, stop = drawn(options, self._max_gen_toks, self._seed + i)
+            sampling, stop = sampling_and_stop(options, self._max_gen_toks, self._seed + i)
             opening = self._contexts.opening(context, stop.max_tokens)
             prompts.append((opening, Request("", sampling=sampling, stop=stop)))
         answers = []
         with self._bar("generate_until", len(prompts), disable_tqdm) as advance:
-            completions = in_flight(lambda prompt: self._answer(*prompt), prompts, self._together)
+            completions = in_flight(
+                lambda prompt: self._answer(*prompt), prompts, self._concurrency
+            )
             for texts, completion in zip(pairs, completions, strict=True):
                 answers.append(completion.text)
                 self.cache_hook.add_partial("generate_until", texts, answers[-1])
@@ -148,7 +150,7 @@ class MarithLM(LM):
         def submit(prompt: HarnessPrompt) -> Callable[[], Scores]:
             return self._engine.submit_scoring(prompt.prompt, prompt.tokens, prompt.formula).result
 
-        return in_flight(lambda prompt: self._fitted(prompt, submit), prompts, self._together)
+        return in_flight(lambda prompt: self._fitted(prompt, submit), prompts, self._concurrency)
 
     def _answer(self, opening: HarnessPrompt, request: Request) -> Callable[[], Completion]:
         """A text on its way."""

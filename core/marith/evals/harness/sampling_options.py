@@ -16,7 +16,9 @@ KNOWN = (
 )  # fmt: skip
 
 
-def drawn(options: Mapping[str, Any], default_length: int, seed: int) -> tuple[Sampling, Stop]:
+def sampling_and_stop(
+    options: Mapping[str, Any], default_length: int, seed: int
+) -> tuple[Sampling, Stop]:
     """How the tokens of a text are drawn, and where it ends; greedy without an option to sample.
 
     Raises RequestError for an option that has no meaning here, and for a wrong value.
@@ -43,7 +45,7 @@ def drawn(options: Mapping[str, Any], default_length: int, seed: int) -> tuple[S
     return sampling, Stop(lengths[0] if lengths else default_length, tuple(filter(None, strings)))
 
 
-def count(batch_size: int | str | None, most: int | None) -> int:
+def requests_in_flight(batch_size: int | str | None, most: int | None) -> int:
     """How many requests are in flight for the harness's `batch_size`; 64 at most for "auto"."""
     if isinstance(batch_size, str) and batch_size.partition(":")[0] == "auto":
         return min(AUTO, most or AUTO)

@@ -1,4 +1,4 @@
-"""How positive or negative are texts? VADER says it, a lexicon of feelings."""
+"""How positive or negative are texts? Measured by VADER, a sentiment lexicon."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_VADER = "the judge 'vader' needs vaderSentiment: pip install 'marith[evals]'"
 
 @dataclass(frozen=True, slots=True)
 class ToneLexicon(Metric):
-    """A column that VADER fills (Hutto and Gilbert, 2014), a lexicon of feelings.
+    """A column that VADER fills (Hutto and Gilbert, 2014), a sentiment lexicon.
 
     Its compound lies from −1 to +1; here 1 is all of the tone that is asked for, and 0 is none of
     it, or the other.
@@ -28,7 +28,7 @@ class ToneLexicon(Metric):
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        # What a lexicon finds is a tone, no toxicity.
+        # A lexicon measures sentiment, not toxicity.
         name = "positivity" if self.tone == "positive" else "negativity"
         object.__setattr__(self, "name", name)
 

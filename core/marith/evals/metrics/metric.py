@@ -14,7 +14,7 @@ Better: TypeAlias = "Literal['lower', 'higher', '']"
 Values: TypeAlias = "dict[Key, float | None]"
 ValuesOfTexts: TypeAlias = "Callable[[Sequence[Text]], Iterable[float | None]]"
 
-TOGETHER = 32  # texts of a group, always the same ones together
+GROUP_SIZE = 32  # texts that are measured together, always the same ones
 
 
 class Metric(ABC):
@@ -53,8 +53,8 @@ def values_of(
     depend on the texts beside it.
     """
     values: Values = {_key(line): line["value"] for line in journal.lines}
-    for start in range(0, len(texts), TOGETHER):
-        group = texts[start : start + TOGETHER]
+    for start in range(0, len(texts), GROUP_SIZE):
+        group = texts[start : start + GROUP_SIZE]
         if any(text.key not in values for text in group):
             for text, value in zip(group, load()(group), strict=True):
                 if text.key not in values:

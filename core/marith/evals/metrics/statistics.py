@@ -26,7 +26,7 @@ _BATCH = 2**20  # numbers that are in memory together
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a measure says of a formula: over `count` prompts, while `missing` had no number.
+    """A measure's mean for a formula: over `count` prompts, while `missing` had no number.
 
     The mean lies between `low` and `high` with a confidence of 95 %. NaN where nothing counts.
     """
@@ -71,14 +71,14 @@ def interval(
     if len(values) == 1:
         return float(values[0]), float(values[0])
     array = np.asarray(values, dtype=float)
-    heavy = np.ones_like(array) if weights is None else np.asarray(weights, dtype=float)
+    weights_array = np.ones_like(array) if weights is None else np.asarray(weights, dtype=float)
 
     def mean(numbers: np.ndarray, weight: np.ndarray, axis: int) -> Any:
         return np.average(numbers, axis=axis, weights=weight)
 
     with np.errstate(invalid="ignore"):  # scipy's own interval of infinite means, unused here
         means = stats.bootstrap(
-            (array, heavy),
+            (array, weights_array),
             mean,
             paired=True,
             n_resamples=resamples,
@@ -102,7 +102,7 @@ def share(count: int, whole: int) -> Share:
 
 
 def sign_test(won: int, lost: int) -> float:
-    """How likely so uneven a score is among equals: two-sided and exact, draws left out."""
+    """The p-value of the sign test: two-sided and exact, draws left out."""
     return float(stats.binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 

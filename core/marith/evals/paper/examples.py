@@ -25,7 +25,7 @@ from marith.showing import say
 
 MARKDOWN, LINES = "examples.md", "examples.jsonl"
 MAX_TOKENS = 128
-MANY = 4
+DEFAULT_COUNT = 4
 TERMS = {name: SYSTEM_PROMPTS[name] for name in ("sports", "angry_chef", "formal")}
 FORMULAS = (  # of the paper's table of examples
     "M",
@@ -93,7 +93,7 @@ def run(settings: GenerationSettings) -> Examples:
     anything is generated.
     """
     formulas = read_formulas(settings.formulas)
-    questions = source_texts(settings, QUESTIONS, MANY)
+    questions = source_texts(settings, QUESTIONS, DEFAULT_COUNT)
     experiment = Experiment(
         "examples",
         settings.model,

@@ -15,7 +15,7 @@ from marith.evals.experiment.texts import PromptRow
 from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.paper import steering_evaluation
 from marith.evals.paper.paper_tables import table
-from marith.evals.paper.steering_evaluation import Aim, SteeringEvaluation
+from marith.evals.paper.steering_evaluation import AttributeGoal, SteeringEvaluation
 from marith.evals.pocket_texts import REVIEWS_OF
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from marith.formula.tree.terms import Prompted
@@ -60,7 +60,7 @@ def run(settings: SentimentSettings) -> Summary:
 
 def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
     """What there is to do. Loads a judge, to be sure that it is there, and no language model."""
-    aim = Aim(
+    goal = AttributeGoal(
         settings.to,
         "higher",
         pocket=("pocket-sentiment", settings.to),
@@ -68,9 +68,9 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         prefers=settings.to,
         tone=settings.to,
     )
-    printed = table(settings.to)
-    formulas, terms = steering_evaluation.formulas_and_terms(settings, aim, printed, TERMS)
-    metric, notes = steering_evaluation.attribute_metric(settings, aim)
+    paper_table = table(settings.to)
+    formulas, terms = steering_evaluation.formulas_and_terms(settings, goal, paper_table, TERMS)
+    metric, notes = steering_evaluation.attribute_metric(settings, goal)
     other = TONES[1 - TONES.index(settings.to)]
     reviews = source_texts(settings, REVIEWS_OF[other])
     rows, texts = zip(*reviews.texts, strict=True)
@@ -87,7 +87,7 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         Stop(settings.tokens(MAX_TOKENS), STOPS),
         reviews.source,
     )
-    return SteeringEvaluation(experiment, printed, (*notes, *formulas.notes, *reviews.notes))
+    return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *reviews.notes))
 
 
 def beginnings(model: str, texts: Sequence[str], length: int = BEGINNING) -> list[str]:

@@ -37,7 +37,7 @@ class SteeringSettings(GenerationSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class AttributeGoal:
     """What is measured and steered: pocket's classifier and an open one, each with its label.
 
     `prefers` is the label of pocket's classifier that C makes likelier, `tone` what a lexicon
@@ -62,14 +62,14 @@ class SteeringEvaluation:
 
 
 def formulas_and_terms(
-    settings: SteeringSettings, aim: Aim, table: PublishedTable, terms: Mapping[str, str]
+    settings: SteeringSettings, goal: AttributeGoal, table: PublishedTable, terms: Mapping[str, str]
 ) -> tuple[NamedFormulas, dict[str, str]]:
     """The formulas that are asked for, or the table's, and all terms.
 
     Without a classifier those of the table that need one are left out, and a note says so.
     """
     given = read_formulas(settings.formulas)
-    all_terms = {**terms, **_classifier(settings, aim), **given.terms, **settings.terms}
+    all_terms = {**terms, **_classifier(settings, goal), **given.terms, **settings.terms}
     if settings.classifier and CLASSIFIER in {*given.terms, *settings.terms}:
         raise RequestError(
             f"{CLASSIFIER} is a term already; the classifier {settings.classifier!r} is one more"
@@ -84,23 +84,25 @@ def formulas_and_terms(
     return NamedFormulas(tuple(lines), notes=(note,) if left else ()), all_terms
 
 
-def attribute_metric(settings: SteeringSettings, aim: Aim) -> tuple[Metric, tuple[str, ...]]:
+def attribute_metric(
+    settings: SteeringSettings, goal: AttributeGoal
+) -> tuple[Metric, tuple[str, ...]]:
     """The metric of the attribute, and notes about it. Raises ModelError or RequestError."""
     model, label = settings.judge, settings.judge_label
     if model in (None, VADER) and label is not None:
         raise RequestError(f"a label is of a classifier that judges, and there is none: {label!r}")
     if model == VADER:
-        return ToneLexicon(aim.tone, aim.better), ()
+        return ToneLexicon(goal.tone, goal.better), ()
     if model is not None:
-        return Attribute(aim.name, model, label or aim.open[1], aim.better), ()
-    default = Attribute(aim.name, *aim.pocket, aim.better)
+        return Attribute(goal.name, model, label or goal.open[1], goal.better), ()
+    default = Attribute(goal.name, *goal.pocket, goal.better)
     if settings.is_pocket:
-        return default, (f"{_named(default)} judges, which knows pocket's own words",)
-    open_metric = Attribute(aim.name, *aim.open, aim.better)
+        return default, (f"{_named(default)} judges; it was trained on pocket's own texts",)
+    open_metric = Attribute(goal.name, *goal.open, goal.better)
     try:
         open_metric.check()
     except ModelError:
-        note = f"{_named(default)} judges, which knows pocket's words alone"
+        note = f"{_named(default)} judges; it was trained on pocket's texts alone"
         return default, (f"{note}: {open_metric.model} cannot be had",)
     return open_metric, (f"{_named(open_metric)} judges",)
 
@@ -115,7 +117,7 @@ def run(evaluation: SteeringEvaluation, out: Path | None) -> Summary:
     return summarise(results, title, evaluation.table, evaluation.notes)
 
 
-def _classifier(settings: SteeringSettings, aim: Aim) -> dict[str, str]:
+def _classifier(settings: SteeringSettings, goal: AttributeGoal) -> dict[str, str]:
     """The term C, where there is a classifier for it."""
     if settings.classifier is None:
         if settings.classifier_label is not None:
@@ -123,8 +125,8 @@ def _classifier(settings: SteeringSettings, aim: Aim) -> dict[str, str]:
             raise RequestError(f"a classifier's label needs a classifier: {label!r}")
         if not settings.is_pocket:
             return {}
-        return {CLASSIFIER: str(Classifier(aim.pocket[0], label=aim.prefers))}
-    label = settings.classifier_label or aim.prefers
+        return {CLASSIFIER: str(Classifier(goal.pocket[0], label=goal.prefers))}
+    label = settings.classifier_label or goal.prefers
     return {CLASSIFIER: str(Classifier(settings.classifier, label=label))}
 
 

@@ -13,7 +13,7 @@ from marith.evals.experiment.texts import PromptRow
 from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.paper import steering_evaluation
 from marith.evals.paper.paper_tables import table
-from marith.evals.paper.steering_evaluation import Aim, SteeringEvaluation
+from marith.evals.paper.steering_evaluation import AttributeGoal, SteeringEvaluation
 from marith.evals.pocket_texts import HOSTILE_MESSAGES
 from marith.evals.system_prompts import TOXIC
 from marith.formula.tree.terms import Prompted
@@ -28,7 +28,7 @@ CONTINUED = (
     "The following text perpetuates negative stereotypes, is threatening or sexually explicit, "
     "or contains profane language.\n"
 )
-AIM = Aim(
+GOAL = AttributeGoal(
     "toxicity",
     "lower",
     pocket=("pocket-toxicity", "toxic"),
@@ -42,7 +42,7 @@ AIM = Aim(
 class ToxicitySettings(steering_evaluation.SteeringSettings):
     """Messages are answered by Person 2, or with `continues` continued as they are.
 
-    `frame` is how a message is put, with {message} in its place.
+    `frame` is the text around a message; {message} marks its place.
     """
 
     continues: bool = False
@@ -51,7 +51,7 @@ class ToxicitySettings(steering_evaluation.SteeringSettings):
     def __post_init__(self) -> None:
         super(ToxicitySettings, self).__post_init__()
         if self.frame is not None and MESSAGE not in self.frame:
-            raise RequestError(f"a frame has {MESSAGE} in it, which {self.frame!r} has not")
+            raise RequestError(f"a frame contains {MESSAGE}, and {self.frame!r} does not")
 
 
 Settings = ToxicitySettings  # as callers write it: `toxicity.Settings(n=4)`
@@ -68,11 +68,11 @@ def run(settings: ToxicitySettings) -> Summary:
 
 def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
     """What there is to do. Loads a judge, to be sure that it is there, and no language model."""
-    printed = table("toxicity_gpt2" if "gpt2" in settings.model.lower() else "toxicity")
+    paper_table = table("toxicity_gpt2" if "gpt2" in settings.model.lower() else "toxicity")
     formulas, terms = steering_evaluation.formulas_and_terms(
-        settings, AIM, printed, _terms(settings)
+        settings, GOAL, paper_table, _terms(settings)
     )
-    metric, notes = steering_evaluation.attribute_metric(settings, AIM)
+    metric, notes = steering_evaluation.attribute_metric(settings, GOAL)
     messages = source_texts(settings, HOSTILE_MESSAGES)
     frame = settings.frame or (MESSAGE if settings.continues else CONVERSATION)
     experiment = Experiment(
@@ -88,7 +88,7 @@ def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
         Stop(settings.tokens(MAX_TOKENS), () if settings.continues else STOPS),
         messages.source,
     )
-    return SteeringEvaluation(experiment, printed, (*notes, *formulas.notes, *messages.notes))
+    return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *messages.notes))
 
 
 def _terms(settings: ToxicitySettings) -> Mapping[str, str]:

@@ -33,7 +33,7 @@ def records(kind: str) -> tuple[Mapping[str, Any], ...]:
 
 
 @cache
-def manners() -> Mapping[str, frozenset[str]]:
+def phrases_by_prompt() -> Mapping[str, frozenset[str]]:
     """By system prompt, the sentences that the grammar gives to it alone, `*` for their subject."""
-    manners_by_voice = json.loads(MANNERS.read_text(encoding="utf-8"))
-    return {voice: frozenset(ways) for voice, ways in manners_by_voice.items()}
+    phrases = json.loads(MANNERS.read_text(encoding="utf-8"))
+    return {prompt: frozenset(sentences) for prompt, sentences in phrases.items()}

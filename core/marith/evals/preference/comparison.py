@@ -1,4 +1,4 @@
-"""The course of a judgement: pair by pair, every answer kept; it goes on where it was cut."""
+"""Runs a judgement, pair by pair with every answer kept, and resumes an interrupted one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marith.errors import RequestError
 from marith.evals.experiment.store import Journal, opened
 from marith.evals.preference.judge_models import JudgeModel, answers_of
 from marith.evals.preference.judge_prompts import TASKS, JudgeTask, preferred
-from marith.evals.preference.pairs import Pair, gather, paired
+from marith.evals.preference.pairs import Pair, paired, texts_by_formula
 from marith.evals.preference.preferences import PreferenceCounts, Preferences
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.progress import Bars, progress
@@ -47,7 +47,9 @@ class ComparisonSettings:
         if self.task not in TASKS:
             raise RequestError(f"a task is one of {', '.join(TASKS)}, not {self.task!r}")
         if not (self.texts and self.baseline and self.against):
-            raise RequestError("a comparison needs texts, a baseline and what is held against it")
+            raise RequestError(
+                "a comparison needs texts, a baseline and a formula to compare with it"
+            )
         hold(self)
 
 
@@ -83,7 +85,7 @@ def run(settings: ComparisonSettings, judge: JudgeModel) -> Preferences:
 
 def _matches(settings: ComparisonSettings) -> list[Match]:
     """All comparisons. The first `n` pairs of each, in the order of their texts."""
-    texts = gather(settings.texts)
+    texts = texts_by_formula(settings.texts)
     matches = []
     for ours in settings.against:
         for theirs in settings.baseline:

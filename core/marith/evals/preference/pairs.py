@@ -31,7 +31,7 @@ class Pair:
         return texts[::-1] if self.swapped else texts
 
 
-def gather(folders: Sequence[Path]) -> dict[str, list[Text]]:
+def texts_by_formula(folders: Sequence[Path]) -> dict[str, list[Text]]:
     """The texts of all folders or files, by the name of their formula.
 
     Raises RequestError where one formula has two texts for a prompt and sample.

@@ -54,7 +54,7 @@ class PreferenceCounts:
 
     @property
     def sign_test(self) -> float:
-        """How likely so uneven a score is among equals."""
+        """The p-value of the sign test."""
         return sign_test(self.won, self.lost)
 
     @property
@@ -86,8 +86,8 @@ class PreferenceCounts:
         counts = ("won", "lost", "drawn", "unreadable", "unpaired", "first")
         shares = {
             f"{name} {kind}": value
-            for name, one in self.shares.items()
-            for kind, value in zip(("share", "low", "high"), asdict(one).values(), strict=True)
+            for name, part in self.shares.items()
+            for kind, value in zip(("share", "low", "high"), asdict(part).values(), strict=True)
         }
         numbers = {name: getattr(self, name) for name in counts}
         pair = {"ours": self.ours, "against": self.theirs}

@@ -152,7 +152,7 @@ def _print_tables(console: Console, tables: Sequence[Table]) -> None:
 
 
 def _plain(data: Any) -> Any:
-    """The same without what JSON has no word for."""
+    """The same without what JSON cannot express."""
     if isinstance(data, Mapping):
         return {key: _plain(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from marith.evals.metrics.statistics import Figure  # which needs scipy
 
-SIGNIFICANT = 4  # digits; a judge's last digits hang on what it is run on
+SIGNIFICANT = 4  # digits; a judge's last digits depend on the machine
 
 
 def digits(value: float) -> str:

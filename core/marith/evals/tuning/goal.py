@@ -10,14 +10,14 @@ from typing import Any, Literal
 from marith.errors import RequestError
 from marith.evals.experiment.evaluation_settings import GenerationSettings
 from marith.evals.metrics.metric import Metric
-from marith.evals.paper.attributes.attribute_metrics import named
+from marith.evals.paper.attributes.attribute_metrics import parse_metric
 from marith.evals.tuning.tasks import MESSAGE, TASKS, TuningTask
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.request.checks import by, whole_from
 
 DIRECTIONS: Mapping[str, Literal["lower", "higher"]] = {"down": "lower", "up": "higher"}
-MANY = 64
+DEFAULT_COUNT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class TuningSettings(GenerationSettings):
 
     `formula` has unknowns, which are sought in `ranges` by so many `trials`, all on the same
     prompts with the same seeds. An attribute is MODEL:LABEL, a classifier's label, or vader:TONE.
-    `task` says how prompts are put and what names mean; `frame` and `stop` in its place, `terms`
-    beside its own. Raises FormulaError, ModelError or RequestError.
+    `task` sets how prompts are framed and what names mean; `frame` and `stop` replace its own, and
+    `terms` are added to its own. Raises FormulaError, ModelError or RequestError.
     """
 
     formula: str
@@ -74,14 +74,14 @@ class TuningSettings(GenerationSettings):
         if self.formulas:
             raise RequestError(f"one formula is tuned at a time, and not {self.formulas!r}")
         if self.frame is not None and MESSAGE not in self.frame:
-            raise RequestError(f"a frame has {MESSAGE} in it, which {self.frame!r} has not")
+            raise RequestError(f"a frame contains {MESSAGE}, and {self.frame!r} does not")
         _ = self.measure
         check_names(self.formula, self.ranges, self.all_terms)
         middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})
         bind(parse(middle), resolve(self.all_terms))
 
     @property
-    def place(self) -> TuningTask:
+    def tuning_task(self) -> TuningTask:
         """The task by that name."""
         return TASKS[self.task]
 
@@ -89,15 +89,15 @@ class TuningSettings(GenerationSettings):
     def all_terms(self) -> dict[str, str]:
         """All terms: the task's, pocket's classifiers, and those that were given."""
         return {
-            **self.place.terms,
-            **(self.place.classifiers if self.is_pocket else {}),
+            **self.tuning_task.terms,
+            **(self.tuning_task.classifiers if self.is_pocket else {}),
             **self.terms,
         }
 
     @property
     def measure(self) -> Metric:
         """What the attribute is measured by."""
-        return named("attribute", self.attribute, DIRECTIONS[self.direction])
+        return parse_metric("attribute", self.attribute, DIRECTIONS[self.direction])
 
     def described(self) -> dict[str, Any]:
         """What a search is compared by before it goes on; more trials may be asked for."""

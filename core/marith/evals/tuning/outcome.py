@@ -12,7 +12,7 @@ from marith.evals.metrics.statistics import Figure
 from marith.evals.reporting.evaluation_report import PLOT, EvaluationReport
 from marith.evals.reporting.numbers import digits, with_interval
 from marith.evals.reporting.table import Table
-from marith.evals.tuning.search import Trial, best, frontier, keeps
+from marith.evals.tuning.search import Trial, best, frontier, within_bound
 from marith.showing import OURS, THEIRS, picture
 
 BEST = "#d1495b"
@@ -52,7 +52,7 @@ class Outcome:
         if refused:
             first = f"{refused[0].formula}: {refused[0].refused}"
             notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")
-        if self.best is not None and not keeps(self.best, self.most):
+        if self.best is not None and not within_bound(self.best, self.most):
             notes.append("no trial keeps the bound; the one shown comes nearest to it")
         lacking = [trial for trial in self.trials if trial.perplexity and trial.perplexity.missing]
         if lacking:
@@ -61,17 +61,17 @@ class Outcome:
 
     def report(self) -> EvaluationReport:
         """The frontier, every trial, and a picture of them."""
-        chosen, ahead = self.best, self.frontier
-        data = {**asdict(self), "best": chosen and asdict(chosen)}
-        data["frontier"] = [trial.number for trial in ahead]
-        marked = ((trial, trial in ahead, trial is chosen) for trial in self.trials)
+        best_trial, unbeaten = self.best, self.frontier
+        data = {**asdict(self), "best": best_trial and asdict(best_trial)}
+        data["frontier"] = [trial.number for trial in unbeaten]
+        marked = ((trial, trial in unbeaten, trial is best_trial) for trial in self.trials)
         return EvaluationReport(
             self.title,
             [self.table()],
             data,
             [self._record(*trial) for trial in marked],
             self.notes,
-            best=chosen.formula if chosen else "",
+            best=best_trial.formula if best_trial else "",
             significant=None,
             plots={PLOT: partial(draw, self)},
         )
@@ -81,15 +81,15 @@ class Outcome:
         arrow = "↓" if self.better == "lower" else "↑"
         head = ["", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""]
         rows = [["", "M", *map(with_interval, self.bare), ""]]
-        chosen, ahead = self.best, self.frontier
-        for trial in ahead + ([chosen] if chosen and chosen not in ahead else []):
-            mark = "" if keeps(trial, self.most) else "over the bound"
-            mark = "best" if trial is chosen else mark
+        best_trial, unbeaten = self.best, self.frontier
+        for trial in unbeaten + ([best_trial] if best_trial and best_trial not in unbeaten else []):
+            mark = "" if within_bound(trial, self.most) else "over the bound"
+            mark = "best" if trial is best_trial else mark
             figures = with_interval(trial.attribute), with_interval(trial.perplexity)
             rows.append([f"trial {trial.number}", trial.formula, *figures, mark])
         return Table(head, rows, left=(0, 1, 4))
 
-    def _record(self, trial: Trial, ahead: bool, chosen: bool) -> dict[str, Any]:
+    def _record(self, trial: Trial, on_frontier: bool, is_best: bool) -> dict[str, Any]:
         """All that is known of a trial, by the name of its column."""
         record: dict[str, Any] = {"trial": trial.number, **trial.factors, "formula": trial.formula}
         for what, statistic in (("attribute", trial.attribute), ("perplexity", trial.perplexity)):
@@ -97,9 +97,9 @@ class Outcome:
             record |= {f"{what} {kind}": value for kind, value in numbers.items()}
         return {
             **record,
-            "keeps the bound": keeps(trial, self.most),
-            "frontier": ahead,
-            "best": chosen,
+            "keeps the bound": within_bound(trial, self.most),
+            "frontier": on_frontier,
+            "best": is_best,
             "pruned": trial.refused,
         }
 

@@ -13,12 +13,12 @@ from marith.evals.tuning.unknowns import Range, filled
 
 NO_OPTUNA = "a search needs optuna: pip install 'marith[evals]'"
 
-Ask = Callable[[str], tuple[Figure, Figure]]
+Measure = Callable[[str], tuple[Figure, Figure]]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One filling of the unknowns, and what came of it; `refused` says why there is nothing."""
+    """One assignment of the unknowns and its figures; `refused` says why there are none."""
 
     number: int
     factors: Mapping[str, float]
@@ -41,14 +41,14 @@ def search(
     most: float,
     trials: int,
     seed: int,
-    ask: Ask,
+    measure: Measure,
     advance: Callable[[Trial], None],
 ) -> list[Trial]:
     """So many trials, by a tree-structured Parzen estimator (Bergstra et al., 2011).
 
-    The first three are the middle and the ends of all ranges. `ask` measures a formula: attribute
-    and perplexity, which should be `most` at most; it may raise FormulaError, and the trial is
-    pruned. The same seed and answers make the same trials, however many are asked for.
+    The first three are the middle and the ends of all ranges. `measure` returns the attribute and
+    the perplexity of a formula; the latter should be `most` at most. Where it raises FormulaError,
+    the trial is pruned. The same seed and answers make the same trials, however many there are.
     """
     import optuna  # an extra that only this function needs
 
@@ -62,9 +62,9 @@ def search(
     history: list[Trial] = []
 
     def objective(proposal: optuna.Trial) -> float:
-        drawn = [(r, proposal.suggest_float(r.name, r.low, r.high)) for r in ranges]
-        factors = {r.name: r.written(value) for r, value in drawn}
-        history.append(trial := _tried(proposal.number, formula, factors, ask))
+        suggested = [(r, proposal.suggest_float(r.name, r.low, r.high)) for r in ranges]
+        factors = {r.name: r.written(value) for r, value in suggested}
+        history.append(trial := _tried(proposal.number, formula, factors, measure))
         advance(trial)
         if trial.attribute is None or trial.perplexity is None:
             proposal.set_constraint("perplexity", math.inf)
@@ -82,13 +82,13 @@ def best(trials: Sequence[Trial], better: str, most: float) -> Trial | None:
     Where none does, the one that comes nearest to it; None where none has figures.
     """
     measured = [trial for trial in trials if trial.attribute and trial.perplexity]
-    kept = [trial for trial in measured if keeps(trial, most)]
-    if not kept:
+    within = [trial for trial in measured if within_bound(trial, most)]
+    if not within:
         return min(measured, key=_cost, default=None)
-    return min(kept, key=lambda t: (_signed(t, better), _cost(t)))
+    return min(within, key=lambda t: (_signed(t, better), _cost(t)))
 
 
-def keeps(trial: Trial, most: float) -> bool:
+def within_bound(trial: Trial, most: float) -> bool:
     """Whether a trial's perplexity is within the bound."""
     return trial.perplexity is not None and trial.perplexity.mean <= most
 
@@ -96,24 +96,24 @@ def keeps(trial: Trial, most: float) -> bool:
 def frontier(trials: Sequence[Trial], better: str) -> list[Trial]:
     """Those that no other beats in both attribute and perplexity, by perplexity."""
     measured = [trial for trial in trials if trial.attribute and trial.perplexity]
-    ahead: list[Trial] = []
-    reached = math.inf
+    unbeaten: list[Trial] = []
+    best_so_far = math.inf
     for trial in sorted(measured, key=lambda t: (_cost(t), _signed(t, better))):
-        if _signed(trial, better) < reached:
-            ahead.append(trial)
-            reached = _signed(trial, better)
-    return ahead
+        if _signed(trial, better) < best_so_far:
+            unbeaten.append(trial)
+            best_so_far = _signed(trial, better)
+    return unbeaten
 
 
-def _tried(number: int, formula: str, factors: Mapping[str, float], ask: Ask) -> Trial:
+def _tried(number: int, formula: str, factors: Mapping[str, float], measure: Measure) -> Trial:
     text = formula
     try:
         text = filled(formula, factors)
-        attribute, perplexity = ask(text)
+        attribute, perplexity = measure(text)
     except FormulaError as error:
         return Trial(number, factors, text, refused=str(error).split("\n")[0])
     if not (attribute.count and perplexity.count):
-        return Trial(number, factors, text, refused="it says nothing")
+        return Trial(number, factors, text, refused="its texts are empty")
     return Trial(number, factors, text, attribute, perplexity)
 
 

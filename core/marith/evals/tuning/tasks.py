@@ -1,4 +1,4 @@
-"""Where a formula is tuned: how prompts are put, what names mean, and prompts of pocket's."""
+"""Where a formula is tuned: how prompts are framed, what names mean, and prompts of pocket's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGE = toxicity.MESSAGE
 
 @dataclass(frozen=True, slots=True)
 class TuningTask:
-    """`frame` is how a prompt is put; `classifiers` are there for pocket alone.
+    """`frame` is the text around a prompt; `classifiers` are there for pocket alone.
 
     Without data, prompts are pocket's texts of the kind `prompts`.
     """

@@ -1,4 +1,4 @@
-"""The course of a search: `M` first, then trial after trial; it goes on where it was cut."""
+"""Runs a search, `M` first and then trial after trial, and resumes an interrupted one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.paper import sentiment
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.progress import Bars, progress
-from marith.evals.tuning.goal import MANY, TuningSettings
+from marith.evals.tuning.goal import DEFAULT_COUNT, TuningSettings
 from marith.evals.tuning.outcome import Outcome
 from marith.evals.tuning.search import Trial, check, search
 from marith.evals.tuning.tasks import MESSAGE
@@ -58,16 +58,16 @@ def _sought(
     settings: TuningSettings, experiment: Experiment, folder: Path, engine: Engine, bars: Bars
 ) -> tuple[tuple[Figure, Figure], list[Trial]]:
     """The figures of `M`, attribute and perplexity, and all trials."""
-    each = len(experiment.prompts) * experiment.samples
-    bars.begin("texts", (settings.trials + 1) * each)
+    texts_per_formula = len(experiment.prompts) * experiment.samples
+    bars.begin("texts", (settings.trials + 1) * texts_per_formula)
     bars.begin("trials", settings.trials)
     runner = TrialRunner(experiment, folder, engine, lambda _: bars.advance("texts"))
 
-    def ask(formula: str) -> tuple[Figure, Figure]:
+    def measure(formula: str) -> tuple[Figure, Figure]:
         attribute, perplexity = runner.figures(formula).values()
         return attribute, perplexity
 
-    bare = ask(BARE)
+    bare = measure(BARE)
     trials = search(
         settings.formula,
         settings.ranges,
@@ -75,7 +75,7 @@ def _sought(
         settings.bound.over(bare[1].mean),
         settings.trials,
         settings.seed,
-        ask,
+        measure,
         lambda _: bars.advance("trials"),
     )
     return bare, trials
@@ -83,14 +83,14 @@ def _sought(
 
 def _experiment(settings: TuningSettings) -> Experiment:
     """All but the formulas, which come one after another."""
-    place = settings.place
-    prompts = source_texts(settings, place.prompts, MANY)
+    task = settings.tuning_task
+    prompts = source_texts(settings, task.prompts, DEFAULT_COUNT)
     rows, texts = zip(*prompts.texts, strict=True)
     beginnings = (
         sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
     )
-    frame = settings.frame or place.frame
-    stop = Stop(settings.max_tokens or place.stop.max_tokens, settings.stop or place.stop.strings)
+    frame = settings.frame or task.frame
+    stop = Stop(settings.max_tokens or task.stop.max_tokens, settings.stop or task.stop.strings)
     return Experiment(
         "tuning",
         settings.model,

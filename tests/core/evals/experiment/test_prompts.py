@@ -99,9 +99,9 @@ def test_data_that_is_not_there_is_said(tmp_path: Path) -> None:
         with pytest.raises(RequestError, match=words) as error:
             read(data)
         assert len(str(error.value).splitlines()) == 1
-    assert hub.may_be("owner/name")
-    assert not hub.may_be("./owner/name")
-    assert not hub.may_be("file.csv")
+    assert hub.names_dataset("owner/name")
+    assert not hub.names_dataset("./owner/name")
+    assert not hub.names_dataset("file.csv")
 
 
 @settings(max_examples=30)

@@ -21,7 +21,7 @@ from marith.cli import app
 from marith.evals.experiment.in_flight import in_flight
 from marith.evals.harness import MarithLM
 from marith.evals.harness.command_line import completed
-from marith.evals.harness.sampling_options import count, drawn
+from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
 
@@ -253,18 +253,18 @@ def test_what_means_nothing_is_refused(
 
 def test_a_task_gets_no_option_that_is_ignored(ours: MarithLM) -> None:
     with pytest.raises(RequestError, match="num_beams=4"):
-        drawn({"num_beams": 4}, 8, 0)
+        sampling_and_stop({"num_beams": 4}, 8, 0)
     with pytest.raises(RequestError, match="max_gen_toks is 5000"):
         ours.generate_until([asked("a", {"max_gen_toks": 5000})], True)
     with pytest.raises(RequestError, match="'picture',"):
         ours.generate_until([asked("a", {}, "picture")], True)
     with pytest.raises(RequestError, match="'mine'"):
         ours.chat_template("mine")
-    sampling, stop = drawn({"do_sample": True, "until": ["", "\n"], "top_k": 0}, 8, 3)
+    sampling, stop = sampling_and_stop({"do_sample": True, "until": ["", "\n"], "top_k": 0}, 8, 3)
     assert (sampling.temperature, sampling.top_k, sampling.seed) == (1.0, None, 3)
     assert (stop.max_tokens, stop.strings) == (8, ("\n",))
-    assert drawn({"temperature": 0.7}, 8, 0)[0].temperature == 0.7
-    assert drawn({"temperature": 0.7, "do_sample": False}, 8, 0)[0].temperature == 0.0
+    assert sampling_and_stop({"temperature": 0.7}, 8, 0)[0].temperature == 0.7
+    assert sampling_and_stop({"temperature": 0.7, "do_sample": False}, 8, 0)[0].temperature == 0.0
 
 
 def test_answers_come_in_order_and_no_more_than_so_many_are_open() -> None:
@@ -282,8 +282,8 @@ def test_answers_come_in_order_and_no_more_than_so_many_are_open() -> None:
 
     assert list(in_flight(lambda number: Open(number).result, range(10), 4)) == list(range(10))
     assert (Open.now, Open.most) == (0, 4)
-    assert (count("auto", None), count("auto:4", 8)) == (64, 8)
-    assert (count(3, None), count(None, 9)) == (3, 1)
+    assert (requests_in_flight("auto", None), requests_in_flight("auto:4", 8)) == (64, 8)
+    assert (requests_in_flight(3, None), requests_in_flight(None, 9)) == (3, 1)
 
 
 def test_the_harnesss_command_line_speaks_of_our_model_where_none_is_named() -> None:

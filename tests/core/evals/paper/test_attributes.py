@@ -17,12 +17,12 @@ from marith.evals.metrics.text_classifier import Attribute
 from marith.evals.paper.attributes.attribute_metrics import (
     OPEN,
     POCKET,
-    named,
+    parse_metric,
     simplicity,
 )
 from marith.evals.paper.attributes.curves import CURVES, first, second
 from marith.evals.paper.attributes.fine_control import CurveSettings, run
-from marith.evals.pocket_texts import manners
+from marith.evals.pocket_texts import phrases_by_prompt
 from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
@@ -92,11 +92,11 @@ def test_the_axes_reach_as_far_as_the_papers() -> None:
 def test_pockets_voices_are_the_papers_prompts_and_each_has_ways_of_its_own() -> None:
     assert SYSTEM_PROMPTS["happy"] == "You are a happy assistant."
     assert "related to sports" in SYSTEM_PROMPTS["sports"]
-    assert {"hooray!", "and yay, *!"} <= manners()["happy"]
-    assert {"game on!", "the referee confirms that *."} <= manners()["sports"]
-    ways = [manners()[voice] for voice in ("happy", "simple", "sports", "formal")]
-    assert all(ways)
-    assert sum(map(len, ways)) == len(frozenset[str]().union(*ways))
+    assert {"hooray!", "and yay, *!"} <= phrases_by_prompt()["happy"]
+    assert {"game on!", "the referee confirms that *."} <= phrases_by_prompt()["sports"]
+    phrases = [phrases_by_prompt()[voice] for voice in ("happy", "simple", "sports", "formal")]
+    assert all(phrases)
+    assert sum(map(len, phrases)) == len(frozenset[str]().union(*phrases))
     ask = POCKET["sports"].open(None)
     told = ["The referee confirms that it is warm. It is warm.", "", "It is warm."]
     texts = [Text("x", i, 0, 0, "", "", said, (), "stop", 1, 1) for i, said in enumerate(told)]
@@ -114,8 +114,8 @@ def test_other_models_have_the_papers_judges_and_a_judge_may_be_named() -> None:
     asked = CurveSettings(judges={"happy": "vader:positive"}, only=(1, 5))
     assert list(asked.measures) == ["happy", "educational"]
     assert asked.measures["happy"].name == "positivity"
-    assert named("x", "a/b:2").described() == {"model": "a/b", "label": 2}
-    assert named("x", "length") == OPEN["simple"]
+    assert parse_metric("x", "a/b:2").described() == {"model": "a/b", "label": 2}
+    assert parse_metric("x", "length") == OPEN["simple"]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,9 @@ def test_the_papers_rows_are_the_default_and_the_classifier_makes_its_own_tone_l
         assert experiment.stop.max_tokens == 64
         assert experiment.source == f"pocket's own {other} film reviews"
         assert found.table.measures == (to, "perplexity")
-        assert found.notes == (f"pocket-sentiment ({to}) judges, which knows pocket's own words",)
+        assert found.notes == (
+            f"pocket-sentiment ({to}) judges; it was trained on pocket's own texts",
+        )
 
 
 def test_a_review_is_cut_to_its_first_tokens_and_a_short_one_is_whole(tiny_dir: str) -> None:

@@ -176,7 +176,7 @@ def test_the_table_of_small_models_is_theirs() -> None:
         (("--samples", "0"), "samples is a whole number from 1 to 10000, not 0"),
         (("--temperature", "-1"), "temperature"),
         (("--max-tokens", "0"), "max_tokens is a whole number from 1, not 0"),
-        (("--frame", "no place"), "a frame has {message} in it, which 'no place' has not"),
+        (("--frame", "no place"), "a frame contains {message}, and 'no place' does not"),
         (("--judge-label", "toxic"), "a label is of a classifier that judges"),
         (("--judge", "pocket-toxicity", "--judge-label", "rude"), "no label 'rude'"),
         (("--judge", "/no/where"), "'/no/where'"),

@@ -21,7 +21,7 @@ from marith.evals.experiment.texts import Text
 from marith.evals.preference.comparison import ComparisonSettings, run
 from marith.evals.preference.judge_models import answers_of, load
 from marith.evals.preference.judge_prompts import SENTIMENT, TASKS, TOXICITY, preferred
-from marith.evals.preference.pairs import gather, paired
+from marith.evals.preference.pairs import paired, texts_by_formula
 from marith.evals.preference.preferences import Preferences
 from marith.testing import save_scripted
 
@@ -86,14 +86,14 @@ def test_what_is_preferred_is_counted_whatever_was_shown_first(
     assert counts(report) == TRUTH
     (one,) = report.comparisons
     assert (one.unpaired, one.readable) == (1, 5)
-    pairs, _ = paired(gather([texts]), "union", "PREADD", seed)
+    pairs, _ = paired(texts_by_formula([texts]), "union", "PREADD", seed)
     lovely = [pair.places[0] for pair in pairs if "lovely" in "".join(pair.places)]
     assert one.first == sum("lovely" in first for first in lovely)
 
 
 def test_orders_are_drawn_evenly_and_by_the_seed(tmp_path: Path) -> None:
     many = [text(name, row, "a") for name in ("x", "y") for row in range(400)]
-    found = gather([write(tmp_path, many)])
+    found = texts_by_formula([write(tmp_path, many)])
     orders = [[pair.swapped for pair in paired(found, "x", "y", seed)[0]] for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
     assert 160 < sum(orders[0]) < 240
@@ -224,9 +224,9 @@ def test_texts_of_other_prompts_are_no_pair_and_one_is_not_told_twice(tmp_path: 
     other = Text("y", 0, 0, 0, "Another?", "Another?", "b", (1,), "stop", 3, 2)
     two = write(tmp_path / "two", [other])
     with pytest.raises(RequestError, match="answer different prompts in row 0"):
-        paired(gather([one, two]), "x", "y", 0)
+        paired(texts_by_formula([one, two]), "x", "y", 0)
     with pytest.raises(RequestError, match="'x' has two texts for row 0"):
-        gather([one, one])
+        texts_by_formula([one, one])
 
 
 @pytest.mark.parametrize("name", ["openai:gpt-4", "nobody:x", "gpt", "marith:/no/where"])

@@ -13,7 +13,7 @@ from marith.errors import RequestError
 from marith.evals.metrics.lexicon import VADER, ToneLexicon
 from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
 from marith.evals.metrics.text_classifier import Attribute
-from marith.evals.pocket_texts import manners
+from marith.evals.pocket_texts import phrases_by_prompt
 
 TONES = ("positive", "negative")
 LENGTH = "length"
@@ -21,7 +21,7 @@ TOPICS = "cardiffnlp/tweet-topic-21-multi"
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def named(name: str, text: str, better: Better = "higher") -> Metric:
+def parse_metric(name: str, text: str, better: Better = "higher") -> Metric:
     """The judge MODEL:LABEL, a classifier's label; or vader:positive, vader:negative, length.
 
     Raises RequestError for what is none.
@@ -38,7 +38,7 @@ def named(name: str, text: str, better: Better = "higher") -> Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner(Metric):
+class SystemPromptStyle(Metric):
     """The share of sentences that only one system prompt of pocket's corpus has, in [0, 1]."""
 
     name: str  # of the system prompt
@@ -46,12 +46,15 @@ class Manner(Metric):
 
     def described(self) -> Mapping[str, Any]:
         """The system prompt and its sentences."""
-        return {"manner of": self.name, "ways": sorted(manners()[self.name])}
+        return {"manner of": self.name, "ways": sorted(phrases_by_prompt()[self.name])}
 
     def open(self, engine: Engine | None) -> ValuesOfTexts:
         """A text without a sentence has none."""
-        ways = [re.escape(way).replace(r"\*", ".+") for way in sorted(manners()[self.name])]
-        pattern = re.compile("|".join(ways))
+        phrases = [
+            re.escape(phrase).replace(r"\*", ".+")
+            for phrase in sorted(phrases_by_prompt()[self.name])
+        ]
+        pattern = re.compile("|".join(phrases))
         return lambda texts: [_share(text.text, pattern) for text in texts]
 
 
@@ -83,9 +86,9 @@ def _share(text: str, pattern: re.Pattern[str]) -> float | None:
 
 
 POCKET: Mapping[str, Metric] = {
-    "happy": Manner("happy"),
-    "simple": Manner("simple"),
-    "sports": Manner("sports"),
+    "happy": SystemPromptStyle("happy"),
+    "simple": SystemPromptStyle("simple"),
+    "sports": SystemPromptStyle("sports"),
     "formal": Attribute("formal", "pocket-formality", "formal", "higher"),
     "educational": Attribute("educational", "pocket-education", "educational", "higher"),
 }

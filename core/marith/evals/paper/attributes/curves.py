@@ -9,9 +9,9 @@ from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import parse
 from marith.formula.tree.terms import Classifier, Prompted
 
-VOICES = ("helpful", "happy", "simple", "sports", "formal")
+SYSTEM_PROMPT_NAMES = ("helpful", "happy", "simple", "sports", "formal")
 CLASSIFIER = "C"
-_KINDS = {**{voice: Prompted() for voice in VOICES}, CLASSIFIER: Classifier(CLASSIFIER)}
+_KINDS = {**{name: Prompted() for name in SYSTEM_PROMPT_NAMES}, CLASSIFIER: Classifier(CLASSIFIER)}
 
 
 def first(happy: float = 1, simple: float = 1, sports: float = 1) -> str:

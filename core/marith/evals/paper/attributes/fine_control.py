@@ -1,4 +1,4 @@
-"""The course of the curves: every formula once, every prompt alone, and what judges say of all."""
+"""Runs the curves: every formula once, every prompt alone, and all texts judged."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.texts import NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
 from marith.evals.metrics.text_perplexity import Perplexity
-from marith.evals.paper.attributes.attribute_metrics import OPEN, POCKET, TOPICS, named
-from marith.evals.paper.attributes.curves import CLASSIFIER, CURVES, VOICES, Curve
+from marith.evals.paper.attributes.attribute_metrics import OPEN, POCKET, TOPICS, parse_metric
+from marith.evals.paper.attributes.curves import CLASSIFIER, CURVES, SYSTEM_PROMPT_NAMES, Curve
 from marith.evals.paper.attributes.measured_curves import MeasuredCurves, measured_curves
 from marith.evals.pocket_texts import QUESTIONS
 from marith.evals.reporting.numbers import counted
@@ -62,18 +62,25 @@ class CurveSettings(GenerationSettings):
     def measures(self) -> dict[str, Metric]:
         """The judge of each of their attributes."""
         default = POCKET if self.is_pocket else OPEN
-        metrics = {**default, **{name: named(name, text) for name, text in self.judges.items()}}
+        metrics = {
+            **default,
+            **{name: parse_metric(name, text) for name, text in self.judges.items()},
+        }
         return {curve.attribute: metrics[curve.attribute] for curve in self.curves}
 
     @property
     def all_terms(self) -> dict[str, str]:
         """The paper's system prompts, the classifier, and the terms that were given."""
         default = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
-        description = named(CLASSIFIER, self.classifier or default).described()
+        description = parse_metric(CLASSIFIER, self.classifier or default).described()
         if "model" not in description:
             raise RequestError(f"C is a classifier, not {self.classifier!r}")
         term = str(Classifier(description["model"], label=description["label"]))
-        return {**{v: SYSTEM_PROMPTS[v] for v in VOICES}, CLASSIFIER: term, **self.terms}
+        return {
+            **{v: SYSTEM_PROMPTS[v] for v in SYSTEM_PROMPT_NAMES},
+            CLASSIFIER: term,
+            **self.terms,
+        }
 
 
 def run(settings: CurveSettings) -> MeasuredCurves:
@@ -84,7 +91,7 @@ def run(settings: CurveSettings) -> MeasuredCurves:
     questions = source_texts(settings, QUESTIONS)
     curves = settings.curves
     alone = {"helpful", *(curve.attribute for curve in curves if curve.prompted)}
-    prompted = [voice for voice in VOICES if voice in alone]
+    prompted = [name for name in SYSTEM_PROMPT_NAMES if name in alone]
     texts = dict.fromkeys(curve.at(value) for curve in curves for value in curve.values)
     experiment = Experiment(
         "attributes",

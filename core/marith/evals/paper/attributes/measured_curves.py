@@ -154,8 +154,8 @@ def draw(curves: Sequence[MeasuredCurve], path: Path, of_perplexity: bool = Fals
 
     Dashed is what the prompt alone comes to. Raises RequestError where matplotlib is absent.
     """
-    drawn = picture(9.6, 5.2)
-    panels = drawn.subplots(2, (len(curves) + 1) // 2, squeeze=False).flat
+    figure = picture(9.6, 5.2)
+    panels = figure.subplots(2, (len(curves) + 1) // 2, squeeze=False).flat
     for axes, curve in zip(panels, curves, strict=False):
         figures = [p.perplexity if of_perplexity else p.attribute for p in curve.points]
         shares = [point.share for point in curve.points]
@@ -170,4 +170,4 @@ def draw(curves: Sequence[MeasuredCurve], path: Path, of_perplexity: bool = Fals
         axes.set_ylabel("perplexity" if of_perplexity else curve.attribute, fontsize=8)
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)
-    drawn.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110)
