@@ -28,7 +28,7 @@ _FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorE
 class Base:
     """A classifier to be trained, and all that its texts are made into.
 
-    `limit` is how many tokens a text has at most, marks included; `padding` fills batches.
+    `limit` is how many tokens a text has at most, with special tokens; `padding` fills batches.
     """
 
     model: Any
@@ -44,8 +44,8 @@ def device_of(name: str | None) -> torch.device:
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError):  # no name of one, or none that is there
-        raise ModelError(f"this machine has no device {name!r}") from None
+    except (RuntimeError, AssertionError):  # no device name, or an absent device
+        raise ModelError(f"this machine has no device {name!r}; write 'cpu' or 'cuda'") from None
     return device
 
 
@@ -58,8 +58,8 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
     inside = Path(where).parent == WEIGHTS.resolve()  # embedded classifiers share one tokenizer
     shared = inside and not (Path(where) / "tokenizer.json").is_file()
     try:
-        home = str(WEIGHTS / EMBEDDED["pocket"]) if shared else where
-        tokenizer = AutoTokenizer.from_pretrained(home, trust_remote_code=False)
+        tokenizer_path = str(WEIGHTS / EMBEDDED["pocket"]) if shared else where
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, trust_remote_code=False)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
         head = heads.choose(config, labels)
         heads.configure(config, head)
@@ -85,7 +85,7 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
 
 
 def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Base:
-    """The base as it is saved: with a padding token, and a tokenizer that knows the context."""
+    """The base as it is saved: with a padding token, and `model_max_length` for the tokenizer."""
     config = model.config.get_text_config()
     vocabulary = Vocabulary(tokenizer, config.vocab_size)
     ids = (config.pad_token_id, tokenizer.pad_token_id, vocabulary.start_id, 0)
@@ -110,11 +110,15 @@ def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
     then read as a language model. Raises ModelError for what is still missing.
     """
     body = model.base_model_prefix + "."
-    lost = sorted(key for key in missing if key.startswith(body) and "pooler" not in key)
-    if not lost:
+    missing_body_weights = sorted(
+        key for key in missing if key.startswith(body) and "pooler" not in key
+    )
+    if not missing_body_weights:
         return
     if not any("ForCausalLM" in kind for kind in model.config.architectures or ()):
-        raise ModelError(f"{name!r} lacks weights of {type(model).__name__}: {lost[0]!r}")
+        raise ModelError(
+            f"{name!r} lacks weights of {type(model).__name__}: {missing_body_weights[0]!r}"
+        )
     language_model, _ = as_stored(name, Placement(device="cpu", dtype="float32"))
     model.base_model.load_state_dict(language_model.base_model.state_dict())
 

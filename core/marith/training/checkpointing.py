@@ -22,7 +22,7 @@ _WEIGHTS, _OPTIMISER, _PROGRESS = "weights.safetensors", "optimiser.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrainingProgress:
     """Steps taken, their loss (a moving mean) and their seconds."""
 
     step: int = 0
@@ -30,7 +30,7 @@ class Standing:
     seconds: float = 0.0
 
 
-class Folder:
+class TrainingFolder:
     """The directory of one training. Its checkpoints are in `training/` until it is finished."""
 
     def __init__(self, path: Path) -> None:
@@ -65,38 +65,40 @@ class Folder:
             raise unreadable(path, error) from None
 
     def save(
-        self, model: Any, optimiser: Any, standing: Standing, identity: Mapping[str, Any]
+        self, model: Any, optimiser: Any, so_far: TrainingProgress, identity: Mapping[str, Any]
     ) -> None:
-        """Keep a checkpoint, and let the one before it go once this is whole."""
+        """Keep a checkpoint, and delete the one before it once this is whole."""
         unfinished = self.checkpoints / _UNFINISHED
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         save_model(model, str(unfinished / _WEIGHTS))
         save_file(_flat(optimiser), unfinished / _OPTIMISER)
-        progress = {**asdict(standing), "settings": dict(identity)}
+        progress = {**asdict(so_far), "settings": dict(identity)}
         (unfinished / _PROGRESS).write_text(json.dumps(progress, indent=1) + "\n", encoding="utf-8")
-        name = f"{_KEPT}{standing.step:08d}"
+        name = f"{_KEPT}{so_far.step:08d}"
         os.replace(unfinished, self.checkpoints / name)
         for path in self.checkpoints.glob(f"{_KEPT}*"):
             if path.name != name:
                 shutil.rmtree(path)
 
-    def restore(self, model: Any, optimiser: Any) -> Standing:
+    def restore(self, model: Any, optimiser: Any) -> TrainingProgress:
         """Put the newest checkpoint into both, and say how far it had come. Raises ModelError."""
         newest = self._newest()
         if newest is None:
-            return Standing()
+            return TrainingProgress()
         try:
             load_model(model, newest / _WEIGHTS, device=str(model.device))
             _restore_flat(optimiser, load_file(newest / _OPTIMISER, device=str(model.device)))
             progress = self._read(newest / _PROGRESS)
-            return Standing(int(progress["step"]), progress["loss"], float(progress["seconds"]))
+            return TrainingProgress(
+                int(progress["step"]), progress["loss"], float(progress["seconds"])
+            )
         except (OSError, SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
             first = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ModelError(f"the checkpoint {str(newest)!r} cannot be read: {first}") from error
 
     def clear(self) -> None:
-        """Let the checkpoints of a finished training go."""
+        """Delete the checkpoints of a finished training."""
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def _newest(self) -> Path | None:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from marith.scoring.classifier.whole_texts import Case, WholeTextRunner, to_logprobs
 from marith.training.base import Base
-from marith.training.data.encoded_texts import Side
-from marith.training.data.prefixes import Marks
+from marith.training.data.encoded_texts import LabelledTokens
+from marith.training.data.prefixes import SpecialTokens
 from marith.training.report import Line
 
 _AT_ONCE = 256
@@ -27,31 +27,31 @@ def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
 
 def by_length(
     base: Base,
-    marks: Marks,
-    side: Side,
+    special_tokens: SpecialTokens,
+    held_out: LabelledTokens,
     balance: bool,
     advance: Callable[[int], None],
 ) -> Iterator[Line]:
     """A line for each length; `advance` receives how many more texts were classified."""
     runner = WholeTextRunner(base.model.eval(), base.padding)
-    right = torch.tensor(side.classes)
-    for length in lengths(side.texts):
-        rows = [marks.around(text[:length]) for text in side.texts]
-        judged = []
+    right = torch.tensor(held_out.classes)
+    for length in lengths(held_out.texts):
+        rows = [special_tokens.around(text[:length]) for text in held_out.texts]
+        batches = []
         for start in range(0, len(rows), _AT_ONCE):
             [result] = runner.classify([Case(None, rows[start : start + _AT_ONCE])])
-            judged.append(to_logprobs(base.model.config, result.logits).cpu())
-            advance(len(judged[-1]))
-        longer = 0 if length is None else sum(len(text) > length for text in side.texts)
-        yield figures(torch.cat(judged), right, balance, length, longer)
+            batches.append(to_logprobs(base.model.config, result.logits).cpu())
+            advance(len(batches[-1]))
+        longer = 0 if length is None else sum(len(text) > length for text in held_out.texts)
+        yield figures(torch.cat(batches), right, balance, length, longer)
 
 
 def figures(
     logprobs: Tensor, right: Tensor, balance: bool, length: int | None, longer: int
 ) -> Line:
     """The figures of log-probabilities [texts, classes] where the classes `right` [texts] are."""
-    each = torch.ones(len(right), dtype=torch.double)
-    weights = shares(right, logprobs.shape[1]) if balance else each / len(right)
+    ones = torch.ones(len(right), dtype=torch.double)
+    weights = shares(right, logprobs.shape[1]) if balance else ones / len(right)
     hit = logprobs.argmax(dim=1) == right
     losses = -logprobs.double().gather(1, right[:, None])[:, 0]
     ranked = [auc(logprobs[:, i], right == i) for i in range(logprobs.shape[1])]
@@ -74,7 +74,7 @@ def auc(scores: Tensor, positive: Tensor) -> float:
     _, groups, counts = scores.unique(return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
     ranks = (last - (counts - 1) / 2)[groups]  # equal scores share their mean rank
-    ours = int(positive.sum())
-    others = len(scores) - ours
-    above = float(ranks[positive].sum()) - ours * (ours + 1) / 2
-    return above / (ours * others)
+    positives = int(positive.sum())
+    negatives = len(scores) - positives
+    above = float(ranks[positive].sum()) - positives * (positives + 1) / 2
+    return above / (positives * negatives)

@@ -1,4 +1,4 @@
-"""Which head a base model gets: the one it has, where that knows these classes, or a new one."""
+"""Which head a base model gets: the one it has, where it has these classes, or a new one."""
 
 from __future__ import annotations
 

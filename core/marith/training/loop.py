@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from marith.errors import unreadable
 from marith.training import figures
 from marith.training.base import device_of, load
-from marith.training.checkpointing import Folder, Standing
+from marith.training.checkpointing import TrainingFolder, TrainingProgress
 from marith.training.data import encoded_texts, splits
 from marith.training.data.labelled_texts import labelled
 from marith.training.optimisation import Optimisation
@@ -36,18 +36,18 @@ class Step:
     loss: float
 
 
-def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Report:
+def train(settings: Settings, on_step: Callable[[Step], None] | None = None) -> Report:
     """Fine-tune a classifier on prefixes and leave it in `settings.out`, with its report.
 
     What was begun there with the same settings goes on; what was finished is only reported.
-    `tell` is called with each step. Progress is shown on standard error. Raises RequestError for
-    data and settings that do not serve, before anything is loaded, and ModelError.
+    `on_step` is called after each step. Progress is shown on standard error. Raises RequestError
+    for data and settings that do not serve, before anything is loaded, and ModelError.
     """
     device = device_of(settings.device)
     rows = labelled(settings.data, settings.text_column, settings.label_column)
     labels = splits.class_names(rows)
     split = splits.split(rows, settings.held_out, settings.seed)
-    folder = Folder(settings.out)
+    folder = TrainingFolder(settings.out)
     identity = settings.identity(_digest(settings.data))
     folder.check(identity)
     finished = folder.report()
@@ -56,10 +56,10 @@ def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Rep
             base = load(settings, labels, device)
             data = encoded_texts.encode(base, labels, split, settings.data)
             optimisation = Optimisation(base, data, settings)
-            standing = _learn(optimisation, folder, identity, tell)
+            so_far = _learn(optimisation, folder, identity, on_step)
             base.model.save_pretrained(settings.out)
             base.tokenizer.save_pretrained(settings.out)
-            finished = _report(optimisation, identity, standing, _held_out_lines(optimisation))
+            finished = _report(optimisation, identity, so_far, _held_out_lines(optimisation))
         finished.write(settings.out)
     folder.clear()
     return finished
@@ -67,35 +67,35 @@ def train(settings: Settings, tell: Callable[[Step], None] | None = None) -> Rep
 
 def _learn(
     optimisation: Optimisation,
-    folder: Folder,
+    folder: TrainingFolder,
     identity: Mapping[str, Any],
-    tell: Callable[[Step], None] | None,
-) -> Standing:
+    on_step: Callable[[Step], None] | None,
+) -> TrainingProgress:
     """Take every step that is still to be taken, and keep a checkpoint of the last one too."""
-    standing = folder.restore(optimisation.base.model, optimisation.optimiser)
+    so_far = folder.restore(optimisation.base.model, optimisation.optimiser)
     with _bars() as bars:
         for notice in _notices(optimisation):
             bars.console.print(notice, highlight=False, markup=False, soft_wrap=True)
-        bar = bars.add_task("training", total=optimisation.steps, completed=standing.step, loss="")
-        for step, batch in optimisation.batches(standing.step):
+        bar = bars.add_task("training", total=optimisation.steps, completed=so_far.step, loss="")
+        for step, batch in optimisation.batches(so_far.step):
             start = time.monotonic()
             loss = optimisation.take(step, batch)
-            mean = loss if standing.loss is None else _MEMORY * standing.loss + (1 - _MEMORY) * loss
-            standing = Standing(step + 1, mean, standing.seconds + time.monotonic() - start)
-            bars.update(bar, completed=standing.step, loss=f"loss {mean:.4f}")
+            mean = loss if so_far.loss is None else _MEMORY * so_far.loss + (1 - _MEMORY) * loss
+            so_far = TrainingProgress(step + 1, mean, so_far.seconds + time.monotonic() - start)
+            bars.update(bar, completed=so_far.step, loss=f"loss {mean:.4f}")
             if (
-                standing.step % optimisation.settings.save_every == 0
-                or standing.step == optimisation.steps
+                so_far.step % optimisation.settings.save_every == 0
+                or so_far.step == optimisation.steps
             ):
-                folder.save(optimisation.base.model, optimisation.optimiser, standing, identity)
-            if tell is not None:
-                tell(Step(standing.step, optimisation.steps, loss))
-    return standing
+                folder.save(optimisation.base.model, optimisation.optimiser, so_far, identity)
+            if on_step is not None:
+                on_step(Step(so_far.step, optimisation.steps, loss))
+    return so_far
 
 
 def _held_out_lines(optimisation: Optimisation) -> tuple[Line, ...]:
-    side, marks = optimisation.data.held_out, optimisation.data.marks
-    total = len(figures.lengths(side.texts)) * len(side.texts)
+    held_out, special_tokens = optimisation.data.held_out, optimisation.data.special_tokens
+    total = len(figures.lengths(held_out.texts)) * len(held_out.texts)
     with _bars() as bars:
         bar = bars.add_task("held out", total=total, loss="")
 
@@ -103,7 +103,7 @@ def _held_out_lines(optimisation: Optimisation) -> tuple[Line, ...]:
             bars.advance(bar, count)
 
         lines = figures.by_length(
-            optimisation.base, marks, side, optimisation.settings.balance, advance
+            optimisation.base, special_tokens, held_out, optimisation.settings.balance, advance
         )
         return tuple(lines)
 
@@ -111,7 +111,7 @@ def _held_out_lines(optimisation: Optimisation) -> tuple[Line, ...]:
 def _report(
     optimisation: Optimisation,
     identity: Mapping[str, Any],
-    standing: Standing,
+    so_far: TrainingProgress,
     lines: tuple[Line, ...],
 ) -> Report:
     """All that an optimisation came to, its figures being `lines`."""
@@ -126,15 +126,15 @@ def _report(
         cut=data.cut,
         every_prefix=optimisation.every_prefix,
         steps=optimisation.steps,
-        loss=standing.loss or 0.0,
-        seconds=round(standing.seconds, 2),
+        loss=so_far.loss or 0.0,
+        seconds=round(so_far.seconds, 2),
         notices=_notices(optimisation),
         lines=lines,
     )
 
 
 def _notices(optimisation: Optimisation) -> tuple[str, ...]:
-    """What one should know of a training that is otherwise as it was asked for."""
+    """Notices about a training that otherwise ran as configured."""
     base, data = optimisation.base, optimisation.data
     notices = [] if base.head.notice is None else [base.head.notice]
     if data.cut:

@@ -37,7 +37,7 @@ class Optimisation:
         self.steps_per_epoch = math.ceil(self.epoch_size / settings.batch_size)
         self.steps = self.steps_per_epoch * settings.epochs
         probe = [t for text in data.learned.texts[:8] for t in text if t != base.padding]
-        self.every_prefix = judges_every_prefix(base.model, data.marks, probe)
+        self.every_prefix = judges_every_prefix(base.model, data.special_tokens, probe)
         weights = list(base.model.parameters())
         groups = [
             {"params": [w for w in weights if w.ndim >= 2], "weight_decay": DECAY},
@@ -55,12 +55,12 @@ class Optimisation:
 
     def take(self, step: int, batch: Batch) -> float:
         """Take one step, and return the loss before it. Raises ModelError where it is no number."""
-        torch.manual_seed(splits.chance(self.settings.seed, "step", step).getrandbits(63))
+        torch.manual_seed(splits.random_source(self.settings.seed, "step", step).getrandbits(63))
         self.base.model.train()
         on_device = batch.to(self.base.model.device)
         if self.every_prefix:
-            marks, padding = self.data.marks, self.base.padding
-            loss = loss_of_every_prefix(self.base.model, on_device, marks, padding)
+            special_tokens, padding = self.data.special_tokens, self.base.padding
+            loss = loss_of_every_prefix(self.base.model, on_device, special_tokens, padding)
         else:
             loss = loss_of_each(self.base.model, on_device)
         value = float(loss.detach())
@@ -81,13 +81,16 @@ class Optimisation:
         if self.every_prefix:
             chosen_prefixes = prefixes.whole(learned.texts, chosen)
         else:
-            shortest = self.data.marks.shortest
+            shortest = self.data.special_tokens.shortest
             chosen_prefixes = prefixes.drawn(learned.texts, chosen, shortest, settings.seed, number)
         return prefixes.grouped(chosen_prefixes, settings.batch_size, settings.seed, number)
 
     def _batch(self, group: list[Prefix]) -> Batch:
-        learned, marks = self.data.learned, self.data.marks
-        rows = [marks.around(learned.texts[prefix.example][: prefix.length]) for prefix in group]
+        learned, special_tokens = self.data.learned, self.data.special_tokens
+        rows = [
+            special_tokens.around(learned.texts[prefix.example][: prefix.length])
+            for prefix in group
+        ]
         classes = [learned.classes[prefix.example] for prefix in group]
         return Batch.of(rows, classes, self.base.padding)
 

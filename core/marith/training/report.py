@@ -43,8 +43,8 @@ class Report:
     """A finished training.
 
     `learned` and `held_out` count texts by class, in the order of the logits; `epoch_size` is how
-    many an epoch has. `cut` texts are longer than `limit` tokens, marks included, and are read up
-    to there. `loss` is the moving mean at the end, `seconds` the time of all steps.
+    many an epoch has. `cut` texts have more than `limit` tokens, with special tokens, and are read
+    up to there. `loss` is the moving mean at the end, `seconds` the time of all steps.
     """
 
     base: str

@@ -28,9 +28,9 @@ class Settings:
     `base` is an embedded name, a directory or a hub id; `data` a table of texts and labels;
     `out` a directory. `epochs` and `rate` are the paper's (appendix, training and prompting
     details), as is `balance`: an epoch has as many texts of every class as the rarest has.
-    `held_out` is the share of texts that is not learned from; `max_length` is in tokens, marks
-    included, and without it the model's context. A checkpoint is kept every `save_every` steps.
-    Raises ModelError or RequestError.
+    `held_out` is the share of texts that is not learned from; `max_length` is in tokens, special
+    ones included, and without it the model's context. A checkpoint is kept every `save_every`
+    steps. Raises ModelError or RequestError.
     """
 
     base: str

@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification
 
 from marith.testing import tiny_classifier
-from marith.training.data.prefixes import Batch, Marks
+from marith.training.data.prefixes import Batch, SpecialTokens
 from marith.training.losses import judges_every_prefix, loss_of_each, loss_of_every_prefix
 
 ROWS = [[5, 6, 7, 9], [8, 0, 4], [3, 11, 12, 13, 14, 15]]
@@ -30,22 +30,24 @@ def causal(family: str, gpt2: str) -> Any:
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-@pytest.mark.parametrize("marks", [Marks(), Marks((2,)), Marks((2, 1))])
+@pytest.mark.parametrize(
+    "special_tokens", [SpecialTokens(), SpecialTokens((2,)), SpecialTokens((2, 1))]
+)
 def test_every_prefix_at_once_weighs_what_each_weighs_alone(
-    family: str, marks: Marks, gpt2: str
+    family: str, special_tokens: SpecialTokens, gpt2: str
 ) -> None:
     model = causal(family, gpt2)
-    assert judges_every_prefix(model, marks, ROWS[2])
+    assert judges_every_prefix(model, special_tokens, ROWS[2])
     expected = []
     for row, told in zip(ROWS, CLASSES, strict=True):
-        read = marks.around(row)
-        ends = range(max(1, len(marks.head)), len(read) + 1)
+        read = special_tokens.around(row)
+        ends = range(max(1, len(special_tokens.head)), len(read) + 1)
         # Padding inside a text is judged by none: the classifier would look before it.
         alone = [read[:end] for end in ends if read[end - 1] != PADDING]
         logits = torch.cat([model(input_ids=torch.tensor([prefix])).logits for prefix in alone])
         expected.append(functional.cross_entropy(logits, torch.tensor([told] * len(alone))))
-    batch = Batch.of([marks.around(row) for row in ROWS], CLASSES, PADDING)
-    found = loss_of_every_prefix(model, batch, marks, PADDING)
+    batch = Batch.of([special_tokens.around(row) for row in ROWS], CLASSES, PADDING)
+    found = loss_of_every_prefix(model, batch, special_tokens, PADDING)
     assert float(found) == pytest.approx(float(sum(expected)) / len(ROWS), rel=1e-5)
 
 
@@ -79,6 +81,6 @@ def test_what_looks_ahead_or_is_marked_behind_is_judged_prefix_by_prefix(
     roberta: str, gpt2: str
 ) -> None:
     encoder = AutoModelForSequenceClassification.from_pretrained(roberta, num_labels=2)
-    assert not judges_every_prefix(encoder, Marks(), ROWS[2])
-    assert not judges_every_prefix(LooksAhead(), Marks(), ROWS[2])
-    assert not judges_every_prefix(causal("gpt2", gpt2), Marks((), (2,)), ROWS[2])
+    assert not judges_every_prefix(encoder, SpecialTokens(), ROWS[2])
+    assert not judges_every_prefix(LooksAhead(), SpecialTokens(), ROWS[2])
+    assert not judges_every_prefix(causal("gpt2", gpt2), SpecialTokens((), (2,)), ROWS[2])

@@ -27,11 +27,11 @@ class Killed(BaseException):
 
 
 def killer(at: int) -> Callable[[Step], None]:
-    def tell(step: Step) -> None:
+    def on_step(step: Step) -> None:
         if step.number == at:
             raise Killed
 
-    return tell
+    return on_step
 
 
 @pytest.fixture(scope="module", params=["roberta", "gpt2"])

@@ -34,7 +34,7 @@ def labelled(
     rows = []
     for where, record in tables.records(path):
         text, label = (_cell(path, where, record, column) for column in (text_column, label_column))
-        _check_text(path, where, text)
+        _check_text(path, where, text_column, text)
         rows.append(LabelledText(text, _name(path, where, label), where))
     if not rows:
         raise RequestError(f"{str(path)!r} has no rows")
@@ -48,9 +48,9 @@ def _cell(path: Path, where: str, record: Record, column: str) -> Any:
     return record[column]
 
 
-def _check_text(path: Path, where: str, text: Any) -> None:
+def _check_text(path: Path, where: str, column: str, text: Any) -> None:
     if not isinstance(text, str):
-        raise fault(path, where, f"a text is a text, not {text!r}")
+        raise fault(path, where, f"the column {column!r} has a text in each row, not {text!r}")
     if not text.strip():
         raise fault(path, where, "the text is empty")
     try:

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.training.data.splits import chance
+from marith.training.data.splits import random_source
 
 POOL = 16  # batches among which texts are sorted by length: little is padding then
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """What a tokenizer puts before and behind a text of its own."""
+class SpecialTokens:
+    """The tokens that a tokenizer adds before and after a text."""
 
     head: tuple[int, ...] = ()
     foot: tuple[int, ...] = ()
@@ -28,7 +28,7 @@ class Marks:
 
     @property
     def shortest(self) -> int:
-        """Tokens of the shortest prefix that can be judged: none, where a mark stands for it."""
+        """Tokens of the shortest prefix that can be judged: 0 where there are special tokens."""
         return 0 if self.count else 1
 
     def around(self, tokens: Sequence[int]) -> tuple[int, ...]:
@@ -36,14 +36,14 @@ class Marks:
         return (*self.head, *tokens, *self.foot)
 
 
-def marks_of(vocabulary: Vocabulary, text: str) -> Marks:
-    """The marks around `text`, which stand around every other text too."""
+def special_tokens_of(vocabulary: Vocabulary, text: str) -> SpecialTokens:
+    """The special tokens around `text`, which are the same for every text."""
     bare, marked = vocabulary.encode(text), vocabulary.encode(text, start=True)
     added = len(marked) - len(bare)
     for at in range(added + 1):
         if marked[at : at + len(bare)] == bare:
-            return Marks(tuple(marked[:at]), tuple(marked[at + len(bare) :]))
-    return Marks()
+            return SpecialTokens(tuple(marked[:at]), tuple(marked[at + len(bare) :]))
+    return SpecialTokens()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Batch:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]], classes: Sequence[int], padding: int) -> Batch:
-        """Rows as they are read, marks included."""
+        """Rows as they are read, special tokens included."""
         tokens = torch.full((len(rows), max(map(len, rows))), padding)
         mask = torch.zeros(tokens.shape, dtype=torch.long)
         for i, row in enumerate(rows):
@@ -92,13 +92,13 @@ def drawn(
 
     Other lengths in every epoch.
     """
-    draw = chance(seed, "prefixes", epoch)
+    draw = random_source(seed, "prefixes", epoch)
     return [Prefix(example, draw.randint(shortest, len(texts[example]))) for example in chosen]
 
 
 def grouped(prefixes: Sequence[Prefix], size: int, seed: int, epoch: int) -> list[list[Prefix]]:
     """Batches of `size` prefixes, of about one length each, in random order."""
-    draw = chance(seed, "batches", epoch)
+    draw = random_source(seed, "batches", epoch)
     batches: list[list[Prefix]] = []
     for start in range(0, len(prefixes), POOL * size):
         pool = sorted(prefixes[start : start + POOL * size], key=lambda prefix: prefix.length)

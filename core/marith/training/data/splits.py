@@ -13,13 +13,13 @@ from marith.training.data.labelled_texts import LabelledText
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The two sides. No text stands on both, however often it is in the data."""
+    """The two parts. No text is in both, however often it is in the data."""
 
     learned: tuple[LabelledText, ...]
     held_out: tuple[LabelledText, ...]
 
 
-def chance(*parts: object) -> random.Random:
+def random_source(*parts: object) -> random.Random:
     """Random numbers that depend on these parts alone, in every process."""
     return random.Random(" ".join(map(str, parts)))  # noqa: S311 (texts, not secrets)
 
@@ -27,14 +27,16 @@ def chance(*parts: object) -> random.Random:
 def class_names(rows: Sequence[LabelledText]) -> tuple[str, ...]:
     """The names of all labels, numbers by value and others by the alphabet.
 
-    Raises RequestError for one class alone, and for names that a formula cannot tell apart.
+    Raises RequestError for one class alone, and for names that differ in case alone.
     """
     names = set(dict.fromkeys(row.label for row in rows))
     if len(names) < 2:
-        raise RequestError(f"all rows are of the class {names.pop()!r}: two are told apart")
-    alike: dict[str, str] = {}
+        raise RequestError(
+            f"all rows have the class {names.pop()!r}; a classifier needs two classes"
+        )
+    names_by_case: dict[str, str] = {}
     for name in sorted(names):
-        other = alike.setdefault(name.lower(), name)
+        other = names_by_case.setdefault(name.lower(), name)
         if other != name:
             raise RequestError(f"the labels {other!r} and {name!r} differ in their case alone")
     try:
@@ -51,18 +53,18 @@ def split(rows: Sequence[LabelledText], share: float, seed: int) -> Split:
     texts: dict[str, list[str]] = {row.label: [] for row in rows}
     for text, label in {row.text: row.label for row in reversed(rows)}.items():
         texts[label].append(text)
-    kept: set[str] = set()
+    held_out_texts: set[str] = set()
     for label, members in sorted(texts.items()):
         if len(members) < 2:
             raise RequestError(
                 f"the class {label!r} has {len(members)} texts of its own, and needs two: one to "
                 "learn from, one held out"
             )
-        chance(seed, "held out", label).shuffle(members)
-        kept.update(members[: min(len(members) - 1, max(1, round(share * len(members))))])
+        random_source(seed, "held out", label).shuffle(members)
+        held_out_texts.update(members[: min(len(members) - 1, max(1, round(share * len(members))))])
     return Split(
-        tuple(row for row in rows if row.text not in kept),
-        tuple(row for row in rows if row.text in kept),
+        tuple(row for row in rows if row.text not in held_out_texts),
+        tuple(row for row in rows if row.text in held_out_texts),
     )
 
 
@@ -72,10 +74,10 @@ def epoch(classes: Sequence[int], balance: bool, seed: int, number: int) -> list
     Balanced, every class has as many as the rarest: others than in the epoch before, of those
     that have more.
     """
-    draw = chance(seed, "epoch", number)
+    draw = random_source(seed, "epoch", number)
     places: dict[int, list[int]] = {}
-    for place, one in enumerate(classes):
-        places.setdefault(one, []).append(place)
+    for place, example_class in enumerate(classes):
+        places.setdefault(example_class, []).append(place)
     fewest = min(map(len, places.values()))
     chosen = [place for _, members in sorted(places.items())
               for place in (draw.sample(members, fewest) if balance else members)]  # fmt: skip

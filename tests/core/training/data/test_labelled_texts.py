@@ -78,7 +78,11 @@ def test_labels_are_named_as_json_writes_them_and_columns_as_one_likes(
         ("a.jsonl", '{"text": "so", "label": 1}\n{"text": "so"}\n', "line 2: there is no column"),
         ("a.jsonl", '{"text": "so", "label": 1\n', "line 1: this is no JSON"),
         ("a.jsonl", '["so", 1]\n', "line 1: a row is a JSON object, not \"['so', 1]\""),
-        ("a.jsonl", '{"text": 7, "label": 1}\n', "line 1: a text is a text, not 7"),
+        (
+            "a.jsonl",
+            '{"text": 7, "label": 1}\n',
+            "line 1: the column 'text' has a text in each row, not 7",
+        ),
         ("a.jsonl", '{"text": "so", "label": 0.5}\n', "a label is a text or a whole number, not 0"),
         ("a.jsonl", '{"text": "so", "label": null}\n', "or a whole number, not None"),
         ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "line 1: this text is not Unicode"),

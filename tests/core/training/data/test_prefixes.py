@@ -1,4 +1,4 @@
-"""Prefixes: drawn evenly, batched without loss, and read between the marks of the tokenizer."""
+"""Prefixes: drawn evenly, batched without loss, and read between special tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.data.prefixes import (
     POOL,
     Batch,
-    Marks,
     Prefix,
+    SpecialTokens,
     drawn,
     grouped,
-    marks_of,
+    special_tokens_of,
     whole,
 )
 
@@ -72,9 +72,9 @@ def test_a_whole_text_is_read_as_the_scorer_reads_it(
 ) -> None:
     tokenizer: Any = request.getfixturevalue(kind)
     vocabulary = Vocabulary(tokenizer, len(tokenizer))
-    marks = marks_of(vocabulary, "the soup is lovely")
-    assert marks == (Marks((0,), (2,)) if kind == "marked" else Marks())
-    assert marks.shortest == (0 if kind == "marked" else 1)
+    special_tokens = special_tokens_of(vocabulary, "the soup is lovely")
+    assert special_tokens == (SpecialTokens((0,), (2,)) if kind == "marked" else SpecialTokens())
+    assert special_tokens.shortest == (0 if kind == "marked" else 1)
     for text in ("her garden", "</s> spelt out", "today"):
-        read = marks.around(vocabulary.encode(text))
+        read = special_tokens.around(vocabulary.encode(text))
         assert list(read) == vocabulary.encode(text, start=True)

@@ -77,7 +77,7 @@ def test_numbers_are_ordered_by_value_and_names_by_the_alphabet() -> None:
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (("toxic", "toxic"), "all rows are of the class 'toxic'"),
+        (("toxic", "toxic"), "all rows have the class 'toxic'"),
         (("toxic", "Toxic", "civil"), "the labels 'Toxic' and 'toxic' differ in their case alone"),
     ],
 )
