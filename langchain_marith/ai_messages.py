@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGenerationChunk
 
 import marith
 from langchain_marith.invocation import PROVIDER
-from marith.openai_format import composition, finish, from_logprobs
+from marith.openai_format import composition_costs, finish_fields, from_logprobs
 
 # With output_version="v1" LangChain numbers text and reasoning from 0 by itself, and merges what
 # shares a number: calls are numbered far from them there.
@@ -25,7 +25,7 @@ def to_message(options: marith.Options, completion: marith.Completion) -> AIMess
     calls, cut_off = _calls(completion.calls)
     return AIMessage(
         content=completion.text,
-        additional_kwargs=reasoning(completion),
+        additional_kwargs=reasoning_kwargs(completion),
         tool_calls=calls,
         invalid_tool_calls=cut_off,
         usage_metadata=_usage(completion),
@@ -54,7 +54,7 @@ class ChunkWriter:
         """
         messages = []
         if chunk.reasoning:
-            messages.append(AIMessageChunk(content="", additional_kwargs=reasoning(chunk)))
+            messages.append(AIMessageChunk(content="", additional_kwargs=reasoning_kwargs(chunk)))
         if chunk.text:
             messages.append(AIMessageChunk(content=chunk.text))
         first = _FIRST_CALL if self.output_version == "v1" else 0
@@ -86,12 +86,12 @@ def metadata(options: marith.Options, completion: marith.Completion) -> dict[str
     return {
         "model_name": options.speaks_as,
         "model_provider": PROVIDER,
-        **finish(completion),
-        "composition": composition(options.formula, completion),
+        **finish_fields(completion),
+        "composition": composition_costs(options.formula, completion),
     }
 
 
-def reasoning(part: marith.Chunk | marith.Completion) -> dict[str, str]:
+def reasoning_kwargs(part: marith.Chunk | marith.Completion) -> dict[str, str]:
     """The reasoning before an answer, where LangChain looks for it; nothing where there is none."""
     return {"reasoning_content": part.reasoning} if part.reasoning else {}
 

@@ -33,7 +33,7 @@ from langchain_marith.invocation import (
     pieces,
 )
 from langchain_marith.messages import to_dicts
-from langchain_marith.structured_output import Method, Schema, parsed, structured
+from langchain_marith.structured_output import Method, Schema, model_and_parser, with_parser
 from langchain_marith.tool_definitions import to_definitions
 from marith.openai_format import to_tools
 
@@ -80,8 +80,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
             "strict": strict,
             "parallel_tool_calls": parallel_tool_calls,
         }
-        given = {name: value for name, value in options.items() if value is not None}
-        return self.bind(tools=definitions, **given, **kwargs)
+        tool_options = {name: value for name, value in options.items() if value is not None}
+        return self.bind(tools=definitions, **tool_options, **kwargs)
 
     def with_structured_output(
         self,
@@ -105,8 +105,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
             if kwargs:
                 problem = f"with_structured_output takes no option {next(iter(kwargs))!r}"
                 raise marith.RequestError(problem)
-            model, parser = structured(self, schema, method, strict)
-        return parsed(model, parser, include_raw)
+            model, parser = model_and_parser(self, schema, method, strict)
+        return with_parser(model, parser, include_raw)
 
     def get_num_tokens_from_messages(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None

@@ -1,4 +1,4 @@
-"""Errors that are marith's and LangChain's at once: who catches either kind catches them."""
+"""Errors that are marith's and LangChain's at once: an except clause for either matches them."""
 
 from __future__ import annotations
 

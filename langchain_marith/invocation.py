@@ -98,22 +98,26 @@ class Invocation:
         Raises MarithError for an option that does not exist, before anything loads.
         """
         names = (*ANSWER_OPTIONS, *(_TOOL_OPTIONS if calls_tools else ()))
-        given = {name: options[name] for name in names if name in options}
-        rest = {k: v for k, v in options.items() if k not in given and k not in _IGNORED}
+        request_fields = {name: options[name] for name in names if name in options}
+        rest = {k: v for k, v in options.items() if k not in request_fields and k not in _IGNORED}
         chosen = model.over(rest, stop)
-        if not given:
+        if not request_fields:
             return cls(chosen)
         tools = to_tools(
-            given.get("tools"),
+            request_fields.get("tools"),
             to_definitions,
-            given.get("tool_choice"),
-            given.get("parallel_tool_calls"),
-            given.get("strict"),
+            request_fields.get("tool_choice"),
+            request_fields.get("parallel_tool_calls"),
+            request_fields.get("strict"),
         )
         request_options = {
-            "grammar": to_grammar(given.get("grammar"), given.get("response_format")),
+            "grammar": to_grammar(
+                request_fields.get("grammar"), request_fields.get("response_format")
+            ),
             "tools": tools,
-            "logprobs": to_logprobs(given.get("logprobs"), given.get("top_logprobs")),
+            "logprobs": to_logprobs(
+                request_fields.get("logprobs"), request_fields.get("top_logprobs")
+            ),
         }
         return cls(chosen, request_options)
 

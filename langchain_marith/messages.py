@@ -53,22 +53,22 @@ def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
     if not isinstance(blocks, list):
         raise marith.RequestError(f"a content is a text or a list of blocks, not {shown(blocks)}")
     text = "".join(_text(block) for block in blocks)
-    written: dict[str, Any] = {"role": _role(message), "content": text}
+    as_dict: dict[str, Any] = {"role": _role(message), "content": text}
     if message.name:
-        written["name"] = message.name
+        as_dict["name"] = message.name
     match message:
         case AIMessage():
             calls = _calls(message, blocks)
-            yield {**written, "tool_calls": calls} if calls else written
+            yield {**as_dict, "tool_calls": calls} if calls else as_dict
         case ToolMessage():
             failed = message.status == "error" and not text.lower().startswith("error")
             text = f"Error: {text}" if failed else text
-            yield {**written, "content": text, "tool_call_id": message.tool_call_id}
+            yield {**as_dict, "content": text, "tool_call_id": message.tool_call_id}
         case _:
             results = [_result(block) for block in blocks if _kind(block) == "tool_result"]
             yield from results
             if text or not results:
-                yield written
+                yield as_dict
 
 
 def _role(message: BaseMessage) -> str:
@@ -83,7 +83,10 @@ def _role(message: BaseMessage) -> str:
             return "tool"
         case ChatMessage():
             return message.role
-    raise marith.RequestError(f"a {type(message).__name__} has nothing that a model could read")
+    raise marith.RequestError(
+        f"a {type(message).__name__} cannot be sent to a model; use HumanMessage, AIMessage, "
+        "SystemMessage or ToolMessage"
+    )
 
 
 def _kind(block: Any) -> Any:

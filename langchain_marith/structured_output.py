@@ -89,10 +89,10 @@ def _arguments(message: Any, tool: str) -> str:
 
 def _why(message: Any) -> str:
     cut = message is not None and message.response_metadata.get("finish_reason") == "length"
-    return ", for it was cut off at max_tokens" if cut else ""
+    return ": it was cut off at max_tokens" if cut else ""
 
 
-def structured(
+def model_and_parser(
     chat: BaseChatModel, schema: Schema | None, method: Method, strict: bool | None
 ) -> tuple[Runnable[LanguageModelInput, AIMessage], StructuredOutputParser]:
     """A chat model that answers by a schema, and the parser of its answers.
@@ -151,7 +151,7 @@ def _json_schema(schema: Schema) -> dict[str, Any]:
     return convert_to_json_schema(schema)
 
 
-def parsed(
+def with_parser(
     model: Runnable[Any, Any], parser: StructuredOutputParser, include_raw: bool
 ) -> Runnable[Any, Any]:
     """A model whose answers are objects; with `include_raw`, a dict that never raises for them."""

@@ -14,7 +14,7 @@ from langchain_core.runnables.config import run_in_executor
 from pydantic import ConfigDict, PrivateAttr
 
 import marith
-from langchain_marith.ai_messages import metadata, reasoning
+from langchain_marith.ai_messages import metadata, reasoning_kwargs
 from langchain_marith.exceptions import translated
 from langchain_marith.invocation import (
     ANSWER_OPTIONS,
@@ -159,4 +159,4 @@ def _chunk(
 def _info(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
     """What a text cost and why it ended, and the reasoning before it."""
     usage = {"token_usage": from_usage(completion.usage)}
-    return metadata(options, completion) | reasoning(completion) | usage
+    return metadata(options, completion) | reasoning_kwargs(completion) | usage

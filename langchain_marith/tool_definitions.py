@@ -1,4 +1,4 @@
-"""Tools of every form that LangChain knows, as OpenAI defines them."""
+"""Tools in every form that LangChain accepts, as OpenAI defines them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from llama_index.core.tools.function_tool import sync_to_async
 from pydantic import ValidationError
 
 import marith
-from llamaindex_marith.lens import RETRIEVED
+from llamaindex_marith.retrieved_text import RETRIEVED
 from llamaindex_marith.tool_selection import to_tools
 
 _TOOL_OPTIONS = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
@@ -38,23 +38,29 @@ class ChatCall:
         Raises RequestError for an option that does not exist, before anything loads.
         """
         names = (*_ANSWER_OPTIONS, *(_TOOL_OPTIONS if in_chat else ()))
-        given = {name: options[name] for name in names if name in options}
+        request_fields = {name: options[name] for name in names if name in options}
         for name in options.keys() - {*names, *model.option_names()}:
             allowed = [*model.option_names(), *names]
             raise marith.RequestError(_no_option(type(model).__name__, name, allowed))
         try:
-            chosen = model.over({name: options[name] for name in options if name not in given})
+            chosen = model.over(
+                {name: options[name] for name in options if name not in request_fields}
+            )
         except ValidationError as error:
             raise marith.errors.from_validation(error) from error
         if chosen.faithful:  # to LlamaIndex's templates, which its engines mix with those of others
             patterns = [*filter(None, [chosen.faithful_to]), RETRIEVED]
             chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
-        choice = {name: given[name] for name in _TOOL_OPTIONS if given.get(name) is not None}
-        tools = to_tools(choice.pop("tools", None), **choice)
-        answer = {"grammar": answers} | {n: given[n] for n in _ANSWER_OPTIONS if n in given}
+        tool_options = {
+            n: request_fields[n] for n in _TOOL_OPTIONS if request_fields.get(n) is not None
+        }
+        tools = to_tools(tool_options.pop("tools", None), **tool_options)
+        answer = {"grammar": answers} | {
+            n: request_fields[n] for n in _ANSWER_OPTIONS if n in request_fields
+        }
         return cls(chosen, {"tools": tools, **answer})
 
-    def about(self, prompt: Sequence[dict[str, Any]]) -> ChatCall:
+    def for_prompt(self, prompt: Sequence[dict[str, Any]]) -> ChatCall:
         """The same for one prompt: `faithful` is 0 where nothing was retrieved for it."""
         if self.options.retrieves(prompt):
             return self
@@ -76,5 +82,5 @@ class ChatCall:
 def _no_option(kind: str, name: str, allowed: list[str]) -> str:
     """A sentence about an option that does not exist, with the one that it resembles."""
     similar = get_close_matches(name, allowed, 1)
-    hint = f"; is {similar[0]!r} meant?" if similar else f", but {', '.join(allowed)}"
+    hint = f"; did you mean {similar[0]!r}?" if similar else f", but {', '.join(allowed)}"
     return f"{kind} takes no option {name!r}{hint}"

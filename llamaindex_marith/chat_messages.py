@@ -53,16 +53,16 @@ def _dict(message: ChatMessage) -> dict[str, Any]:
     if not isinstance(message, ChatMessage):
         raise marith.RequestError(f"a message is a ChatMessage, not {message!r}")
     role, details = _ROLES.get(message.role, message.role.value), message.additional_kwargs
-    written: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
+    as_dict: dict[str, Any] = {"role": role, "content": "\n".join(_texts(message.blocks))}
     if calls := calls_of(message):
         if role != "assistant":
             raise marith.RequestError(
                 f"only an assistant calls tools, not {role!r}: {shown(calls)}"
             )
-        written["tool_calls"] = calls
+        as_dict["tool_calls"] = calls
     if role == "tool":
-        written |= {key: details[key] for key in ("tool_call_id", "name") if details.get(key)}
-    return written
+        as_dict |= {key: details[key] for key in ("tool_call_id", "name") if details.get(key)}
+    return as_dict
 
 
 def _texts(blocks: Sequence[Any]) -> list[str]:

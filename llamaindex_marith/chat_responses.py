@@ -83,7 +83,7 @@ def to_completion(response: ChatResponse) -> CompletionResponse:
 
 def _message(text: str, reasoning: str, calls: Sequence[marith.ToolCall]) -> ChatMessage:
     """Blocks of all kinds; calls stand beside them too, where LlamaIndex's programs look."""
-    written = [openai_format.to_tool_call(call.id, call.name, call.arguments) for call in calls]
+    tool_calls = [openai_format.to_tool_call(call.id, call.name, call.arguments) for call in calls]
     blocks = [
         *([ThinkingBlock(content=reasoning)] if reasoning else []),
         TextBlock(text=text),
@@ -95,7 +95,7 @@ def _message(text: str, reasoning: str, calls: Sequence[marith.ToolCall]) -> Cha
     return ChatMessage(
         role=MessageRole.ASSISTANT,
         blocks=blocks,
-        additional_kwargs={"tool_calls": written} if written else {},
+        additional_kwargs={"tool_calls": tool_calls} if tool_calls else {},
     )
 
 
@@ -111,10 +111,10 @@ def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, An
     """Which model answered, why it ended and what it cost, as plain data."""
     usage = completion.usage
     details = {"cached_tokens": usage.cached_tokens, "reasoning_tokens": usage.reasoning_tokens}
-    costs = openai_format.composition(options.formula, completion)
+    costs = openai_format.composition_costs(options.formula, completion)
     return {
         "usage": {**openai_format.from_usage(usage), **details},
-        **openai_format.finish(completion),
+        **openai_format.finish_fields(completion),
         "model": options.speaks_as,
         "composition": {**costs, "faithful": options.faithful},
     }

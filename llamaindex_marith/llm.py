@@ -28,13 +28,13 @@ import marith
 from llamaindex_marith.chat_call import ChatCall
 from llamaindex_marith.chat_messages import to_dicts
 from llamaindex_marith.chat_responses import ResponseBuilder, to_chat, to_completion
-from llamaindex_marith.structured_predict import Structuring
+from llamaindex_marith.structured_predict import StructuredPrediction
 from llamaindex_marith.tool_selection import selections, to_definitions
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
 
-class Marith(marith.Options, Structuring):
+class Marith(marith.Options, StructuredPrediction):
     """A language model that samples from a formula over language models.
 
     A cheap value: engines are shared by all models of one process. `complete` sends its prompt as
@@ -238,7 +238,7 @@ class Marith(marith.Options, Structuring):
         if in_chat and self.messages_to_prompt not in (None, generic):
             messages = [_user(self.messages_to_prompt(messages))]
         prompt = to_dicts(messages)
-        return call.about(prompt), prompt
+        return call.for_prompt(prompt), prompt
 
     def _loaded_context(self) -> int:
         length = self.engine().context_length

@@ -23,10 +23,10 @@ def react_grammar(tools: Sequence[Any], most_letters: int = _LETTERS) -> marith.
     """
     if isinstance(most_letters, bool) or not isinstance(most_letters, int) or most_letters < 1:
         raise marith.RequestError(f"most_letters is a whole number from 1, not {most_letters!r}")
-    offered = to_tools(tools)
-    if offered is None:
+    allowed = to_tools(tools)
+    if allowed is None:
         raise marith.RequestError(f"a ReAct agent has tools, not {tools!r}")
-    for name in offered.names:
+    for name in allowed.names:
         if _UNREAD.search(name):
             problem = "ReAct reads no spaces or brackets in the name of a tool"
             raise marith.RequestError(f"{problem}: {name!r}")
@@ -34,9 +34,9 @@ def react_grammar(tools: Sequence[Any], most_letters: int = _LETTERS) -> marith.
         r'start: "Thought: " THOUGHT ("\nAction: " action | "\nAnswer: " ANSWER)',
         f"THOUGHT: /[^\\n:]{{1,{most_letters}}}/",  # no colon: "Answer:" would end it
         r"ANSWER: /(.|\n)+/",
-        f"action: {' | '.join(f'action_{i}' for i in range(len(offered.names)))}",
+        f"action: {' | '.join(f'action_{i}' for i in range(len(allowed.names)))}",
     ]
-    for i, tool in enumerate(offered.callable):
+    for i, tool in enumerate(allowed.callable):
         opening = json.dumps(f"{tool['name']}\nAction Input: ")
-        rules += [f"action_{i}: {opening} input_{i}", f"input_{i}: %json {offered.schema_of(tool)}"]
+        rules += [f"action_{i}: {opening} input_{i}", f"input_{i}: %json {allowed.schema_of(tool)}"]
     return marith.Grammar.lark("\n".join(rules))

@@ -31,7 +31,7 @@ _PROGRAM_OPTIONS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")
 _NOT_BESIDE_A_CLASS = frozenset(("grammar", "tools"))
 
 
-class Structuring(CustomLLM, FunctionCallingLLM):
+class StructuredPrediction(CustomLLM, FunctionCallingLLM):
     """A model whose structured answers follow their schema while they are written.
 
     Other `pydantic_program_mode`s than the default are LlamaIndex's own programs.
@@ -50,7 +50,7 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         _started(output_cls, prompt, prompt_args)
         messages, options = self._call(output_cls, prompt, llm_kwargs, prompt_args)
         answer = self.chat(messages, **options)
-        return _ended(whole(output_cls, answer))
+        return _ended(parsed_object(output_cls, answer))
 
     async def astructured_predict(
         self,
@@ -65,7 +65,7 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         _started(output_cls, prompt, prompt_args)
         messages, options = self._call(output_cls, prompt, llm_kwargs, prompt_args)
         answer = await self.achat(messages, **options)
-        return _ended(whole(output_cls, answer))
+        return _ended(parsed_object(output_cls, answer))
 
     def _structured_stream_call(
         self,
@@ -101,7 +101,7 @@ class Structuring(CustomLLM, FunctionCallingLLM):
     ) -> tuple[list[ChatMessage], dict[str, Any]]:
         """The messages and the options of the chat whose answer is the object."""
         messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
-        return messages, options_for(output_cls, llm_kwargs)
+        return messages, options_with_grammar(output_cls, llm_kwargs)
 
     def _objects(
         self, output_cls: type[Any], messages: list[ChatMessage], options: dict[str, Any]
@@ -109,8 +109,8 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         partial = PartialObject(output_cls)
         with closing(self.stream_chat(messages, **options)) as answers:
             for answer in answers:
-                if (newer := partial.newer(answer)) is not None:
-                    yield newer
+                if (next_object := partial.next_object(answer)) is not None:
+                    yield next_object
 
     async def _aobjects(
         self, output_cls: type[Any], messages: list[ChatMessage], options: dict[str, Any]
@@ -118,8 +118,8 @@ class Structuring(CustomLLM, FunctionCallingLLM):
         partial = PartialObject(output_cls)
         async with aclosing(await self.astream_chat(messages, **options)) as answers:
             async for answer in answers:
-                if (newer := partial.newer(answer)) is not None:
-                    yield newer
+                if (next_object := partial.next_object(answer)) is not None:
+                    yield next_object
 
     @property
     def _by_program(self) -> bool:
@@ -138,11 +138,13 @@ def _ended(output: BaseModel) -> BaseModel:
     return output
 
 
-def options_for(output_cls: type[BaseModel], options: Mapping[str, Any] | None) -> dict[str, Any]:
+def options_with_grammar(
+    output_cls: type[BaseModel], options: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """A call's options, with the grammar of the class. Raises RequestError for one without."""
     kept = {k: value for k, value in (options or {}).items() if k not in _PROGRAM_OPTIONS}
     for name in _NOT_BESIDE_A_CLASS.intersection(kept):
-        raise marith.RequestError(f"an object is answered by its class, not by {name!r}")
+        raise marith.RequestError(f"structured_predict takes no {name!r}: the class is the grammar")
     if not (isinstance(output_cls, type) and issubclass(output_cls, BaseModel)):
         raise marith.RequestError(f"output_cls is a class of pydantic's, not {shown(output_cls)}")
     try:
@@ -153,7 +155,7 @@ def options_for(output_cls: type[BaseModel], options: Mapping[str, Any] | None) 
     return {**kept, "grammar": marith.Grammar.json_schema(schema)}
 
 
-def whole(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
+def parsed_object(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
     """The object of an answer. Raises ValueError for an answer that was cut off, or has none."""
     text = answer.message.content or ""
     try:
@@ -174,28 +176,32 @@ def _why(raw: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class PartialObject:
-    """An object in the making: of the class once that accepts it, and of a looser one before."""
+    """The object that is streamed: of `partial_class` until the class itself accepts it."""
 
     output_cls: type[BaseModel]
     last: BaseModel | None = None
-    looser: type[FlexibleModel] = field(init=False)
+    partial_class: type[FlexibleModel] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.looser = create_flexible_model(self.output_cls)
+        self.partial_class = create_flexible_model(self.output_cls)
 
-    def newer(self, answer: ChatResponse) -> BaseModel | None:
-        """What is there so far, if that is more than before; the last answer's is whole."""
-        latest = whole(self.output_cls, answer) if answer.raw is not None else self._so_far(answer)
-        newer = None if latest == self.last else latest
+    def next_object(self, answer: ChatResponse) -> BaseModel | None:
+        """The object so far, if it has changed, else None; that of the last answer is whole."""
+        latest = (
+            parsed_object(self.output_cls, answer)
+            if answer.raw is not None
+            else self._so_far(answer)
+        )
+        changed = None if latest == self.last else latest
         self.last = latest or self.last
-        return newer
+        return changed
 
     def _so_far(self, answer: ChatResponse) -> BaseModel | None:
         text = answer.message.content
         if not text:
             return None
         data = from_json(text, allow_partial="trailing-strings")
-        for kind in (self.output_cls, self.looser):
+        for kind in (self.output_cls, self.partial_class):
             # Validators are the application's, and half an object is not what they expect.
             with suppress(Exception):
                 return kind.model_validate(data)

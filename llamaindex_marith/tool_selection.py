@@ -56,9 +56,7 @@ def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[Tool
     """
     finished = not response.additional_kwargs.get(PARTIAL)
     if finished and _is_cut(response):
-        raise marith.RequestError(
-            "the answer was cut off at max_tokens before it said or called anything"
-        )
+        raise marith.RequestError("the answer was cut off at max_tokens before any text or call")
     calls = [_selection(call, finished) for call in calls_of(response.message)]
     if error_on_no_tool_call and not calls:
         raise marith.RequestError(f"the answer calls no tool: {response.message.content!r}")

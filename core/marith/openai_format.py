@@ -1,6 +1,6 @@
-"""OpenAI's format of requests and answers, which the adapters and the server share.
+"""OpenAI's format for requests and answers, shared by adapters and servers.
 
-Plain data in both directions; what only one framework has stays in its adapter.
+Plain data in both directions; what one framework alone has a word for stays in its adapter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from marith.request.completion import Alternative, Completion, TokenLogprob, Usa
 from marith.request.grammar import Grammar
 from marith.request.tools import Tools
 
-Define: TypeAlias = "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions
+ToDefinitions: TypeAlias = (
+    "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions
+)
 
 LEAST_LOGPROB = -9999.0  # JSON has no infinity: OpenAI's number for a token that cannot follow
 _CHOICES = {
@@ -55,15 +57,15 @@ def to_choice(tool_choice: Any) -> str:
 
 def to_tools(
     tools: Any,
-    define: Define,
+    to_definitions: ToDefinitions,
     tool_choice: Any = None,
     parallel: bool | None = None,
     strict: bool | None = None,
 ) -> Tools | None:
-    """The tools that an answer may call; None without tools. Raises RequestError.
+    """What may be called, and how; None where there is nothing to call. Raises RequestError.
 
-    `define` turns the application's tools into OpenAI's definitions. Tools that are JSON are
-    defined and checked once, however many requests contain them.
+    `to_definitions` turns the application's tools into OpenAI's definitions. Tools that are JSON
+    are defined and checked once, however many calls bring them.
     """
     choice = to_choice(tool_choice)
     if not tools:
@@ -71,18 +73,20 @@ def to_tools(
             return None
         raise RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
     parallel = True if parallel is None else parallel
-    with suppress(TypeError, ValueError, RecursionError):  # no JSON: defined for each request
-        return _defined(json.dumps(tools), define, choice, parallel, strict)
-    return Tools(tuple(define(tools)), choice, parallel, strict)
+    with suppress(TypeError, ValueError, RecursionError):  # no JSON: defined anew at each call
+        return _defined(json.dumps(tools), to_definitions, choice, parallel, strict)
+    return Tools(tuple(to_definitions(tools)), choice, parallel, strict)
 
 
 @lru_cache(maxsize=32, typed=True)
-def _defined(text: str, define: Define, choice: str, parallel: bool, strict: bool | None) -> Tools:
-    return Tools(tuple(define(json.loads(text))), choice, parallel, strict)
+def _defined(
+    text: str, to_definitions: ToDefinitions, choice: str, parallel: bool, strict: bool | None
+) -> Tools:
+    return Tools(tuple(to_definitions(json.loads(text))), choice, parallel, strict)
 
 
 def without_titles(schema: Any) -> Any:
-    """A JSON schema without pydantic's titles; a property that is named "title" stays."""
+    """A JSON schema without the titles that pydantic makes of names; properties so named stay."""
     match schema:
         case Mapping():
             kept = {k: v for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
@@ -93,25 +97,25 @@ def without_titles(schema: Any) -> Any:
 
 
 def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
-    """A call of a tool, as an assistant's message contains it."""
+    """A call of a tool in a message of an assistant."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def require_calls(tool_calls: Any) -> Sequence[Any]:
-    """The calls of a message. Raises RequestError unless they are a list."""
+    """The calls of a message, if they are a list. Raises RequestError."""
     if not isinstance(tool_calls, (list, tuple)):
         raise RequestError(f"tool_calls are a list of calls, not {shown(tool_calls)}")
     return tool_calls
 
 
 def to_grammar(grammar: Grammar | None, response_format: Any) -> Grammar | None:
-    """The given grammar, or that of a `response_format`. Raises RequestError."""
+    """A grammar as it is given, or as `response_format` describes it. Raises RequestError."""
     if grammar is not None and not isinstance(grammar, Grammar):
         raise RequestError(f"grammar is a marith.Grammar, not {shown(grammar)}")
-    from_format = _described(response_format)
-    if grammar is not None and from_format is not None:
+    described = _described(response_format)
+    if grammar is not None and described is not None:
         raise RequestError("an answer follows a grammar or a response_format, not both")
-    return grammar or from_format
+    return grammar or described
 
 
 def _described(response_format: Any) -> Grammar | None:
@@ -130,9 +134,9 @@ def _described(response_format: Any) -> Grammar | None:
 
 
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
-    """How many alternatives each token gets; None for no log-probabilities.
+    """How many alternatives stand beside each token; None for no log-probabilities.
 
-    `logprobs` may be that number; if it is False, there are none, whatever `top_logprobs` is.
+    `logprobs` may be their number itself; False means none, whatever `top_logprobs` is.
     """
     if logprobs is False:
         return None
@@ -142,7 +146,7 @@ def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | 
 
 
 def from_logprobs(tokens: Sequence[TokenLogprob] | None) -> dict[str, Any]:
-    """The entry `logprobs` of an answer; empty without log-probabilities."""
+    """The entry `logprobs` of an answer; no entry where there are none."""
     if not tokens:
         return {}
     return {"logprobs": {"content": [_token(token) for token in tokens]}}
@@ -154,11 +158,15 @@ def _token(token: TokenLogprob) -> dict[str, Any]:
 
 def from_alternative(token: Alternative) -> dict[str, Any]:
     """A token, the bytes of its text, and its log-probability."""
-    return {"token": token.text, "bytes": list(token.data), "logprob": finite(token.logprob)}
+    return {
+        "token": token.text,
+        "bytes": list(token.data),
+        "logprob": finite_logprob(token.logprob),
+    }
 
 
-def finite(logprob: float) -> float:
-    """A log-probability that JSON can contain: −∞ is replaced."""
+def finite_logprob(logprob: float) -> float:
+    """A log-probability as JSON can write it."""
     return max(logprob, LEAST_LOGPROB)
 
 
@@ -173,19 +181,19 @@ def from_usage(*usages: Usage) -> dict[str, int]:
     }
 
 
-def finish(completion: Completion) -> dict[str, str]:
-    """Why an answer ended, and the stop string that ended it, if one did."""
+def finish_fields(completion: Completion) -> dict[str, str]:
+    """Why an answer ended, and at which string if one stopped it."""
     reasons: dict[str, str] = {"finish_reason": completion.finish_reason}
     if completion.stop_string is not None:
         reasons["stop_reason"] = completion.stop_string
     return reasons
 
 
-def composition(formula: str, completion: Completion) -> dict[str, Any]:
-    """What an answer cost: in total, for each term, and for each part that verified drafts.
+def composition_costs(formula: str, completion: Completion) -> dict[str, Any]:
+    """What an answer of a formula cost: in all, by term, and by the part that checked drafts.
 
-    Where log-probabilities were requested, `logprobs` has those of each term for each token; None
-    where a term was not evaluated.
+    `logprobs` has what each term gave the tokens, where log-probabilities were asked for; None
+    where a term was not asked.
     """
     stats, tokens = completion.stats, completion.logprobs
     costs: dict[str, Any] = {
@@ -201,7 +209,10 @@ def composition(formula: str, completion: Completion) -> dict[str, Any]:
     }
     if tokens:
         costs["logprobs"] = {
-            term: [finite(token.terms[term]) if term in token.terms else None for token in tokens]
+            term: [
+                finite_logprob(token.terms[term]) if term in token.terms else None
+                for token in tokens
+            ]
             for term in stats.terms
         }
     return costs

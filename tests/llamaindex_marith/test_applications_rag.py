@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from support.applications import Report, application
 
 from llamaindex_marith import Marith, context_of
-from llamaindex_marith.lens import RETRIEVED
+from llamaindex_marith.retrieved_text import RETRIEVED
 from marith import Prompted
 from tools.pocket.grammar import words
 

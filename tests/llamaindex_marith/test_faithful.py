@@ -19,7 +19,7 @@ from support.passage_odds import risen
 
 from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
-from llamaindex_marith.lens import RETRIEVED
+from llamaindex_marith.retrieved_text import RETRIEVED
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import see

@@ -69,7 +69,7 @@ def test_a_call_that_is_not_trusted_brings_plain_text_alone(make: Make) -> None:
 
 def test_an_option_that_nearly_exists_is_named(make: Make) -> None:
     for wrong, meant in (("temprature", "temperature"), ("tool_requird", "tool_required")):
-        with pytest.raises(ValueError, match=f"no option '{wrong}'; is '{meant}' meant"):
+        with pytest.raises(ValueError, match=f"no option '{wrong}'; did you mean '{meant}'"):
             make(model="/nowhere").chat(MINE, **{wrong: 1})
     with pytest.raises(ValueError, match=r"no option 'xyz', but model, .*, logprobs, tools"):
         make(model="/nowhere").chat(MINE, xyz=1)

@@ -135,8 +135,12 @@ def response(text: str, whole: bool) -> ChatResponse:
 @pytest.mark.parametrize(
     ("output_cls", "options", "problem"),
     [
-        (Sailor, {"grammar": "x"}, "an object is answered by its class, not by 'grammar'"),
-        (Sailor, {"tools": []}, "an object is answered by its class, not by 'tools'"),
+        (
+            Sailor,
+            {"grammar": "x"},
+            "structured_predict takes no 'grammar': the class is the grammar",
+        ),
+        (Sailor, {"tools": []}, "structured_predict takes no 'tools': the class is the grammar"),
         (dict, {}, "output_cls is a class of pydantic's, not <class 'dict'>"),
         (Deed, {}, "Deed has no JSON schema: Cannot generate"),
     ],

@@ -188,7 +188,7 @@ async def test_an_answer_cut_off_before_it_names_a_tool_is_no_answer(
     model = scripted(max_tokens=3)
     for *sooner, answer in await every_way(model, "What time is it?", tool_required=True):
         assert (answer.raw["finish_reason"], answer.message.content) == ("length", "")
-        with pytest.raises(ValueError, match="cut off at max_tokens before it said or called"):
+        with pytest.raises(ValueError, match="cut off at max_tokens before any text or call"):
             model.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
         for part in sooner:
             assert model.get_tool_calls_from_response(part, error_on_no_tool_call=False) == []

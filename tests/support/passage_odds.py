@@ -9,7 +9,7 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
-from llamaindex_marith.lens import RETRIEVED
+from llamaindex_marith.retrieved_text import RETRIEVED
 from tools.contradictions import Contradiction
 
 

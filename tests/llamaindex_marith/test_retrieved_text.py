@@ -21,7 +21,7 @@ from llama_index.core.prompts import (
 from llama_index.core.query_engine import citation_query_engine
 
 from llamaindex_marith.chat_messages import to_dicts
-from llamaindex_marith.lens import RETRIEVED, context_of
+from llamaindex_marith.retrieved_text import RETRIEVED, context_of
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import see

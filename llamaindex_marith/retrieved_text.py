@@ -1,4 +1,4 @@
-"""Where a template puts what was retrieved: a lens that hides it, from the template's own words."""
+"""Finds where a template puts retrieved text: a regular expression, made from its fixed text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
     """
     frames = dict.fromkeys(frame for each in templates for frame in _frames(each))
     if not frames:
-        raise marith.RequestError("context_of reads one template at least")
+        raise marith.RequestError("context_of takes at least one template")
     return f"(?s-ix:{'|'.join(frames)})"  # whatever flags an expression beside it has
 
 
