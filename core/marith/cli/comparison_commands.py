@@ -35,7 +35,8 @@ Texts = Annotated[
 ]
 Baseline = Annotated[list[str], typer.Option(help="A formula of it, by name. Repeatable.")]
 Against = Annotated[
-    list[str], typer.Option(help="What is held against the baseline, by name. Repeatable.")
+    list[str],
+    typer.Option(help="A formula that is compared with the baseline, by name. Repeatable."),
 ]
 
 
@@ -59,12 +60,12 @@ def attributes(
     classifier: Annotated[str | None, typer.Option(help="MODEL:LABEL of the classifier C.")] = None,
 ) -> None:
     """How attributes follow their factors: the paper's six curves."""
-    given = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
+    options = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
     with clear_errors():
         from marith.evals.paper.attributes import fine_control  # torch, which `show` does without
 
-        given["judges"] = dict(_judge(text) for text in judges or ())
-        fine_control.run(fine_control.CurveSettings(**settings(given))).report().show(out)
+        options["judges"] = dict(_judge(text) for text in judges or ())
+        fine_control.run(fine_control.CurveSettings(**settings(options))).report().show(out)
 
 
 @evals.command()
@@ -80,14 +81,14 @@ def judge(
     ],
     n: Annotated[int | None, typer.Option("--n", help="Only the first so many pairs.")] = None,
     seed: Annotated[int, typer.Option(help="Draws which text of a pair is shown first.")] = 0,
-    together: Annotated[int, typer.Option(help="So many pairs are judged at once.")] = 8,
+    together: Annotated[int, typer.Option(help="Number of pairs judged at once.")] = 8,
     out: Out = None,
 ) -> None:
     """Have a chat model compare the texts of formulas, two at a time, as the paper's GPT-4 did."""
     with clear_errors():
         from marith.evals.preference import comparison, judge_models  # torch
 
-        asked = comparison.ComparisonSettings(
+        comparison_settings = comparison.ComparisonSettings(
             texts=tuple(texts),
             baseline=tuple(baseline),
             against=tuple(against),
@@ -98,7 +99,7 @@ def judge(
             together=together,
             out=out,
         )
-        comparison.run(asked, judge_models.load(judge_model)).report().show(out)
+        comparison.run(comparison_settings, judge_models.load(judge_model)).report().show(out)
 
 
 @evals.command(context_settings=_THEIRS)

@@ -63,15 +63,15 @@ def toxicity(
         typer.Option("--continue/--conversation", help="Go on with the prompts, or answer them."),
     ] = False,
     frame: Annotated[
-        str | None, typer.Option(help="How a prompt is put, with {message} in its place.")
+        str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
     ] = None,
 ) -> None:
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
-    given = locals()  # all options by name
+    options = locals()  # all options by name
     with clear_errors():
         from marith.evals.paper import toxicity as evaluation  # torch, which `show` does without
 
-        evaluation.run(evaluation.Settings(**settings(given))).report().show(out)
+        evaluation.run(evaluation.Settings(**settings(options))).report().show(out)
 
 
 @evals.command()
@@ -95,11 +95,11 @@ def sentiment(
     classifier_label: ClassifierLabel = None,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
-    given = locals()  # all options by name
+    options = locals()  # all options by name
     with clear_errors():
         from marith.evals.paper import sentiment as evaluation  # torch, which `show` does without
 
-        evaluation.run(evaluation.Settings(**settings(given))).report().show(out)
+        evaluation.run(evaluation.Settings(**settings(options))).report().show(out)
 
 
 @evals.command()
@@ -115,11 +115,11 @@ def perplexity(
     seed: Seed = 0,
 ) -> None:
     """Perplexity of texts under formulas; --data may be the folder of another evaluation."""
-    given = locals()  # all options by name
+    options = locals()  # all options by name
     with clear_errors():
         from marith.evals import perplexity as evaluation  # torch, which `show` does without
 
-        evaluation.run(evaluation.Settings(**settings(given))).report().show(out)
+        evaluation.run(evaluation.Settings(**settings(options))).report().show(out)
 
 
 @evals.command()
@@ -137,23 +137,23 @@ def examples(
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
 ) -> None:
-    """What formulas say to the same prompts, side by side."""
-    given = locals()  # all options by name
+    """Answers of formulas to the same prompts, side by side."""
+    options = locals()  # all options by name
     with clear_errors():
         from marith.evals.paper import examples as evaluation  # torch, which `show` does without
 
-        evaluation.run(evaluation.Settings(**settings(given))).show(out)
+        evaluation.run(evaluation.Settings(**settings(options))).show(out)
 
 
-def settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
-    read = {name: value for name, value in given.items() if name != "term"}
-    where = dict(_pair(text) for text in given["where"] or ())
+    kept = {name: value for name, value in options.items() if name != "term"}
+    where = dict(_pair(text) for text in options["where"] or ())
     return {
-        **read,
+        **kept,
         "where": where,
-        "formulas": tuple(given["formulas"] or ()),
-        "terms": split_terms(given["term"]),
+        "formulas": tuple(options["formulas"] or ()),
+        "terms": split_terms(options["term"]),
     }
 
 

@@ -35,7 +35,9 @@ def generate(
     top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal texts.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")] = None,
-    ban: Annotated[list[str] | None, typer.Option(help="Never say this. Repeatable.")] = None,
+    ban: Annotated[
+        list[str] | None, typer.Option(help="A text that must not appear. Repeatable.")
+    ] = None,
     timeout: Annotated[float | None, typer.Option(help="Give up after so many seconds.")] = None,
     system: Annotated[str | None, typer.Option(help="The application's system message.")] = None,
     speculation: Speculation = "auto",
@@ -71,15 +73,16 @@ def calibrate(
     model: Model = "pocket",
     term: Terms = None,
     costs: Annotated[
-        str, typer.Option(help="time: as calls take here; calls: each counts one, as the paper's.")
+        str,
+        typer.Option(help="time: measured on this machine; calls: one per call, as in the paper."),
     ] = "time",
     output: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
 ) -> None:
     """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
     with clear_errors():
         terms = split_terms(term)
-        asked = [*(prompt or ()), *lines(prompts)]
-        if not asked:
+        all_prompts = [*(prompt or ()), *lines(prompts)]
+        if not all_prompts:
             raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
         if costs not in ("time", "calls"):
             raise RequestError(f"--costs is time or calls, not {costs!r}")
@@ -90,7 +93,9 @@ def calibrate(
         from marith.evals.speed.speculation.calibration import measured, table
 
         with Engine.load(model) as engine:
-            plan = measured(engine, formula, asked, terms, "calls" if costs == "calls" else "time")
+            plan = measured(
+                engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"
+            )
         table(plan, parse(formula), terms)
         if output is None:
             typer.echo(plan.to_json())
@@ -125,9 +130,9 @@ def demo(
 
 def _check(formula: str, terms: dict[str, str], plan: Plan | Literal["auto"] | None = None) -> None:
     """Refuse, before anything is loaded, what means nothing and a plan of another formula."""
-    asked, known = parse(formula), resolve(terms)
-    check(asked, known)
-    ExecutionPlan.of(asked, known, plan)
+    parsed, bound_terms = parse(formula), resolve(terms)
+    check(parsed, bound_terms)
+    ExecutionPlan.of(parsed, bound_terms, plan)
 
 
 def _speculation(text: str) -> Plan | Literal["auto"] | None:

@@ -62,7 +62,10 @@ def _split(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise RequestError(f"--term is NAME=PROMPT, not {text!r}")
     if prompt.strip().startswith("{"):
-        raise RequestError(f"--term {text!r} is written as in a file; here: {name}=prompted(…)")
+        raise RequestError(
+            f"--term {text!r}: a table belongs in a file; on the command line write "
+            f"{name}='prompted(…)'"
+        )
     return name.strip(), prompt
 
 

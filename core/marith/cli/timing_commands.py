@@ -38,9 +38,9 @@ def bench(
 
         sections = split_sections(only or (), SECTIONS)
         sizes = None if shape is None else LlamaShape.parse(shape)
-        asked = BenchmarkSettings(model, sizes, tokens, rounds, sections)
+        settings = BenchmarkSettings(model, sizes, tokens, rounds, sections)
         check_outputs(as_json, plot, sections, tuple(TITLES))
-        measured = run(asked)
+        measured = run(settings)
         if plot is not None:
             draw(measured, plot)
         measured.report().show_or_print_json(as_json, WIDTH)
@@ -70,9 +70,9 @@ def speed(
         from marith.evals.speed.speculation.speed_sizes import SECTIONS, SavingsSettings
 
         sections = split_sections(only or (), SECTIONS)
-        asked = SavingsSettings(model, sections, prompts, tokens, rounds)
+        settings = SavingsSettings(model, sections, prompts, tokens, rounds)
         check_outputs(as_json, plot, sections, ("lambda",))
-        measured = run(asked)
+        measured = run(settings)
         if plot is not None:
             draw(measured.curve, plot)
         measured.report().show_or_print_json(as_json, WIDTH)

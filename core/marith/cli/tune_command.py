@@ -31,13 +31,13 @@ Direction = Annotated[str, typer.Option(help="Where the attribute is to go: down
 Bound = Annotated[
     str, typer.Option("--perplexity-bound", help="At most so much, or 1.2x: times that of M.")
 ]
-Trials = Annotated[int, typer.Option(help="So many fillings; more go on in the same --out.")]
+Trials = Annotated[int, typer.Option(help="So many assignments; more go on in the same --out.")]
 Task = Annotated[
-    str, typer.Option(help="How prompts are put, and its terms: chat, toxicity or sentiment.")
+    str, typer.Option(help="How prompts are framed, and its terms: chat, toxicity or sentiment.")
 ]
 Prompts = Annotated[str | None, typer.Option("--prompts", "--data", help=_PROMPTS)]
 Frame = Annotated[
-    str | None, typer.Option(help="How a prompt is put, with {message} in its place.")
+    str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
 ]
 Stops = Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")]
 
@@ -66,11 +66,11 @@ def tune(
     temperature: Temperature = 1.0,
 ) -> None:
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
-    given = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
+    options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
     with clear_errors():
         from marith.evals.tuning.goal import Bound, TuningSettings  # torch
         from marith.evals.tuning.tune import run
         from marith.evals.tuning.unknowns import Range
 
-        given |= {"ranges": tuple(map(Range.read, ranges)), "bound": Bound.read(bound)}
-        run(TuningSettings(**settings(given))).report().show(out)
+        options |= {"ranges": tuple(map(Range.read, ranges)), "bound": Bound.read(bound)}
+        run(TuningSettings(**settings(options))).report().show(out)
