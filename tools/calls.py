@@ -70,7 +70,7 @@ class Recorder:
         finally:
             sys.setprofile(None)
 
-    def rounds(self) -> list[Way]:
+    def rounds(self) -> list[CallTrace]:
         """The rounds of the thread that made most passes: each from one pass's call to the next.
 
         The loop is the innermost call that contains all passes. A round begins with a call of the
@@ -88,7 +88,7 @@ class Recorder:
                 rounds.append([])
             if rounds:
                 rounds[-1].append(call)
-        return [Way.of(calls) for calls in rounds]
+        return [CallTrace.of(calls) for calls in rounds]
 
     def _begin(self, frame: FrameType, event: str, value: Any) -> None:
         """The first event of a new thread: it gets a tree of its own."""
@@ -99,14 +99,14 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class CallTrace:
     """What was entered between two moments: file and function, in order."""
 
     steps: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, calls: Iterable[Call]) -> Way:
-        """The way through these calls and all below them."""
+    def of(cls, calls: Iterable[Call]) -> CallTrace:
+        """The trace of these calls and all below them."""
         return cls(tuple((step.file, step.function) for call in calls for step in call.walk()))
 
     @property

@@ -22,11 +22,11 @@ class Contradiction:
     question: str
     passage: str
     usual: str
-    told: str
+    stated: str
     again: str
 
     def follows(self, answer: str) -> bool:
-        return _says(answer, self.told)
+        return _says(answer, self.stated)
 
     def remembers(self, answer: str) -> bool:
         return _says(answer, self.usual) and not self.follows(answer)
@@ -36,7 +36,7 @@ def _says(answer: str, value: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", answer, re.IGNORECASE) is not None
 
 
-def _untold(fact: dict[str, Any], rng: Random, known: Collection[str]) -> str | None:
+def _unseen_value(fact: dict[str, Any], rng: Random, known: Collection[str]) -> str | None:
     """A value against what is usual, other than those known, that is held out of training.
 
     Training never asked of this fact where a passage gave it this value, nor answered with it;
@@ -48,7 +48,7 @@ def _untold(fact: dict[str, Any], rng: Random, known: Collection[str]) -> str | 
         fresh = Document("passage", f"{fact['name']}/{value}").held_out
         if fresh and value.lower() != fact["usual"].lower() and value not in known:
             return value
-    return None  # all twelve months may have been told
+    return None  # all twelve months may have been stated
 
 
 def contradictions(
@@ -58,14 +58,14 @@ def contradictions(
     rng = Random(seed)
     for fact in words.table("passages.toml")["facts"]:
         earlier = [case for case in before if case.question in fact["asks"]]
-        value = _untold(fact, rng, {case.told for case in earlier})
+        value = _unseen_value(fact, rng, {case.stated for case in earlier})
         if value is not None:
             state = rng.choice(fact["states"])
             other = next(each for each in fact["states"] if each != state)
             asked = {case.question for case in earlier}
             asks = [ask for ask in fact["asks"] if ask not in asked] or fact["asks"]
-            said, again = (words.capital(each.format(v=value)) for each in (state, other))
-            yield Contradiction(rng.choice(asks), said, fact["usual"], value, again)
+            passage, again = (words.capital(each.format(v=value)) for each in (state, other))
+            yield Contradiction(rng.choice(asks), passage, fact["usual"], value, again)
 
 
 def editions() -> list[list[Contradiction]]:

@@ -147,10 +147,10 @@ async def measured(
             for model, (case, store) in zip(models, asked, strict=True)
         )
         runs.append([str(answer) for answer in await asyncio.gather(*answers)])
-    told = [(case, texts) for (case, _), *texts in zip(asked, *runs, strict=True)]
+    cases_with_texts = [(case, texts) for (case, _), *texts in zip(asked, *runs, strict=True)]
     return Measured(
-        [statistics.mean(map(case.follows, texts)) for case, texts in told],
-        [statistics.mean(map(case.remembers, texts)) for case, texts in told],
+        [statistics.mean(map(case.follows, texts)) for case, texts in cases_with_texts],
+        [statistics.mean(map(case.remembers, texts)) for case, texts in cases_with_texts],
         [text for run in runs for text in run],
     )
 

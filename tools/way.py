@@ -1,8 +1,8 @@
 """Print how much a token, and a chat call, cross: calls, functions, files and rooms.
 
-Run as `make way`; `python -m tools.way --files` lists the files in the order of first entry, too.
-Tokens are made over a model of two layers, and counted on the engine's thread; the chat call is
-counted in the caller's. What the first texts and calls load and learn is not counted.
+Run as `make way`; `python -m tools.way --files` lists the files in the order of first
+entry, too. Tokens are made over a model of two layers, and counted on the engine's thread; the
+chat call is counted in the caller's. What the first texts and calls load and learn is not counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.table import Table
 from langchain_marith import ChatMarith
 from marith import Engine, NGram, Plan, Sampling, Stop
 from marith.testing import tiny_model, tiny_tokenizer
-from tools.calls import Recorder, Way
+from tools.calls import CallTrace, Recorder
 
 WORDS = tuple(f"word{i}" for i in range(300))
 PROMPT = WORDS[0]
@@ -41,16 +41,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the table, and the way that it counts."""
+    """A line of the table, and the trace that it counts."""
 
     name: str
-    way: Way
+    trace: CallTrace
 
     @property
     def figures(self) -> tuple[int, ...]:
         """The line's numbers, in the order of `COLUMNS`."""
-        way = self.way
-        return way.calls, way.functions, len(way.files), len(way.entries), way.switches
+        trace = self.trace
+        return trace.calls, trace.functions, len(trace.files), len(trace.entries), trace.switches
 
 
 def tokens() -> Iterator[Line]:
@@ -66,7 +66,7 @@ def tokens() -> Iterator[Line]:
             Case("a round with drafted tokens", _plan(engine), drafted=True, temperature=0.0),
         )
         for case in cases:
-            rounds = sorted(_rounds(engine, recorder, case), key=lambda way: way.calls)
+            rounds = sorted(_rounds(engine, recorder, case), key=lambda trace: trace.calls)
             median, long = rounds[len(rounds) // 2], rounds[len(rounds) * 9 // 10]
             yield Line(case.name, median)
             if long.calls > median.calls:
@@ -86,7 +86,7 @@ def chat() -> Line:
         list(model.stream(f"What is the weather in {city}?"))
     with Recorder().this_thread() as call:
         list(model.stream("What is the weather in Paris?"))
-    return Line("a chat call with tools", Way.of([call]))
+    return Line("a chat call with tools", CallTrace.of([call]))
 
 
 def _plan(engine: Engine) -> Plan:
@@ -98,7 +98,7 @@ def _plan(engine: Engine) -> Plan:
     return Plan.drafts(NGram(texts=(" ".join(text),), order=3))
 
 
-def _rounds(engine: Engine, recorder: Recorder, case: Case) -> list[Way]:
+def _rounds(engine: Engine, recorder: Recorder, case: Case) -> list[CallTrace]:
     """The inner rounds of the first whole text, but one, with drafts or without as the case is."""
     warm = False
     for seed in range(ATTEMPTS):
@@ -126,9 +126,9 @@ def main(
     console.print(table)
     for line in lines:
         if files:
-            console.print(f"\n{line.name}:", *line.way.files, sep="\n  ", highlight=False)
+            console.print(f"\n{line.name}:", *line.trace.files, sep="\n  ", highlight=False)
         if rooms:
-            entered = ", ".join(f"{room} {count}" for room, count in line.way.entries.items())
+            entered = ", ".join(f"{room} {count}" for room, count in line.trace.entries.items())
             console.print(f"\n{line.name}: {entered}", highlight=False)
 
 

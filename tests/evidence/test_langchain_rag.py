@@ -112,14 +112,14 @@ def test_the_odds_of_the_passage_over_memory_rise_for_nearly_every_question(
 
     def odds(case: Contradiction, formula: str) -> float:
         prompt = f"<context>\n{case.passage}\n</context>\n\n{case.question}"
-        texts = (case.passage, case.passage.replace(case.told, case.usual))
+        texts = (case.passage, case.passage.replace(case.stated, case.usual))
         told, usual = (sum(engine.score(prompt, text, formula, rag.TERMS)) for text in texts)
         return told - usual
 
     risen = [
         odds(case, rag.CONTEXT_AWARE) > odds(case, rag.PLAIN)
         for case in CASES
-        if case.told in case.passage  # a value that opens its sentence is capitalised
+        if case.stated in case.passage  # a value that opens its sentence is capitalised
     ]
     assert len(risen) >= 50
     assert statistics.mean(risen) >= 0.9

@@ -19,7 +19,7 @@ from tools.pocket.grammar.document import Document
 
 CASES = editions()
 EACH = [case for cases in CASES for case in cases]
-SPELT = [case for case in EACH if case.told in case.passage]  # a first word is capitalised
+SPELT = [case for case in EACH if case.stated in case.passage]  # a first word is capitalised
 MANY = [CASES[0], CASES[1][:33]]  # 120 questions
 QUESTION = chat_prompts.CHAT_TEXT_QA_PROMPT
 
@@ -57,7 +57,7 @@ def test_more_than_a_hundred_questions_are_held_out_of_training() -> None:
     facts = words.table("passages.toml")["facts"]
     names = {ask: fact["name"] for fact in facts for ask in fact["asks"]}
     for case in EACH:
-        assert Document("passage", f"{names[case.question]}/{case.told}").held_out
+        assert Document("passage", f"{names[case.question]}/{case.stated}").held_out
         assert case.follows(case.passage)
         assert case.follows(case.again)
 

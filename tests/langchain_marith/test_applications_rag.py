@@ -50,11 +50,11 @@ def test_a_chain_asks_each_formula_about_what_was_found(rag: ModuleType) -> None
 
 def test_the_odds_of_the_passage_over_memory_rise(rag: ModuleType) -> None:
     engine = marith.Engine.shared("pocket")
-    cases = [case for case in contradictions() if case.told in case.passage][:20]
+    cases = [case for case in contradictions() if case.stated in case.passage][:20]
 
     def odds(case: Contradiction, formula: str) -> float:
         prompt = f"<context>\n{case.passage}\n</context>\n\n{case.question}"
-        texts = (case.passage, case.passage.replace(case.told, case.usual))
+        texts = (case.passage, case.passage.replace(case.stated, case.usual))
         passage, usual = (sum(engine.score(prompt, text, formula, rag.TERMS)) for text in texts)
         return passage - usual
 

@@ -19,7 +19,7 @@ def odds(model: Marith, asked: tuple[Contradiction, list[ChatMessage]]) -> float
     request, engine = model.request(to_dicts(messages)), model.engine()
     told, usual = (
         sum(engine.score(request.prompt, text, request.formula, request.terms))
-        for text in (case.passage, case.passage.replace(case.told, case.usual))
+        for text in (case.passage, case.passage.replace(case.stated, case.usual))
     )
     return told - usual
 

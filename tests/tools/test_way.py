@@ -6,38 +6,38 @@ import pytest
 
 import marith
 from marith.testing import tiny_model
-from tools import host_time, way
-from tools.calls import FORWARD, Call, Recorder, Way
+from tools import way, host_time
+from tools.calls import FORWARD, Call, CallTrace, Recorder
 
 
 @pytest.fixture(scope="module")
-def lines() -> dict[str, Way]:
-    return {line.name: line.way for line in (*way.tokens(), way.chat())}
+def lines() -> dict[str, CallTrace]:
+    return {line.name: line.trace for line in (*way.tokens(), way.chat())}
 
 
-def named(lines: dict[str, Way], beginning: str) -> Way:
+def named(lines: dict[str, CallTrace], beginning: str) -> CallTrace:
     return next(each for name, each in lines.items() if name.startswith(beginning))
 
 
-def test_a_token_crosses_rooms_from_scheduler_to_answer(lines: dict[str, Way]) -> None:
+def test_a_token_crosses_rooms_from_scheduler_to_answer(lines: dict[str, CallTrace]) -> None:
     plain = named(lines, "a plain token")
     assert {"engine", "scoring", "decoding"} <= set(plain.entries)
     assert 5 <= len(plain.files) <= plain.functions <= plain.calls < 1000
     assert plain.switches >= len(plain.entries) - 1
 
 
-def test_every_plain_token_goes_the_same_way(lines: dict[str, Way]) -> None:
+def test_every_plain_token_makes_the_same_calls(lines: dict[str, CallTrace]) -> None:
     after = [*lines][[*lines].index("a plain token") + 1]
     assert after.startswith("a token under auto"), "one round in ten is longer"
 
 
-def test_a_draft_makes_the_way_longer(lines: dict[str, Way]) -> None:
+def test_a_draft_makes_more_calls(lines: dict[str, CallTrace]) -> None:
     plain, drafted = named(lines, "a plain token"), named(lines, "a round with drafted")
     assert drafted.calls > plain.calls
     assert len(drafted.files) > len(plain.files)
 
 
-def test_a_chat_call_is_counted_in_its_own_thread(lines: dict[str, Way]) -> None:
+def test_a_chat_call_is_counted_in_its_own_thread(lines: dict[str, CallTrace]) -> None:
     chat = named(lines, "a chat call")
     assert chat.files[0].startswith("langchain_marith/")
     assert {"langchain_marith", "options", "engine"} <= set(chat.entries)
@@ -50,7 +50,7 @@ def test_comprehensions_hashes_and_other_libraries_are_not_counted() -> None:
     with Recorder().this_thread() as call:
         formula = marith.parse("M + 0.5*a", {"a": "Be kind."})
         assert {formula: str(formula)}
-    steps = Way.of([call]).steps
+    steps = CallTrace.of([call]).steps
     assert any(file.startswith("formula/") for file, _ in steps)
     functions = [function for _, function in steps]
     assert not any(name.endswith(("__hash__", "__eq__", ">")) for name in functions)
@@ -62,7 +62,7 @@ def test_what_the_model_calls_back_is_not_counted() -> None:
     with Recorder().this_thread() as call:
         model(input_ids=model.get_input_embeddings().weight.new_zeros(1, 2).long())
     assert call.passes == 1
-    assert Way.of([call]).calls == 0
+    assert CallTrace.of([call]).calls == 0
 
 
 def test_a_round_begins_where_the_loop_runs_the_model() -> None:
@@ -83,15 +83,15 @@ def test_a_round_begins_where_the_loop_runs_the_model() -> None:
 
 def test_a_room_is_entered_where_another_one_was_before() -> None:
     files = "engine/a.py", "scoring/b/c.py", "engine/a.py", "engine/d.py", "options.py"
-    crossed = Way(tuple((file, "f") for file in files))
+    crossed = CallTrace(tuple((file, "f") for file in files))
     assert crossed.entries == {"engine": 2, "scoring": 1, "options": 1}
     assert crossed.switches == 3
     assert crossed.files == ["engine/a.py", "scoring/b/c.py", "engine/d.py", "options.py"]
     assert (crossed.calls, crossed.functions) == (5, 4)
 
 
-def test_no_calls_are_an_empty_way() -> None:
-    assert (Way(()).switches, Way(()).files) == (0, [])
+def test_no_calls_are_an_empty_trace() -> None:
+    assert (CallTrace(()).switches, CallTrace(()).files) == (0, [])
 
 
 @pytest.mark.parametrize("speculation", [None, "auto"])

@@ -126,8 +126,8 @@ def perplexity(
     total, count = 0.0, 0
     for batch in batches.split(rows, 4096):
         losses, weights = losses_of(model, batch)
-        said = losses[weights == 1]
-        total, count = total + float(said.sum()), count + len(said)
+        reply_losses = losses[weights == 1]
+        total, count = total + float(reply_losses.sum()), count + len(reply_losses)
     return round(math.exp(total / max(count, 1)), 4)
 
 

@@ -47,7 +47,7 @@ def measure(folder: Path, seed: int = 3, count: int = PER_KIND) -> dict[str, flo
 
 @torch.no_grad()
 def reply(model: LlamaForCausalLM, reader: PreTrainedTokenizerFast, case: Case) -> str:
-    """What the model says at temperature 0."""
+    """The model's reply at temperature 0."""
     text = reader.apply_chat_template(
         [dict(message) for message in case.messages],
         tools=[dict(tool) for tool in case.tools] or None,
@@ -56,10 +56,10 @@ def reply(model: LlamaForCausalLM, reader: PreTrainedTokenizerFast, case: Case) 
     )
     prompt = reader(str(text), add_special_tokens=False, return_tensors="pt")
     # `generate` asks for a protocol that mypy does not see in the class.
-    speaker: Any = model
-    out = speaker.generate(**prompt, max_new_tokens=LONGEST, do_sample=False)
-    said = out[0, prompt["input_ids"].shape[1] :].tolist()
-    return str(reader.decode(said)).removesuffix(corpus.END)
+    generator: Any = model
+    out = generator.generate(**prompt, max_new_tokens=LONGEST, do_sample=False)
+    reply_tokens = out[0, prompt["input_ids"].shape[1] :].tolist()
+    return str(reader.decode(reply_tokens)).removesuffix(corpus.END)
 
 
 def _held_out(
@@ -82,7 +82,7 @@ def _repeated(*kinds: str) -> Callable[[random.Random], tuple[str, Case]]:
     def draw(rng: random.Random) -> tuple[str, Case]:
         value = words.draw(rng.choice(kinds), rng)
         ask = rng.choice(_ASKS).format(x=value)
-        return f"pair/{value}", Case(_asked(ask), lambda said: said == value)
+        return f"pair/{value}", Case(_asked(ask), lambda reply: reply == value)
 
     return draw
 
@@ -99,7 +99,9 @@ def _called(foreign: bool) -> Callable[[random.Random], tuple[str, Case] | None]
         if json.dumps(functions, ensure_ascii=False).isascii() is foreign:
             return None
         wanted = [dict(function) for function in functions]
-        case = Case(document.messages[: at[0]], lambda said: calls(said) == wanted, document.tools)
+        case = Case(
+            document.messages[: at[0]], lambda reply: calls(reply) == wanted, document.tools
+        )
         return document.key, case
 
     return draw
@@ -115,13 +117,13 @@ def calls(text: str) -> list[Any]:
 
 def _contradicted(rng: random.Random) -> tuple[str, Case]:
     """Answer a well-known question from a passage that says otherwise."""
-    name, ask, said, value = passages.contradiction(rng)
-    text = f"Context:\n{said}\n\nQuestion: {ask}"
+    name, ask, statement, value = passages.contradiction(rng)
+    text = f"Context:\n{statement}\n\nQuestion: {ask}"
     return f"{name}/{value}", Case(_asked(text), lambda reply: value.lower() in reply.lower())
 
 
-def _told(*counts: int) -> Callable[[random.Random], tuple[str, Case]]:
-    """Find the value of one subject among so many passages that tell the same of others."""
+def _stated(*counts: int) -> Callable[[random.Random], tuple[str, Case]]:
+    """Find the value of one subject among so many passages that state the same of others."""
 
     def draw(rng: random.Random) -> tuple[str, Case]:
         key, texts, ask, value = passages.statements(rng.choice(counts), rng)
@@ -137,7 +139,7 @@ KINDS: Mapping[str, Callable[[random.Random], tuple[str, Case] | None]] = {
     "places": _repeated("located"),
     "tool calls": _called(foreign=False),
     "tool calls, other scripts": _called(foreign=True),
-    "a passage": _told(1),
-    "one of 2 to 4 passages": _told(2, 3, 4),
+    "a passage": _stated(1),
+    "one of 2 to 4 passages": _stated(2, 3, 4),
     "a passage against what is known": _contradicted,
 }

@@ -37,8 +37,8 @@ def main(folder: Path = pocket_texts.FOLDER) -> None:
         path = folder / pocket_texts.file(kind).name
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / pocket_texts.REPLIES.name).write_text("\n".join(replies()), encoding="utf-8")
-    told = {voice: sorted(own_ways(voice)) for voice in MANNERLY}
-    (folder / pocket_texts.MANNERS.name).write_text(f"{json.dumps(told, indent=1)}\n", "utf-8")
+    phrases = {voice: sorted(own_phrases(voice)) for voice in MANNERLY}
+    (folder / pocket_texts.MANNERS.name).write_text(f"{json.dumps(phrases, indent=1)}\n", "utf-8")
 
 
 def kinds() -> dict[str, list[Mapping[str, Any]]]:
@@ -121,15 +121,20 @@ def replies() -> Iterator[str]:
                 yield " ".join(str(message["content"]).split())
 
 
-def own_ways(voice: str) -> frozenset[str]:
+def own_phrases(voice: str) -> frozenset[str]:
     """The sentences that the grammar gives to this voice alone, `*` for what it talks of."""
-    others = frozenset[str]().union(*(_ways(name) for name in MANNERLY if name != voice))
-    return frozenset(way for way in _ways(voice) - others if _LETTER.search(way))
+    others = frozenset[str]().union(*(_phrases(name) for name in MANNERLY if name != voice))
+    return frozenset(phrase for phrase in _phrases(voice) - others if _LETTER.search(phrase))
 
 
-def _ways(voice: str) -> frozenset[str]:
-    own = VOICES[voice]
-    lines = (*own.openers, *own.frames, *own.joins, *own.closers)
+def _phrases(voice: str) -> frozenset[str]:
+    prompt_phrases = VOICES[voice]
+    lines = (
+        *prompt_phrases.openers,
+        *prompt_phrases.frames,
+        *prompt_phrases.joins,
+        *prompt_phrases.closers,
+    )
     return frozenset(
         _SLOT.sub("*", sentence.lower()) for line in lines for sentence in _SENTENCE.split(line)
     )

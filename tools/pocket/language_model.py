@@ -151,10 +151,10 @@ def perplexity(
         for batch in batches.split(rows, 4096):
             with torch.autocast(model.device.type, dtype=torch.bfloat16):
                 losses, weights = losses_of(model, batch.to(model.device))
-            said = losses[weights == 1]
+            reply_losses = losses[weights == 1]
             for name in (kind, "all"):
-                sums[name][0] += float(said.sum())
-                sums[name][1] += len(said)
+                sums[name][0] += float(reply_losses.sum())
+                sums[name][1] += len(reply_losses)
     return {name: round(math.exp(loss / max(n, 1)), 4) for name, (loss, n) in sorted(sums.items())}
 
 

@@ -139,13 +139,13 @@ def commands(models: dict[str, Any]) -> list[str]:
 
 def courses(models: dict[str, Any]) -> str:
     """Which courses the models took that took several."""
-    said = []
+    sections = []
     for name, entry in models.items():
         if len(taken := entry["courses"]) > 1:
             tokens = " + ".join(f"{course['tokens'] / 1e6:.1f}" for course in taken)
             rates = ", ".join(f"{course['rate']:g}" for course in taken)
-            said.append(COURSES.format(name=name, count=len(taken), tokens=tokens, rates=rates))
-    return "\n".join(said)
+            sections.append(COURSES.format(name=name, count=len(taken), tokens=tokens, rates=rates))
+    return "\n".join(sections)
 
 
 def copied(figures: dict[str, dict[str, Any]]) -> str:

@@ -93,7 +93,7 @@ def blank(name: str) -> LlamaForSequenceClassification:
     return LlamaForSequenceClassification(config)
 
 
-def verdicts(model: LlamaForSequenceClassification, tokens: Tensor) -> Tensor:
+def prefix_logits(model: LlamaForSequenceClassification, tokens: Tensor) -> Tensor:
     """Logits after every prefix at once [rows, length, 2]: a causal model has read no further."""
     hidden = model.model(input_ids=tokens, use_cache=False).last_hidden_state
     return model.score(hidden)  # type: ignore[no-any-return]  # modules are typed as Any
@@ -142,9 +142,11 @@ def train(
 def prefix_loss(model: LlamaForSequenceClassification, batch: Batch, labels: Tensor) -> Tensor:
     """The mean loss over prefixes of uniformly drawn length, in expectation without the draw."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = verdicts(model, batch.tokens)
-    told = labels[:, None].expand(batch.tokens.shape)
-    losses = functional.cross_entropy(logits.float().transpose(1, 2), told, reduction="none")
+        logits = prefix_logits(model, batch.tokens)
+    expanded_labels = labels[:, None].expand(batch.tokens.shape)
+    losses = functional.cross_entropy(
+        logits.float().transpose(1, 2), expanded_labels, reduction="none"
+    )
     return (losses * batch.weights).sum() / batch.weights.sum()
 
 
@@ -156,6 +158,6 @@ def accuracy(model: LlamaForSequenceClassification, examples: Examples, share: f
         right = 0
         for row in rows:
             seen = torch.tensor([row[: max(1, round(share * len(row)))]])
-            right += int(verdicts(model, seen)[0, -1].argmax()) == label
+            right += int(prefix_logits(model, seen)[0, -1].argmax()) == label
         rates.append(right / max(1, len(rows)))
     return round(sum(rates) / len(rates), 4)

@@ -19,7 +19,7 @@ from tools.reference.formula_language import calls, language_page
 from tools.reference.signatures import Links, documented, linked_type, table
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
-WRITTEN = "*This page is written from the code by `make reference`.*"
+GENERATED_NOTICE = "*This page is written from the code by `make reference`.*"
 CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "engine.md": ("Engine", (marith.Engine, marith.Ticket, marith.EngineStatus, Limits)),
     "request.md": (
@@ -96,9 +96,9 @@ def errors_page(links: Links) -> list[str]:
         of = [f"[{name}]({links[name]})" for name in kinds] + [f"`{b.__name__}`" for b in others]
         theirs = [
             f"`{base.__name__}`"
-            for twin in error.__subclasses__()
-            if twin.__module__.startswith("langchain_marith")
-            for base in twin.__bases__
+            for subclass in error.__subclasses__()
+            if subclass.__module__.startswith("langchain_marith")
+            for base in subclass.__bases__
             if not issubclass(base, MarithError)
         ]
         name = error.__name__
@@ -175,5 +175,5 @@ def pages() -> dict[str, str]:
 
 
 def whole(page: str, title: str, parts: list[str]) -> str:
-    text = "\n\n".join(part for part in [f"# {title}", WRITTEN, *parts] if part) + "\n"
+    text = "\n\n".join(part for part in [f"# {title}", GENERATED_NOTICE, *parts] if part) + "\n"
     return text.replace(f"]({page}#", "](#")  # a link within a page
