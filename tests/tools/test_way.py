@@ -6,7 +6,7 @@ import pytest
 
 import marith
 from marith.testing import tiny_model
-from tools import way, host_time
+from tools import host_time, way
 from tools.calls import FORWARD, Call, CallTrace, Recorder
 
 
