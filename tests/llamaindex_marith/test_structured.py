@@ -123,7 +123,7 @@ class Crew(RootModel[list[int]]):
 def test_a_class_that_half_an_object_breaks_is_answered_in_the_end() -> None:
     partial = PartialObject(Crew)
     texts = ("[", "[3", "[3, 36]")
-    objects = [partial.newer(response(text, text.endswith("]"))) for text in texts]
+    objects = [partial.next_object(response(text, text.endswith("]"))) for text in texts]
     assert objects == [None, None, Crew([3, 36])]
 
 
