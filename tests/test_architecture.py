@@ -252,9 +252,11 @@ def test_folders_and_classes_are_small() -> None:
             return
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef) and node.name not in MANY_METHODS:
-                methods = [
-                    n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
-                ]
+                methods = {  # by name: overloads of a method are its types
+                    n.name
+                    for n in node.body
+                    if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+                }
                 if len(methods) > 15:
                     yield f"{node.name} has {len(methods)} methods"
 

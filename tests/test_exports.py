@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import marith
-from marith.engine.entrypoints import request_of
+from marith.engine.call import CallOptions, request_of
 from marith.request.request import RequestOptions
 
 NOWHERE = inspect.Parameter.empty
@@ -98,16 +98,24 @@ def test_what_else_a_request_holds_is_said_once() -> None:
     named = [field.name for field in dataclasses.fields(marith.Request)]
     assert named == [*SAMPLED, *options]
     for ask in (getattr(marith.Engine, name) for name in ("generate", "stream")):
-        assert ask.__annotations__["options"] == "Unpack[RequestOptions]"
+        assert ask.__annotations__["options"] == "Unpack[CallOptions]"
+
+
+def test_the_options_of_a_call_are_those_of_a_request_of_sampling_and_of_stopping() -> None:
+    sampling = [field.name for field in dataclasses.fields(marith.Sampling)]
+    names = {*RequestOptions.__annotations__, *sampling, "max_tokens"}
+    assert set(CallOptions.__annotations__) | set(RequestOptions.__annotations__) == names
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("max_tokens", r"'max_tokens'; write stop=Stop\(max_tokens=…\)"),
-        ("temperature", r"'temperature'; write sampling=Sampling\(temperature=…\)"),
+        ("max_new_tokens", "'max_new_tokens'; write max_tokens=…"),
+        ("stop_sequences", r"'stop_sequences'; write stop=\['…'\]"),
+        ("schema", r"'schema'; write grammar=Grammar.json_schema\(…\)"),
         ("timout", "'timout'; is 'timeout' meant"),
-        ("n", "'n', but timeout, grammar, tools, logprobs"),
+        ("n", "'n'; generate and agenerate take n"),
+        ("weather", "'weather', but timeout, grammar, tools, logprobs"),
     ],
 )
 def test_an_unknown_option_of_a_request_says_what_to_write(name: str, told: str) -> None:

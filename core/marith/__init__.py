@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from marith.request.completion import (
         Alternative,
         CallChunk,
+        Choice,
         Chunk,
         Completion,
         Stats,
@@ -92,6 +93,7 @@ _LATER = {
         (
             "Alternative",
             "CallChunk",
+            "Choice",
             "Chunk",
             "Completion",
             "Stats",
@@ -109,6 +111,7 @@ __all__ = [
     "Ban",
     "Busy",
     "CallChunk",
+    "Choice",
     "Chunk",
     "Classifier",
     "Completion",

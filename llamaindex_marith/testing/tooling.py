@@ -21,7 +21,7 @@ class Voyage(BaseModel):
     upstream: bool
 
 
-class Choice(BaseModel):
+class RiverChoice(BaseModel):
     """The choice of a river."""
 
     river: River

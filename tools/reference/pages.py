@@ -9,6 +9,7 @@ from types import ModuleType
 import langchain_marith
 import llamaindex_marith
 import marith
+from marith.engine.call import CallOptions, Stops
 from marith.errors import MarithError
 from marith.formula.meaning import binding
 from marith.request import completion, prompt, request
@@ -31,7 +32,7 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
         "Completion",
         (marith.Completion, marith.Chunk, marith.Usage, marith.Stats, marith.TermStats,
          completion.StageStats, marith.TokenLogprob, marith.Alternative, marith.ToolCall,
-         marith.CallChunk),
+         marith.CallChunk, marith.Choice),
     ),
 }  # fmt: skip
 ABOUT = {
@@ -42,7 +43,7 @@ ABOUT = {
     "plan.md": "A plan is one value of `speculation`. "
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
-    "`Chunk`.",
+    "`Chunk`, and `Engine.choose` returns a `Choice`.",
 }
 ADAPTERS = {
     "langchain_marith.md": (langchain_marith, "LangChain"),
@@ -53,6 +54,7 @@ ALIASES = {
     "Message": prompt.Message,
     "Terms": binding.Terms,
     "Speculation": request.Speculation,
+    "Stops": Stops,
     "FinishReason": completion.FinishReason,
 }
 OPTIONAL = "request.md#options-of-a-call"
@@ -70,7 +72,9 @@ def places() -> dict[str, str]:
     named |= {name: LANGUAGE for kind in calls().values() for name in kind}
     named |= {name: page for page, (package, _) in ADAPTERS.items() for name in package.__all__}
     links = {name: f"{page}#{name.lower()}" for name, page in named.items()}
-    links |= dict.fromkeys(ALIASES, "request.md#names-of-types") | {"RequestOptions": OPTIONAL}
+    links |= dict.fromkeys(ALIASES, "request.md#names-of-types") | dict.fromkeys(
+        ("RequestOptions", "CallOptions"), OPTIONAL
+    )
     terms = {term.__name__: name for name, term in calls()["terms"].items()}
     return links | {kind: f"{LANGUAGE}#{name}" for kind, name in terms.items()}
 
@@ -144,7 +148,7 @@ def adapter_page(package: ModuleType, name: str, links: Links) -> list[str]:
 
 
 def request_types(links: Links) -> list[str]:
-    hints = request.RequestOptions.__annotations__
+    hints = CallOptions.__annotations__
     rows = [
         (f"`{name}`", linked_type(getattr(hint, "__forward_arg__", str(hint)), links))
         for name, hint in hints.items()

@@ -1,97 +1,157 @@
-"""`generate`, `stream`, `agenerate`, `astream`: whole texts or chunks, blocking or awaited."""
+"""`generate`, `stream`, `agenerate`, `astream` and `choose`: the calls of an engine."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import aclosing
-from dataclasses import fields
-from difflib import get_close_matches
-from typing import Unpack
+from typing import Any, Literal, Unpack, overload
 
+from marith.engine.call import CallOptions, Requests, ScoringOptions, Stops, request_of
+from marith.engine.jobs.queries import Scores
+from marith.engine.many import acompletions, completions
 from marith.engine.threads.deadline import Deadline
 from marith.engine.ticket import Ticket
-from marith.errors import UnknownOption
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.completion import Chunk, Completion
+from marith.request.checks import distinct_texts
+from marith.request.completion import Choice, Chunk, Completion
 from marith.request.prompt import Message
-from marith.request.request import Request, RequestOptions, Speculation
+from marith.request.request import Request, Speculation
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
-_FIELDS = {
-    "sampling": [field.name for field in fields(Sampling)],
-    "stop": [field.name for field in fields(Stop)],
-}
-
 
 class Entrypoints(ABC):
-    """Each makes a request and calls `submit`."""
+    """Each makes requests and calls `submit`, or `submit_scoring`."""
 
     @abstractmethod
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request."""
+
+    @abstractmethod
+    def submit_scoring(self, *args: Any, **options: Any) -> Future[Scores]:
+        """Start to score a continuation."""
 
     async def _started(self, request: Request) -> Ticket:
         """`submit` in a thread, since a prompt may be long; awaited until the deadline."""
         deadline = Deadline.of(request.timeout)
         return await deadline.bound(asyncio.to_thread(self.submit, request, deadline.begun))
 
+    # fmt: off
+    @overload
+    def generate(  # type: ignore[overload-overlap]  # 1 is an int
+        self, prompt: list[str] | list[list[Any]], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., n: Literal[1] = ..., **options: Unpack[CallOptions],
+    ) -> list[Completion]: ...
+    @overload
+    def generate(
+        self, prompt: list[str] | list[list[Any]], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., *, n: int, **options: Unpack[CallOptions],
+    ) -> list[list[Completion]]: ...
+    @overload
+    def generate(  # type: ignore[overload-overlap]  # 1 is an int
+        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., n: Literal[1] = ..., **options: Unpack[CallOptions],
+    ) -> Completion: ...
+    @overload
+    def generate(
+        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., *, n: int, **options: Unpack[CallOptions],
+    ) -> list[Completion]: ...
+    # fmt: on
     def generate(
         self,
-        prompt: str | Sequence[Message],
+        prompt: str | Sequence[Message] | list[str] | list[list[Message]],
         formula: str | Formula = "M",
         terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
+        sampling: Sampling | None = Sampling(),
+        stop: Stops = Stop(),
         speculation: Speculation = "auto",
-        **options: Unpack[RequestOptions],
-    ) -> Completion:
-        """The whole text, once it is finished."""
-        return self.submit(
-            request_of(prompt, formula, terms, sampling, stop, speculation, options)
-        ).result()
+        n: int = 1,
+        **options: Unpack[CallOptions],
+    ) -> Completion | list[Completion] | list[list[Completion]]:
+        """The whole text, once it is finished; `options` are those of `CallOptions`, by name.
+
+        A list of prompts gives a list of texts, in order; `n` above 1 gives a list of samples,
+        by the seeds seed, seed + 1, …; both give a list of lists. They share their passes. The
+        first error is raised, and cancels the others.
+        """
+        requests = Requests.of(prompt, formula, terms, sampling, stop, speculation, n, options)
+        return requests.arranged(completions(requests.all, self.submit))
 
     def stream(
         self,
         prompt: str | Sequence[Message],
         formula: str | Formula = "M",
         terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
+        sampling: Sampling | None = Sampling(),
+        stop: Stops = Stop(),
         speculation: Speculation = "auto",
-        **options: Unpack[RequestOptions],
+        **options: Unpack[CallOptions],
     ) -> Iterator[Chunk]:
         """The text in chunks, as they are generated."""
         return iter(
             self.submit(request_of(prompt, formula, terms, sampling, stop, speculation, options))
         )
 
+    # fmt: off
+    @overload
+    async def agenerate(  # type: ignore[overload-overlap]  # 1 is an int
+        self, prompt: list[str] | list[list[Any]], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., n: Literal[1] = ..., **options: Unpack[CallOptions],
+    ) -> list[Completion]: ...
+    @overload
+    async def agenerate(
+        self, prompt: list[str] | list[list[Any]], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., *, n: int, **options: Unpack[CallOptions],
+    ) -> list[list[Completion]]: ...
+    @overload
+    async def agenerate(  # type: ignore[overload-overlap]  # 1 is an int
+        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., n: Literal[1] = ..., **options: Unpack[CallOptions],
+    ) -> Completion: ...
+    @overload
+    async def agenerate(
+        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
+        speculation: Speculation = ..., *, n: int, **options: Unpack[CallOptions],
+    ) -> list[Completion]: ...
+    # fmt: on
     async def agenerate(
         self,
-        prompt: str | Sequence[Message],
+        prompt: str | Sequence[Message] | list[str] | list[list[Message]],
         formula: str | Formula = "M",
         terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
+        sampling: Sampling | None = Sampling(),
+        stop: Stops = Stop(),
         speculation: Speculation = "auto",
-        **options: Unpack[RequestOptions],
-    ) -> Completion:
-        """The whole text; the event loop is not blocked."""
-        request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
-        return await (await self._started(request))
+        n: int = 1,
+        **options: Unpack[CallOptions],
+    ) -> Completion | list[Completion] | list[list[Completion]]:
+        """As `generate`; the event loop is not blocked."""
+        requests = Requests.of(prompt, formula, terms, sampling, stop, speculation, n, options)
+        return requests.arranged(await acompletions(requests.all, self._started))
 
     async def astream(
         self,
         prompt: str | Sequence[Message],
         formula: str | Formula = "M",
         terms: Terms | None = None,
-        sampling: Sampling = Sampling(),
-        stop: Stop = Stop(),
+        sampling: Sampling | None = Sampling(),
+        stop: Stops = Stop(),
         speculation: Speculation = "auto",
-        **options: Unpack[RequestOptions],
+        **options: Unpack[CallOptions],
     ) -> AsyncIterator[Chunk]:
         """The text in chunks, as they are generated; the event loop is not blocked."""
         request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
@@ -100,24 +160,23 @@ class Entrypoints(ABC):
             async for chunk in chunks:
                 yield chunk
 
+    def choose(
+        self,
+        prompt: str | Sequence[Message],
+        options: Sequence[str],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        **limits: Unpack[ScoringOptions],
+    ) -> Choice:
+        """Which of some texts the formula answers with, and the probability of each among them.
 
-def request_of(
-    prompt: str | Sequence[Message],
-    formula: str | Formula,
-    terms: Terms | None,
-    sampling: Sampling,
-    stop: Stop,
-    speculation: Speculation,
-    options: RequestOptions,
-) -> Request:
-    """The request that the arguments of `generate` describe. Raises UnknownOption."""
-    for name in options.keys() - RequestOptions.__annotations__.keys():
-        home = next((kind for kind, names in _FIELDS.items() if name in names), None)
-        similar = get_close_matches(name, RequestOptions.__annotations__, 1)
-        advice = f", but {', '.join(RequestOptions.__annotations__)}"
-        if home is not None:
-            advice = f"; write {home}={home.capitalize()}({name}=…)"
-        elif similar:
-            advice = f"; is {similar[0]!r} meant?"
-        raise UnknownOption(f"a request takes no {name!r}{advice}")
-    return Request(prompt, formula, terms, sampling, stop, speculation, **options)
+        All texts share their passes. `Grammar.choice` samples one of them instead.
+        """
+        texts = distinct_texts("options", options)
+        scorings = [self.submit_scoring(prompt, t, formula, terms, **limits) for t in texts]
+        try:
+            scores = [scoring.result().logprobs for scoring in scorings]
+        finally:
+            for scoring in scorings:
+                scoring.cancel()
+        return Choice.of(dict(zip(texts, map(math.fsum, scores), strict=True)))

@@ -163,3 +163,14 @@ def check_names(given: Mapping[str, Any], names: Collection[str], kind: str) -> 
     if "file" in given:
         problem = "a file is read when options are made, and not given for a call"
         raise RequestError(f"{problem}: {shown(given['file'])}")
+
+
+def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
+    """Two texts or more, none of them empty and none twice."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
+    if not is_list or len(value) < 2 or not all(isinstance(text, str) and text for text in value):
+        raise RequestError(f"{name} are a list of two texts or more, not {shown(value)}")
+    if len(set(value)) < len(value):
+        twice = next(text for text in value if value.count(text) > 1)
+        raise RequestError(f"{name} has {shown(twice)} twice")
+    return tuple(value)

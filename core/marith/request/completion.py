@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from marith.errors import RequestError
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
@@ -191,3 +194,26 @@ class Completion:
     calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] | None = None
     stop_string: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The likeliest of some texts, and the probability of each among them.
+
+    `logprobs` are the log-probabilities that an answer begins with a text, each the sum over its
+    tokens; `probabilities` are the same, so that they add up to 1.
+    """
+
+    text: str
+    probabilities: Mapping[str, float]
+    logprobs: Mapping[str, float]
+
+    @classmethod
+    def of(cls, logprobs: Mapping[str, float]) -> Choice:
+        """The choice among texts of these log-probabilities. Raises RequestError if all are −∞."""
+        best = max(logprobs, key=lambda text: logprobs[text])
+        if logprobs[best] == -math.inf:
+            raise RequestError("the formula gives no option a probability above zero")
+        weights = {text: math.exp(value - logprobs[best]) for text, value in logprobs.items()}
+        total = math.fsum(weights.values())
+        return cls(best, {text: weight / total for text, weight in weights.items()}, logprobs)

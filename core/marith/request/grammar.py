@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from typing import Any, Literal
 from llguidance import LLMatcher, LLParserLimits
 
 from marith.errors import RequestError, shown
+from marith.request.checks import distinct_texts
 from marith.request.json_schema import LEVELS, levels, schema_text
 
 _MAKE: dict[str, Callable[[str], str]] = {
@@ -37,9 +38,9 @@ _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 class Grammar:
     """The texts that an answer may be. The formula steers style; the grammar guarantees syntax.
 
-    Made by `json_schema`, `json_object`, `regex` or `lark`, and checked when it is made: raises
-    RequestError for what is no grammar, and for a schema that cannot be enforced. `text` is the
-    definition; see llguidance for Lark's dialect.
+    Made by `json_schema`, `json_object`, `regex`, `choice` or `lark`, and checked when it is made:
+    raises RequestError for what is no grammar, and for a schema that cannot be enforced. `text` is
+    the definition; see llguidance for Lark's dialect.
     """
 
     kind: Literal["json_schema", "regex", "lark"]
@@ -71,6 +72,12 @@ class Grammar:
     def regex(cls, pattern: str) -> Grammar:
         """Text that a regular expression matches as a whole."""
         return cls("regex", pattern)
+
+    @classmethod
+    def choice(cls, options: Sequence[str]) -> Grammar:
+        """One of some texts, as it is written. Raises RequestError for fewer than two."""
+        texts = distinct_texts("options", options)
+        return cls.lark("start: " + " | ".join(json.dumps(t, ensure_ascii=False) for t in texts))
 
     @classmethod
     def lark(cls, text: str) -> Grammar:

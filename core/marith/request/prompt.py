@@ -43,9 +43,26 @@ def to_prompt(
         return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
     if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
         raise RequestError(f"a prompt is a text or a list of messages, not {shown(prompt)}")
+    if many := prompts_of(prompt):
+        kind = f"one prompt is needed here, not a list of {len(many)}"
+        raise RequestError(f"{kind}; Engine.generate and agenerate take lists of prompts")
     named: dict[Any, str] = {}
     messages = tuple(_to_message(message, named) for message in prompt)
     return Prompt(messages, tuple(tools), options or {})
+
+
+def prompts_of(prompt: Any) -> list[Any] | None:
+    """The prompts of a list of texts or of conversations; None for one prompt.
+
+    A list of messages is one prompt. Raises RequestError for a list of both.
+    """
+    if not isinstance(prompt, list) or not prompt:
+        return None
+    are_prompts = {isinstance(item, (str, list)) for item in prompt}
+    if len(are_prompts) > 1:
+        problem = "a list has either messages, as one prompt, or prompts"
+        raise RequestError(f"{problem}, not both: {shown(prompt)}")
+    return [*prompt] if are_prompts == {True} else None
 
 
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
@@ -57,7 +74,11 @@ def hides(pattern: str, messages: Sequence[Message]) -> bool:
 def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
     """A message with text content. `named` has the tools of earlier calls, by their ids."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise RequestError(f"a message is written as {_SHAPE}, not {shown(message)}")
+        shape: Any = _SHAPE
+        if isinstance(message, tuple) and [*map(type, message)] == [str, str]:
+            role = {"human": "user", "ai": "assistant"}.get(message[0], message[0])
+            shape = shown({"role": role, "content": message[1]})
+        raise RequestError(f"a message is written as {shape}, not {shown(message)}")
     require_shallow(message, "a message")
     calls = message.get("tool_calls")
     if message.get("content") is None and not calls:

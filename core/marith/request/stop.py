@@ -8,7 +8,7 @@ from typing import Any
 from ahocorasick import STORE_LENGTH, Automaton
 
 from marith.errors import RequestError, shown
-from marith.request.checks import by, hold, texts, whole_from
+from marith.request.checks import by, hold, optional, texts, whole_from
 
 LETTERS = 2_000_000  # of all stop strings: their automaton takes 60 MB and a second
 
@@ -18,9 +18,12 @@ _STRINGS = texts("strings is", "a stop string has at least one letter", "the sto
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text."""
+    """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text.
 
-    max_tokens: int = field(default=256, metadata=by(whole_from(1)))
+    With `max_tokens=None` the context alone bounds the text.
+    """
+
+    max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))
     strings: tuple[str, ...] = field(default=(), metadata=by(_STRINGS))
     search: Automaton | None = field(init=False, repr=False, compare=False)
 

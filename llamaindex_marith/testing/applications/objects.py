@@ -14,8 +14,8 @@ from llamaindex_marith.testing.llm_under_test import LLMUnderTest
 from llamaindex_marith.testing.methods import CHAT_METHODS, ask, call, text_of
 from llamaindex_marith.testing.observers import Counter, recorded_events
 from llamaindex_marith.testing.tooling import (
-    Choice,
     Fleet,
+    RiverChoice,
     Voyage,
     ignore_core_deprecations,
     template,
@@ -67,7 +67,7 @@ class Structured(LLMUnderTest):
         self.offered_tools()
         llm = self._object_llm()
         with recorded_events() as recorded:
-            objects = await self._objects(llm, method, Choice)
+            objects = await self._objects(llm, method, RiverChoice)
         outer = [name for name in recorded.names("Structured") if "InProgress" not in name]
         assert outer == ["LLMStructuredPredictStartEvent", "LLMStructuredPredictEndEvent"]
         partial = len(objects) if "stream" in method else 0
@@ -108,17 +108,17 @@ class Structured(LLMUnderTest):
     @pytest.mark.parametrize("method", STRUCTURED_LLM_METHODS)
     async def test_a_structured_llm_answers_in_json(self, method: str) -> None:
         self.offered_tools()
-        llm = self._object_llm().as_structured_llm(Choice)
+        llm = self._object_llm().as_structured_llm(RiverChoice)
         parts = await ask(llm, method, "Plan a voyage on the Ebro, please.")
-        assert isinstance(parts[-1].raw, Choice)
-        assert Choice.model_validate_json(text_of(parts[-1])) == parts[-1].raw
+        assert isinstance(parts[-1].raw, RiverChoice)
+        assert RiverChoice.model_validate_json(text_of(parts[-1])) == parts[-1].raw
 
     async def test_a_structured_llm_predicts_in_json(self) -> None:
         self.offered_tools()
-        llm = self._object_llm().as_structured_llm(Choice)
+        llm = self._object_llm().as_structured_llm(RiverChoice)
         for method in ("predict", "apredict"):
             (text,) = await call(getattr(llm, method), template(self.question))
-            Choice.model_validate(json.loads(text))
+            RiverChoice.model_validate(json.loads(text))
 
     def _object_llm(self) -> Any:
         return self.llm(max_tokens=OBJECT_TOKENS)
@@ -133,5 +133,5 @@ class Structured(LLMUnderTest):
         """The tokens of prompt and answer for an object, from LlamaIndex's token counter."""
         counter = Counter()
         llm = self.llm(max_tokens=OBJECT_TOKENS, callback_manager=counter.manager(), **options)
-        await self._objects(llm, method, Choice)
+        await self._objects(llm, method, RiverChoice)
         return counter.counts

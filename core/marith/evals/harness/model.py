@@ -131,7 +131,7 @@ class MarithLM(LM):
         prompts = []
         for i, (context, options) in enumerate(pairs):
             sampling, stop = sampling_and_stop(options, self._max_gen_toks, self._seed + i)
-            opening = self._contexts.opening(context, stop.max_tokens)
+            opening = self._contexts.opening(context, stop.max_tokens or self._max_gen_toks)
             prompts.append((opening, Request("", sampling=sampling, stop=stop)))
         answers = []
         with self._bar("generate_until", len(prompts), disable_tqdm) as advance:

@@ -1,0 +1,177 @@
+"""The arguments of one call of an engine, and the requests that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, TypeAlias, TypedDict, TypeVar
+
+from marith.errors import RequestError, UnknownOption, shown
+from marith.formula.meaning.binding import Terms
+from marith.formula.tree.nodes import Formula
+from marith.request.checks import whole
+from marith.request.completion import Completion
+from marith.request.prompt import Message, prompts_of
+from marith.request.request import Request, RequestOptions, Speculation
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop, read_stop
+
+Stops: TypeAlias = "Stop | str | Sequence[str] | None"
+Options = TypeVar("Options", Sampling, Stop)
+
+
+class CallOptions(RequestOptions, total=False):
+    """The options of a call by name: those of a request, of `Sampling`, and `max_tokens`."""
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    seed: int | None
+    max_tokens: int | None
+
+
+class ScoringOptions(TypedDict, total=False):
+    """The options of a call that draws no token."""
+
+    timeout: float | None
+    trusted: bool
+
+
+_SAMPLING = tuple(field.name for field in fields(Sampling))
+
+
+def request_of(
+    prompt: str | Sequence[Message],
+    formula: str | Formula,
+    terms: Terms | None,
+    sampling: Sampling | None,
+    stop: Stops,
+    speculation: Speculation,
+    options: CallOptions,
+) -> Request:
+    """The request that the arguments of a call describe.
+
+    An option of `Sampling` that is None is not given; `max_tokens=None` is bounded by the context
+    alone. Raises UnknownOption for a name that is no option, and RequestError for an option that is
+    given by name and, with another value, in `sampling` or `stop`.
+    """
+    _check_names(options)
+    rest: dict[str, Any] = dict(options)
+    drawn = {name: rest.pop(name) for name in _SAMPLING if name in rest}
+    drawn = {name: value for name, value in drawn.items() if value is not None}
+    bound = {"max_tokens": rest.pop("max_tokens")} if "max_tokens" in rest else {}
+    return Request(
+        prompt,
+        formula,
+        terms,
+        _joined("sampling", sampling or Sampling(), drawn),
+        _joined("stop", _stop(stop), bound),
+        speculation,
+        **rest,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The requests of one call: `n` samples of each of its prompts, in order."""
+
+    all: list[Request]
+    n: int
+    is_list: bool
+
+    @classmethod
+    def of(
+        cls,
+        prompt: Any,
+        formula: str | Formula,
+        terms: Terms | None,
+        sampling: Sampling | None,
+        stop: Stops,
+        speculation: Speculation,
+        n: int,
+        options: CallOptions,
+    ) -> Requests:
+        """The requests that the arguments of a call describe, as for `request_of`."""
+        count, many = whole("n", n, 1), prompts_of(prompt)
+        requests = []
+        for each in [prompt] if many is None else many:
+            request = request_of(each, formula, terms, sampling, stop, speculation, options)
+            requests += _samples(request, count)
+        return cls(requests, count, many is not None)
+
+    def arranged(
+        self, results: list[Completion]
+    ) -> Completion | list[Completion] | list[list[Completion]]:
+        """A result for each request as the call returns them: alone, in a list, or in lists."""
+        if self.n > 1 and self.is_list:
+            return [results[i : i + self.n] for i in range(0, len(results), self.n)]
+        return results if self.n > 1 or self.is_list else results[0]
+
+
+def _samples(request: Request, count: int) -> list[Request]:
+    """So many requests, by the seeds seed, seed + 1, … where there is a seed."""
+    seed = request.sampling.seed
+    if count == 1 or seed is None:
+        return [request] * count
+    seeds = (_wrapped(seed + i) for i in range(count))
+    return [replace(request, sampling=replace(request.sampling, seed=s)) for s in seeds]
+
+
+def _wrapped(seed: int) -> int:
+    """A seed in 64 bits: the one after the largest is the smallest."""
+    return (seed + 2**63) % 2**64 - 2**63
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    names = [*RequestOptions.__annotations__, *_SAMPLING, "max_tokens"]
+    for name in options:
+        if name in names:
+            continue
+        similar = get_close_matches(name, names, 1)
+        advice = f", but {', '.join(names)}"
+        if name in ("n", "num_return_sequences"):
+            advice = "; generate and agenerate take n, for so many samples"
+        elif name in _OTHER_NAMES:
+            advice = f"; write {_OTHER_NAMES[name]}"
+        elif similar:
+            advice = f"; is {similar[0]!r} meant?"
+        raise UnknownOption(f"a request takes no {name!r}{advice}")
+
+
+# What other libraries call an option, and what to write here.
+_OTHER_NAMES = {
+    "max_new_tokens": "max_tokens=…",
+    "max_completion_tokens": "max_tokens=…",
+    "max_length": "max_tokens=…",
+    "strings": "stop=['…']",
+    "stop_strings": "stop=['…']",
+    "stop_sequences": "stop=['…']",
+    "request_timeout": "timeout=…",
+    "do_sample": "temperature=0 for the likeliest tokens",
+    "schema": "grammar=Grammar.json_schema(…)",
+    "response_format": "grammar=Grammar.json_schema(…)",
+}
+
+
+def _stop(stop: Stops) -> Stop:
+    return stop if isinstance(stop, Stop) else Stop(strings=tuple(read_stop(stop)))
+
+
+def _joined(name: str, base: Options, options: Mapping[str, Any]) -> Options:
+    """`base` with the options that were given by name."""
+    changed: dict[str, Any] = {}
+    for field in fields(base):
+        if field.name not in options:
+            continue
+        value, before = options[field.name], getattr(base, field.name)
+        if before not in (field.default, value):
+            kind = type(base).__name__
+            raise RequestError(
+                f"{field.name} is given twice: {field.name}={shown(value)}, and "
+                f"{name}={kind}({field.name}={shown(before)})"
+            )
+        changed[field.name] = value
+    return replace(base, **changed) if changed else base
