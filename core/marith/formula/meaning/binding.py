@@ -10,8 +10,9 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from marith.errors import FormulaError, Untrusted, shown
+from marith.formula.text.intent import is_meant_as_formula
 from marith.formula.text.parsing import CALLS, parse_text
-from marith.formula.tree.bounds import MAX_LENGTH, TooLarge
+from marith.formula.tree.bounds import MAX_LENGTH, TooLarge, letters_of
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
 from marith.formula.tree.printing import locate
@@ -19,6 +20,7 @@ from marith.formula.tree.terms import Classifier, Prompted
 
 BARE = "M"
 BARE_MODEL = Prompted()  # the meaning of `M` unless the terms define it
+_AS_PROMPT = 'a system prompt that looks like a formula is written prompted("…")'
 _CALL = re.compile(r"\s*(\w+)\s*\(")
 
 Terms: TypeAlias = "Mapping[str, str | Formula]"
@@ -42,9 +44,9 @@ def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True)
 def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     """Every name with its bound formula; `M` is the bare model unless `terms` define it.
 
-    A text with an operator or a call, or that is the name of a term, is a formula; any other text
-    is a system prompt. With `used_by`, only the names in these formulas, `M`, and the names that
-    those refer to are resolved.
+    A text with an operator or a call, or that is the name of a term, is a formula, and raises
+    FormulaError if it has a fault; any other text is a system prompt. With `used_by`, only the
+    names in these formulas, `M`, and the names that those refer to are resolved.
     """
     if terms is not None and not isinstance(terms, Mapping):
         raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
@@ -144,24 +146,24 @@ def meaning(
     is_name = value.strip() in names and value.strip() != name
     call = _CALL.match(value)
     is_call = call is not None and call[1] in CALLS
-    if len(value) > MAX_LENGTH and not is_call:
+    if letters_of(value) > MAX_LENGTH and not is_call:
         return Prompted(system=value)
     try:
         formula = parse_text(value, trusted)
     except FormulaError as error:
-        if not (is_call or isinstance(error, Untrusted)):
-            return Prompted(system=value)
-        problem = f"in term {name!r}: {error.problem}"
-        raise FormulaError(problem, error.text, error.start, error.start + 1) from None
+        if isinstance(error, Untrusted) or is_call or is_meant_as_formula(value, names):
+            problem = f"in term {name!r}: {error.problem}; {_AS_PROMPT}"
+            raise FormulaError(problem, error.text, error.start, error.start + 1) from None
+        return Prompted(system=value)
     if isinstance(formula, Name) and not is_name:
         return Prompted(system=value)
     unknown_name = next((n for n in names_in(formula) if n not in names), None)
-    if unknown_name is not None:
-        raise FormulaError(
-            f"term {name!r} is written as a formula, but {unknown_name!r} is unknown; "
-            f"a system prompt that looks like a formula is written prompted({value!r})"
-        )
-    return formula
+    if unknown_name is None:
+        return formula
+    if not is_meant_as_formula(value, names):
+        return Prompted(system=value)
+    problem = f"term {name!r} is written as a formula, but {unknown_name!r} is unknown"
+    raise FormulaError(f"{problem}; {_AS_PROMPT}")
 
 
 def _resolve_name(name: str, given: Mapping[str, str | Formula], bound: dict[str, Formula]) -> None:

@@ -71,6 +71,17 @@ def parse_text(text: str, trusted: bool = True) -> Formula:
     arguments `system` and `mode`. Raises FormulaError, with the text quoted and a caret, for
     anything else.
     """
+    source, tree = read_tree(text)
+    value = _Reader(source, trusted).read(tree.body, 0)
+    if not isinstance(value, Formula):
+        kind = "the factor " if isinstance(value, Varying) else ""
+        problem = f"a formula needs a term; this is {kind}{shown(value)}"
+        raise FormulaError(problem, source, 0, len(source))
+    return value
+
+
+def read_tree(text: str) -> tuple[str, ast.Expression]:
+    """A formula's text on one line, and its syntax tree. Raises FormulaError."""
     if not isinstance(text, str):
         raise FormulaError(f"a formula is a text or a Formula, not {shown(text)}")
     if letters_of(text) > MAX_LENGTH:
@@ -82,18 +93,12 @@ def parse_text(text: str, trusted: bool = True) -> Formula:
         raise FormulaError("an empty text is no formula")
     source = _without_warnings(source)
     try:
-        tree = _tree(source)
+        return source, _tree(source)
     except SyntaxError as error:
         start = error.offset - 1 if error.offset else max(0, len(source) - 1)
         raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
     except (RecursionError, MemoryError, ValueError):
         raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
-    value = _Reader(source, trusted).read(tree.body, 0)
-    if not isinstance(value, Formula):
-        kind = "the factor " if isinstance(value, Varying) else ""
-        problem = f"a formula needs a term; this is {kind}{shown(value)}"
-        raise FormulaError(problem, source, 0, len(source))
-    return value
 
 
 class _Reader:
