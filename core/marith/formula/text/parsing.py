@@ -50,6 +50,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
+_LINE_BREAK = re.compile(r"[\r\n]")
 _RUN_INTO = re.compile(r"(?<!\w)\d(?:\w*?|\w*\.)(?:and|else|for|if|in|is|or|not)")
 _LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
 _ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
@@ -86,12 +87,14 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
         raise FormulaError(f"a formula is a text or a Formula, not {shown(text)}")
     if letters_of(text) > MAX_LENGTH:
         raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
-    if "\n" in text.strip() and ('"""' in text or "'''" in text):
-        raise FormulaError("a text inside a formula stays on one line; write \\n for a new one")
-    source = re.sub(r"[\r\n]", " ", text).strip()
+    source = _LINE_BREAK.sub(" ", text).strip()
     if not source:
         raise FormulaError("an empty text is no formula")
     source = _without_warnings(source)
+    if broken := next(filter(_LINE_BREAK.search, QUOTED.findall(text)), None):
+        raise FormulaError(
+            f"a text inside a formula stays on one line; write \\n for a new one: {shown(broken)}"
+        )
     try:
         return source, _tree(source)
     except SyntaxError as error:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import marith
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import resolve
+from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Prompted
 
 OTHERS = {"C": 'classifier("m", label="civil")', "kind": "Be kind.", "toxic": "Be rude."}
@@ -74,3 +77,11 @@ def test_the_decision_takes_less_than_a_second(text: str) -> None:
     except FormulaError:
         pass
     assert time.perf_counter() - started < 1
+
+
+@given(st.lists(st.sampled_from([*PROMPTS, *FORMULAS, " ", "-", "(", "kind", "\n"]), max_size=4))
+def test_any_text_is_a_term_or_a_formula_error(pieces: list[str]) -> None:
+    try:
+        assert isinstance(resolve({"x": "".join(pieces), **OTHERS})["x"], Formula)
+    except FormulaError:
+        pass

@@ -246,3 +246,19 @@ def test_the_caret_is_right_after_a_carriage_return() -> None:
     with pytest.raises(FormulaError) as caught:
         parse_text(text)
     assert caret(caught.value) == "a*b"
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\n\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["prompted('a%sb')", 'M + prompted("a%sb")', "ngram(texts=['%s'])", 'prompted("""%s""")'],
+)
+def test_a_line_break_within_quotation_marks_is_refused(text: str, line_break: str) -> None:
+    with pytest.raises(FormulaError, match=r"stays on one line; write \\n"):
+        parse_text(text.replace("%s", line_break))
+    assert parse_text(text.replace("%s", r"\n"))
+
+
+@pytest.mark.parametrize("text", ["M\n+ a", "\nM + a\n", "prompted('a')\r\n+ M"])
+def test_a_line_break_outside_quotation_marks_is_a_space(text: str) -> None:
+    assert parse_text(text) == parse_text(" ".join(text.split()))
