@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from itertools import islice
 
 from marith.errors import FormulaError
-from marith.formula.text.parsing import CALLS, METHODS, read_tree
+from marith.formula.text.parsing import CALLS, METHODS
+from marith.formula.text.syntax import read_tree
 
 _QUOTATION = re.compile(r"(?<!\w)(?:\"[^\"]*\"|'[^']*')")
 _WORD = r"[^\W\d_]{2,}(?:['’]\w+)?"

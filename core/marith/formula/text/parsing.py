@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError, Untrusted, shown
+from marith.formula.text.syntax import read_tree
 from marith.formula.tree import factors, operators, signals
-from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, QUOTED, letters_of
+from marith.formula.tree.bounds import MAX_DEPTH, MAX_NODES
 from marith.formula.tree.factors import Comparison, Varying, is_number, number
 from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Formula, Name, added
@@ -48,12 +47,6 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
-
-
-_LINE_BREAK = re.compile(r"[\r\n]")
-_RUN_INTO = re.compile(r"(?<!\w)\d(?:\w*?|\w*\.)(?:and|else|for|if|in|is|or|not)")
-_LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
-_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
 _RELATIONS: Mapping[type[ast.cmpop], str] = {
     ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
 }  # fmt: skip
@@ -79,29 +72,6 @@ def parse_text(text: str, trusted: bool = True) -> Formula:
         problem = f"a formula needs a term; this is {kind}{shown(value)}"
         raise FormulaError(problem, source, 0, len(source))
     return value
-
-
-def read_tree(text: str) -> tuple[str, ast.Expression]:
-    """A formula's text on one line, and its syntax tree. Raises FormulaError."""
-    if not isinstance(text, str):
-        raise FormulaError(f"a formula is a text or a Formula, not {shown(text)}")
-    if letters_of(text) > MAX_LENGTH:
-        raise FormulaError(f"a formula has at most {MAX_LENGTH} characters, not {len(text)}")
-    source = _LINE_BREAK.sub(" ", text).strip()
-    if not source:
-        raise FormulaError("an empty text is no formula")
-    source = _without_warnings(source)
-    if broken := next(filter(_LINE_BREAK.search, QUOTED.findall(text)), None):
-        raise FormulaError(
-            f"a text inside a formula stays on one line; write \\n for a new one: {shown(broken)}"
-        )
-    try:
-        return source, _tree(source)
-    except SyntaxError as error:
-        start = error.offset - 1 if error.offset else max(0, len(source) - 1)
-        raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
-    except (RecursionError, MemoryError, ValueError):
-        raise FormulaError("not a formula: nested too deeply or unreadable", source[:200]) from None
 
 
 class _Reader:
@@ -254,33 +224,6 @@ class _Reader:
     ) -> FormulaError:
         start = _characters(self.source, node.col_offset)
         return kind(problem, self.source, start, _characters(self.source, node.end_col_offset or 0))
-
-
-def _without_warnings(source: str) -> str:
-    r"""The same text with `"\d"` as `"\\d"`, for which Python's parser gives no warning.
-
-    Raises FormulaError for a comment, and for a number that runs into a word, as in `1if`.
-    """
-    bare = QUOTED.sub(lambda quoted: "'" * len(quoted[0]), source)
-    if "#" in bare:
-        raise FormulaError("a formula has no comments", source, bare.index("#"), len(source))
-    if run := _RUN_INTO.search(bare):
-        raise FormulaError(f"{run[0]!r} is no number", source, *run.span())
-    return _LITERAL.sub(_escaped, source) if "\\" in source else source
-
-
-def _escaped(literal: re.Match[str]) -> str:
-    if "r" in literal[1].lower():
-        return literal[0]
-    return literal[1] + _ESCAPE.sub(r"\\\g<0>", literal[2])
-
-
-def _tree(source: str) -> ast.Expression:
-    """The syntax tree. Some Pythons miscount its depth where threads parse at once: gh-106905."""
-    for _ in range(99):
-        with suppress(SystemError):
-            return ast.parse(source, mode="eval")
-    return ast.parse(source, mode="eval")
 
 
 def _near(name: str) -> str:

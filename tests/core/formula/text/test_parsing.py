@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from marith.errors import FormulaError
-from marith.formula.text.parsing import MAX_DEPTH, MAX_LENGTH, parse_text
+from marith.formula.text.parsing import parse_text
+from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
@@ -262,3 +263,16 @@ def test_a_line_break_within_quotation_marks_is_refused(text: str, line_break: s
 @pytest.mark.parametrize("text", ["M\n+ a", "\nM + a\n", "prompted('a')\r\n+ M"])
 def test_a_line_break_outside_quotation_marks_is_a_space(text: str) -> None:
     assert parse_text(text) == parse_text(" ".join(text.split()))
+
+
+def test_a_sum_too_long_for_pythons_parser_says_how_it_is_written() -> None:
+    with pytest.raises(FormulaError, match="in parentheses of at most 500 members each"):
+        parse_text("+".join(["M"] * 4_000))
+    rows = "+".join([f"({'+'.join(['M'] * 500)})"] * 8)
+    assert parse_text(str(parse_text(rows))) == parse_text(rows)
+
+
+def test_the_length_that_is_refused_is_the_length_that_is_compared() -> None:
+    prompted = f'prompted("{"a" * 50_000}")'
+    with pytest.raises(FormulaError, match="at most 20000 characters, not 30013"):
+        parse_text(f"{prompted} + " + "M+" * 15_004 + "M")
