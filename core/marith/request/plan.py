@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError
+from pydantic import ConfigDict, StrictInt
 
 from marith.errors import RequestError, shown
 from marith.formula.tree.nodes import Formula
@@ -38,13 +38,20 @@ class Plan:
     def __post_init__(self) -> None:
         pairs = self.every.items() if isinstance(self.every, Mapping) else self.every
         try:
-            named = [(str(term), s) for term, s in pairs]
-        except (TypeError, ValueError):
+            named = [(_text(term, "a term of every"), s) for term, s in pairs]
+        except (TypeError, ValueError) as error:
+            if isinstance(error, RequestError):
+                raise
             raise RequestError(f"every maps terms to whole numbers, not {self.every!r}") from None
         subject = "the speculative factor of {!r}"
         every = tuple((term, whole(subject.format(term), s, 1, MOST)) for term, s in named)
         object.__setattr__(self, "every", every)
-        object.__setattr__(self, "drafted_by", tuple(str(draft) for draft in self.drafted_by))
+        if not isinstance(self.drafted_by, (list, tuple)):
+            hint = "for one of them write Plan.drafts(draft)"
+            problem = f"drafted_by is a list of formulas, not {shown(self.drafted_by)}"
+            raise RequestError(f"{problem}; {hint}")
+        drafts = tuple(_text(draft, "a draft") for draft in self.drafted_by)
+        object.__setattr__(self, "drafted_by", drafts)
         for term, _ in every:
             if [name for name, _ in self.every].count(term) > 1:
                 raise RequestError(f"the plan names {term!r} twice")
@@ -60,7 +67,7 @@ class Plan:
         """Algorithm 2 of the paper, with an s for each term; a term that is not named has 1."""
         if not isinstance(factors, Mapping):
             raise RequestError(f"factors map terms to whole numbers, not {factors!r}")
-        return cls(every=tuple((str(term), s) for term, s in factors.items()))
+        return cls(every=tuple(factors.items()))  # type: ignore[arg-type]  # made texts there
 
     @classmethod
     def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
@@ -74,21 +81,30 @@ class Plan:
         """
         if not drafts:
             raise RequestError("a plan of drafts names at least one")
-        return cls(drafted_by=tuple(str(draft) for draft in drafts), length=length)
+        return cls(drafted_by=drafts, length=length)  # type: ignore[arg-type]  # made texts there
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
         """A plan from the JSON of `to_json`. Raises RequestError for what is no plan."""
         try:
-            return _ADAPTER.validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "it"
-            raise RequestError(f"this is no plan: {where}: {first['msg']}") from None
+            plan = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"this is no plan: {error}: {shown(text)}") from None
+        names = [field.name for field in fields(cls)]
+        if not isinstance(plan, dict):
+            has = ", ".join(names)
+            raise RequestError(f"this is no plan: a plan is an object of {has}, not {shown(plan)}")
+        if unknown := [name for name in plan if name not in names]:
+            problem = f"{unknown[0][:80]} is none of {', '.join(names)}"
+            raise RequestError(f"this is no plan: {problem}")
+        try:
+            return cls(**plan)
+        except RequestError as error:
+            raise RequestError(f"this is no plan: {error}") from None
 
     def to_json(self) -> str:
         """The plan as a line of JSON."""
-        return _ADAPTER.dump_json(self).decode()
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
 
 def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:
@@ -121,4 +137,8 @@ def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
     raise RequestError(f"speculation is 'auto', None, 'none' or a Plan, not {shown(value)}")
 
 
-_ADAPTER: TypeAdapter[Plan] = TypeAdapter(Plan)
+def _text(term: Any, name: str) -> str:
+    """A term of a plan as text; raises RequestError for what is neither text nor a formula."""
+    if not isinstance(term, (str, Formula)):
+        raise RequestError(f"{name} is a text or a formula, not {shown(term)}")
+    return str(term)

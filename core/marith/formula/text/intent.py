@@ -62,15 +62,15 @@ class _Intent:
         waiting = [whole]
         while waiting:
             node = waiting.pop()
-            parts = [*ast.iter_child_nodes(node)]
             if isinstance(node, ast.BinOp):
                 operators, parts = _flat(node)
                 found = self.is_arithmetic(node, operators, parts)
+                waiting += parts
             else:
                 found = self.is_of_formula(node)
+                waiting += ast.iter_child_nodes(node)
             if found:
                 return True
-            waiting += parts
         return False
 
     def is_of_formula(self, node: ast.AST) -> bool:

@@ -1,0 +1,55 @@
+"""A plan has lists of formulas; what is none of them is refused with its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import marith
+from marith import NGram, Plan
+from marith.errors import RequestError
+
+
+@pytest.mark.parametrize(
+    ("drafts", "problem"),
+    [
+        ("small", r"a list of formulas, not 'small'; .*write Plan\.drafts"),
+        (NGram(order=3, online=True), r"a list of formulas, not ngram"),
+        (None, "a list of formulas, not None"),
+        ([5], "a draft is a text or a formula, not 5"),
+    ],
+)
+def test_drafts_are_a_list_of_formulas(drafts: Any, problem: str) -> None:
+    with pytest.raises(RequestError, match=problem):
+        Plan(drafted_by=drafts)
+
+
+@pytest.mark.parametrize("every", [{5: 2}, [(None, 2)]])
+def test_a_term_is_a_text_or_a_formula(every: Any) -> None:
+    with pytest.raises(RequestError, match="a term of every is a text or a formula"):
+        Plan(every=every)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"every": [["M", "x"]]}', "the speculative factor of 'M' .*, not 'x'"),
+        ('{"every": [["M", true]]}', "the speculative factor of 'M' .*, not True"),
+        ('{"evry": []}', "evry is none of every, drafted_by, length"),
+        ("[]", r"an object of every, drafted_by, length, not \[\]"),
+        ('{"drafted_by": "small"}', "drafted_by is a list of formulas, not 'small'"),
+        ('{"drafted_by": ["M"], "length": 4.5}', "the length of a draft .*, not 4.5"),
+        ("nope", "Expecting value.*: 'nope'"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_an_error_of_json_has_the_wrong_value(text: str, problem: str) -> None:
+    with pytest.raises(RequestError, match=f"this is no plan: .*{problem}"):
+        Plan.from_json(text)
+
+
+def test_a_plan_reads_back_from_its_json() -> None:
+    for plan in (Plan(), Plan.factors({marith.parse("größe"): 3}), Plan.drafts("a", "b", length=2)):
+        assert Plan.from_json(plan.to_json()) == plan
+    assert Plan(every={"M": 2}).to_json() == '{"every":[["M",2]],"drafted_by":[],"length":null}'
