@@ -183,12 +183,17 @@ class ClassifierScorer(WithoutContext):
         return padding
 
     def _column(self, term: Classifier | Judgement) -> int:
-        """The class that a label names. Raises RequestError with the classes there are."""
+        """The class that a label names, else the one of that index.
+
+        Raises RequestError with the classes there are.
+        """
         names = list(self._labels.values())
         if isinstance(term.label, str):
             for index, name in self._labels.items():
                 if name.lower() == term.label.lower():
                     return index
+            if term.label.isdecimal() and int(term.label) in self._labels:
+                return int(term.label)
         elif term.label in self._labels:
             return term.label
         raise RequestError(f"{self.name!r} has no label {term.label!r}; it has {', '.join(names)}")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from marith import ModelError, RequestError, parse
 from marith.cli.shared import app
 from marith.evals.experiment.texts import Text
-from marith.evals.metrics.text_classifier import Attribute
+from marith.evals.metrics.text_classifier import Attribute, attribute
 from marith.evals.paper.attributes.attribute_metrics import (
     OPEN,
     POCKET,
@@ -26,6 +26,7 @@ from marith.evals.pocket_texts import phrases_by_prompt
 from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
+from marith.testing import tiny_classifier, tiny_tokenizer
 
 
 def attributes(*arguments: str) -> tuple[int, str, str]:
@@ -114,8 +115,28 @@ def test_other_models_have_the_papers_judges_and_a_judge_may_be_named() -> None:
     asked = CurveSettings(judges={"happy": "vader:positive"}, only=(1, 5))
     assert list(asked.measures) == ["happy", "educational"]
     assert asked.measures["happy"].name == "positivity"
-    assert parse_metric("x", "a/b:2").described() == {"model": "a/b", "label": 2}
+    assert parse_metric("x", "a/b:2").described() == {"model": "a/b", "label": "2"}
     assert parse_metric("x", "length") == OPEN["simple"]
+
+
+def test_a_label_that_is_a_number_is_the_class_of_that_name_before_that_of_that_index(
+    tmp_path: Path,
+) -> None:
+    tiny_classifier(labels=("1", "2")).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    reviews, texts = str(tmp_path), ["a b c", "d"]
+
+    def measured(label: str) -> list[float]:
+        metric = parse_metric("x", f"{reviews}:{label}")
+        assert isinstance(metric, Attribute)
+        return attribute(texts, metric.model, metric.label)
+
+    assert measured("1") == attribute(texts, reviews, 0)  # the class that is named 1
+    assert measured("2") == attribute(texts, reviews, 1)
+    assert measured("0") == attribute(texts, reviews, 0)  # no class has that name
+    for label in ("²", "3"):
+        with pytest.raises(RequestError, match=f"no label '{label}'; it has 1, 2"):
+            measured(label)
 
 
 @pytest.mark.parametrize(

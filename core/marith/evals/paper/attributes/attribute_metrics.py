@@ -24,7 +24,8 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 def parse_metric(name: str, text: str, better: Better = "higher") -> Metric:
     """The judge MODEL:LABEL, a classifier's label; or vader:positive, vader:negative, length.
 
-    Raises RequestError for what is none.
+    A label is a class by name, or by index where no class has that name. Raises RequestError for
+    what is none.
     """
     model, _, label = text.rpartition(":")
     if model == VADER and label in TONES:
@@ -34,7 +35,7 @@ def parse_metric(name: str, text: str, better: Better = "higher") -> Metric:
     if not model or not label or model == VADER:
         problem = f"a judge is MODEL:LABEL, {VADER}:positive, {VADER}:negative or {LENGTH}"
         raise RequestError(f"{problem}, not {text!r}")
-    return Attribute(name, model, int(label) if label.isdigit() else label, better)
+    return Attribute(name, model, label, better)
 
 
 @dataclass(frozen=True, slots=True)
