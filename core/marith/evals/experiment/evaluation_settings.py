@@ -11,6 +11,7 @@ from marith.evals.experiment.prompt_rows import DEFAULT_COUNT, choose, of_pocket
 from marith.evals.experiment.texts import NamedFormula
 from marith.formula.meaning import binding
 from marith.request.checks import by, hold, optional, whole_from
+from marith.request.sampling import Sampling
 from marith.scoring.checkpoints.locate import locate
 
 POCKET = "pocket"
@@ -33,7 +34,7 @@ class EvaluationSettings:
     formulas: Sequence[str] = ()
     terms: Mapping[str, str] = field(default_factory=dict)
     n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
-    seed: int = 0
+    seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
     out: Path | None = None
 
     def __post_init__(self) -> None:
@@ -56,9 +57,13 @@ class GenerationSettings(EvaluationSettings):
     Texts have up to `max_tokens` tokens, or as many as the evaluation's own.
     """
 
-    samples: int = 1
-    max_tokens: int | None = None
+    samples: int = field(default=1, metadata=by(whole_from(1, 10_000)))
+    max_tokens: int | None = field(default=None, metadata=by(optional(whole_from(1))))
     temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        super(GenerationSettings, self).__post_init__()
+        Sampling(self.temperature)
 
     def tokens(self, default: int) -> int:
         """How many a text has at most, where the evaluation's own number is this."""

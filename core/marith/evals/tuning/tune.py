@@ -90,7 +90,7 @@ def _experiment(settings: TuningSettings) -> Experiment:
         sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
     )
     frame = settings.frame or task.frame
-    stop = Stop(settings.max_tokens or task.stop.max_tokens, settings.stop or task.stop.strings)
+    stop = Stop(settings.tokens(task.stop.max_tokens), settings.stop or task.stop.strings)
     return Experiment(
         "tuning",
         settings.model,

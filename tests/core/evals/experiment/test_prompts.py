@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
@@ -13,7 +14,11 @@ from pyarrow import parquet
 
 from marith import FormulaError, RequestError
 from marith.evals.experiment import hub
-from marith.evals.experiment.evaluation_settings import EvaluationSettings, source_texts
+from marith.evals.experiment.evaluation_settings import (
+    EvaluationSettings,
+    GenerationSettings,
+    source_texts,
+)
 from marith.evals.experiment.formulas import read_formulas
 from marith.evals.experiment.prompt_rows import Rows, choose, of_pocket, read
 from marith.evals.experiment.texts import NamedFormula
@@ -131,6 +136,20 @@ def test_more_rows_than_there_are_are_refused_with_their_number(files: Path) -> 
         EvaluationSettings(column="text")
     with pytest.raises(RequestError, match='"pocket\'s own questions" has 1000 texts, not 1001'):
         of_pocket(QUESTIONS, 1001, 0)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("samples", 0, "samples is a whole number from 1 to 10000, not 0"),
+        ("max_tokens", -3, "max_tokens is a whole number from 1, not -3"),
+        ("temperature", -1, "temperature is a number from 0, not -1"),
+        ("seed", "x", "seed is a whole number from 0 to 2147483648, not 'x'"),
+    ],
+)
+def test_settings_with_a_wrong_number_are_not_made(option: str, value: Any, words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        GenerationSettings(**{option: value})
 
 
 def test_pockets_own_texts_are_different_and_the_same_for_the_same_seed() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from marith import ModelError, RequestError, parse
+from marith import Engine, ModelError, RequestError, parse
 from marith.cli.shared import app
 from marith.evals.experiment.texts import Text
 from marith.evals.metrics.text_classifier import Attribute, attribute
@@ -153,11 +153,22 @@ def test_a_label_that_is_a_number_is_the_class_of_that_name_before_that_of_that_
         ({"classifier": "vader:positive"}, "C is a classifier"),
         ({"judges": {"happy": "/no/judge:x"}}, "'/no/judge'"),
         ({"model": "/no/where"}, "'/no/where'"),
+        ({"max_tokens": 0}, "max_tokens is a whole number from 1, not 0"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(told: dict[str, Any], words: str) -> None:
     with pytest.raises((RequestError, ModelError), match=words):
         run(CurveSettings(**{"n": 1, **told}))
+
+
+def test_notes_about_the_data_are_printed_before_texts_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.jsonl").write_text('{"text": "Hi"}\n{"text": ""}\n', encoding="utf-8")
+    monkeypatch.setattr(Engine, "load", None)
+    with pytest.raises(TypeError):
+        run(CurveSettings(data=str(tmp_path / "data.jsonl"), only=(3,)))
+    assert capsys.readouterr().err == "1 of the rows have no text and are left out\n"
 
 
 def test_bad_options_are_one_sentence_and_exit_code_2() -> None:

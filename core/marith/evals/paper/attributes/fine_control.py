@@ -103,11 +103,11 @@ def run(settings: CurveSettings) -> MeasuredCurves:
         settings.seed,
         settings.samples,
         settings.temperature,
-        Stop(settings.max_tokens or MAX_TOKENS),
+        Stop(settings.tokens(MAX_TOKENS)),
         questions.source,
     )
     names = {attribute: measure.name for attribute, measure in settings.measures.items()}
-    results = run_experiment(experiment, settings.out)
+    results = run_experiment(experiment, settings.out, questions.notes)
     title = f"attributes of {settings.model}: {counted(len(experiment.prompts), 'prompt')}, "
     title += f"{experiment.source}, seed {experiment.seed}"
     measured = measured_curves(curves, results, names)
