@@ -36,6 +36,13 @@ def fault(path: Path, where: str, problem: str) -> RequestError:
     return RequestError(f"{str(path)!r}, {where}: {problem}")
 
 
+def cell_text(value: Any) -> str:
+    """A cell as text: `true` and `null` as JSON writes them, and `1` where a table holds 1.0."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # as tables keep whole numbers where some are missing
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+
+
 def kinds() -> str:
     """The suffixes of the files that can be read, as text."""
     *most, last = FORMATS

@@ -13,9 +13,10 @@ from marith import tables
 from marith.errors import RequestError
 from marith.evals import pocket_texts
 from marith.evals.experiment import hub
-from marith.tables import Record
+from marith.tables import Record, cell_text
 
 DEFAULT_COLUMNS = ("prompt", "text", "message", "review", "instruction")
+_MOST_NAMED = 8  # values of a column in an error
 DEFAULT_COUNT = 200  # texts that are taken where nobody says how many
 
 
@@ -33,8 +34,8 @@ def read(data: str, column: str | None = None, where: Mapping[str, str] | None =
     """The texts in a file that `tables` reads, all of a folder, or one of the hub.
 
     Without `column` it is one of `DEFAULT_COLUMNS`; `a.b` is b within a. Rows are those in which
-    the columns of `where` have its values, as texts. Raises RequestError for what cannot be read,
-    and for a column that is not there, with those that are.
+    the columns of `where` have its values, as `cell_text` writes them. Raises RequestError for what
+    cannot be read, for a column that is not there, with those that are, and where no row is left.
     """
     files = _local(data) or [hub.download(data)]
     records = (record for file in files for _, record in tables.records(file))
@@ -42,18 +43,53 @@ def read(data: str, column: str | None = None, where: Mapping[str, str] | None =
     if first is None:
         raise RequestError(f"{data!r} has no rows")
     name = column or _default_column(first, data)
+    selection = _Selection(where or {})
     texts: list[tuple[int, str]] = []
     empty = 0
     for row, record in enumerate(chain([first], records)):
         place = f"row {row} of {data!r}"
-        if any(str(_value(record, key, place)) != value for key, value in (where or {}).items()):
+        if not selection.takes(record, place):
             continue
         text = _text(record, name, place)
         if text.strip():
             texts.append((row, text))
         else:
             empty += 1
+    if not (texts or empty):
+        raise RequestError(f"no row of {data!r} {selection.missed()}")
     return Rows(data, name, tuple(texts), empty)
+
+
+class _Selection:
+    """The rows that have the values of `where`. Keeps state: the values that were there."""
+
+    def __init__(self, where: Mapping[str, str]) -> None:
+        self._where = where
+        self._values: dict[str, dict[str, None]] = {key: {} for key in where}
+        self._met: set[str] = set()
+
+    def takes(self, record: Record, place: str) -> bool:
+        """Whether a row has all values."""
+        fits = True
+        for key, wanted in self._where.items():
+            cell = _value(record, key, place)
+            if len(self._values[key]) <= _MOST_NAMED:
+                self._values[key][cell_text(cell)] = None
+            if wanted in (cell_text(cell), str(cell)):  # True, too, as Python writes it
+                self._met.add(key)
+            else:
+                fits = False
+        return fits
+
+    def missed(self) -> str:
+        """What no row has: one of the values, or all of them together."""
+        for key, wanted in self._where.items():
+            values = list(self._values[key])
+            if key not in self._met:
+                more = ", …" if len(values) > _MOST_NAMED else ""
+                named = ", ".join(map(repr, values[:_MOST_NAMED]))
+                return f"has {key}={wanted!r}; it has {named}{more}"
+        return "has " + " and ".join(f"{key}={wanted!r}" for key, wanted in self._where.items())
 
 
 def choose(rows: Rows, n: int, seed: int) -> list[tuple[int, str]]:
@@ -62,7 +98,9 @@ def choose(rows: Rows, n: int, seed: int) -> list[tuple[int, str]]:
     Raises RequestError where there are too few.
     """
     count = len(rows.texts)
-    if n > count or not count:
+    if not count:
+        raise RequestError(f"every text of {rows.source!r} is empty")
+    if n > count:
         raise RequestError(f"{rows.source!r} has {count} texts, not {n!r}")
     order = list(rows.texts)
     random.Random(f"rows {seed}").shuffle(order)  # noqa: S311 (rows, not secrets)

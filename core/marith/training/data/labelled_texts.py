@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from marith import tables
 from marith.errors import RequestError
-from marith.tables import Record, fault
+from marith.tables import Record, cell_text, fault
 
 KINDS = tuple(kind for kind in tables.FORMATS if kind != ".txt")  # which has no labels
 
@@ -61,13 +60,9 @@ def _check_text(path: Path, where: str, column: str, text: Any) -> None:
 
 def _name(path: Path, where: str, label: Any) -> str:
     """The name of a class: `toxic`, `1`, `true`."""
-    if isinstance(label, float) and label.is_integer():
-        label = int(label)  # as tables keep whole numbers where some are missing
-    if isinstance(label, bool):
-        return json.dumps(label)
-    if not isinstance(label, (str, int)):
+    if not (isinstance(label, (str, int)) or (isinstance(label, float) and label.is_integer())):
         raise fault(path, where, f"a label is a text or a whole number, not {label!r}")
-    name = str(label).strip()
+    name = cell_text(label).strip()
     if not name:
         raise fault(path, where, "the label is empty")
     return name

@@ -56,6 +56,27 @@ def test_all_kinds_of_files_hold_the_same_rows(files: Path) -> None:
     assert read(str(files / "d.txt")).texts == ((0, "a prompt"), (1, "another"))
 
 
+def test_rows_are_picked_by_truth_values_and_numbers_as_json_writes_them(tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = [
+        {"text": "a", "hard": True, "label": 1.0, "note": None},
+        {"text": "b", "hard": False, "label": 0.5, "note": "x"},
+        {"text": "", "hard": False, "label": 2.0, "note": "x"},
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    parquet.write_table(pyarrow.Table.from_pylist(records), tmp_path / "x.parquet")
+    for path in (str(tmp_path / "x.jsonl"), str(tmp_path / "x.parquet")):
+        for where in ({"hard": "true"}, {"hard": "True"}, {"label": "1"}, {"note": "null"}):
+            assert read(path, where=where).texts == ((0, "a"),)
+        for where, words in (
+            ({"hard": "yes"}, "no row of .* has hard='yes'; it has 'true', 'false'"),
+            ({"hard": "true", "label": "0.5"}, "has hard='true' and label='0.5'"),
+        ):
+            with pytest.raises(RequestError, match=words):
+                read(path, where=where)
+        with pytest.raises(RequestError, match=r"every text of .* is empty"):
+            choose(read(path, where={"label": "2"}), 0, 0)
+
+
 def test_the_column_is_one_of_the_usual_names_or_the_one_that_is_given(tmp_path: Path) -> None:
     path = tmp_path / "rtp.jsonl"
     record = {"name": "x", "prompt": {"text": "go on", "toxicity": 0.1}, "text": "no"}
