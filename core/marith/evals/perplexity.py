@@ -136,6 +136,7 @@ def _of_evaluation(settings: EvaluationSettings, path: Path) -> _Given:
         ("n", settings.n),
         ("column", settings.column),
         ("where", settings.where),
+        ("seed", settings.seed),
     ):
         if value:
             raise RequestError(f"of an evaluation's texts all are read; {option} is {value!r}")

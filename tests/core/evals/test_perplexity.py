@@ -106,6 +106,8 @@ def test_texts_of_another_vocabulary_or_an_unfinished_run_are_refused(
     toxicity.run(toxicity.ToxicitySettings(formulas=("M", "toxic"), n=2, max_tokens=4, out=made))
     with pytest.raises(RequestError, match=r"the tokens of .* are not of"):
         perplexity.run(EvaluationSettings(model=tiny_dir, data=str(made)))
+    with pytest.raises(RequestError, match="all are read; seed is 3"):
+        perplexity.run(EvaluationSettings(data=str(made), seed=3))
     with pytest.raises(RequestError, match="all are read; n is 1"):
         perplexity.run(EvaluationSettings(data=str(made), n=1))
     path = made / "texts.jsonl"

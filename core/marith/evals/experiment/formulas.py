@@ -26,7 +26,8 @@ def read_formulas(given: Sequence[str]) -> NamedFormulas:
     """Formulas in the order in which they are given.
 
     Each text is a file of lines, a TOML file as `load_file` reads it, or itself such a line:
-    `name = formula`, or a formula that is its own name. Raises FormulaError or RequestError.
+    `name = formula`, or a formula that is its own name. A file has a suffix or a folder in its
+    name. Raises FormulaError or RequestError.
     """
     lines: list[NamedFormula] = []
     terms: dict[str, str] = {}
@@ -35,7 +36,7 @@ def read_formulas(given: Sequence[str]) -> NamedFormulas:
         path = Path(text)
         if path.suffix == ".toml":
             _add_personas(path, lines, terms, notes)
-        elif path.suffix in _FILES or _is_file(path):
+        elif path.suffix in _FILES or _names_file(text):
             lines += [_line(line) for line in _written(path)]
         else:
             lines.append(_line(text))
@@ -73,8 +74,10 @@ def _written(path: Path) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _is_file(path: Path) -> bool:
+def _names_file(text: str) -> bool:
+    """Whether a text names a file: a bare word such as `M` is a formula, whatever lies here."""
     try:
-        return path.is_file()
+        path = Path(text)
+        return bool(path.suffix or path.name != text) and path.is_file()
     except (OSError, ValueError):  # a formula may be longer than a name of a file
         return False

@@ -38,16 +38,16 @@ def read(data: str, column: str | None = None, where: Mapping[str, str] | None =
     cannot be read, for a column that is not there, with those that are, and where no row is left.
     """
     files = _local(data) or [hub.download(data)]
-    records = (record for file in files for _, record in tables.records(file))
+    records = ((file, *located) for file in files for located in tables.records(file))
     first = next(records, None)
     if first is None:
         raise RequestError(f"{data!r} has no rows")
-    name = column or _default_column(first, data)
+    name = column or _default_column(first[-1], data)
     selection = _Selection(where or {})
     texts: list[tuple[int, str]] = []
     empty = 0
-    for row, record in enumerate(chain([first], records)):
-        place = f"row {row} of {data!r}"
+    for row, (file, line, record) in enumerate(chain([first], records)):
+        place = f"{line} of {str(file)!r}"
         if not selection.takes(record, place):
             continue
         text = _text(record, name, place)

@@ -85,7 +85,7 @@ def test_the_column_is_one_of_the_usual_names_or_the_one_that_is_given(tmp_path:
     assert read(str(path)).column == "prompt.text"
     assert read(str(path), "name").texts == ((0, "x"),)
     for column, words in (
-        ("prose", "row 0 of .* has no column 'prose'; it has name, prompt, text"),
+        ("prose", "line 1 of .*rtp.jsonl' has no column 'prose'; it has name, prompt, text"),
         ("prompt.prose", "no column 'prompt.prose'"),
         ("prompt.toxicity", "no text in 'prompt.toxicity', but '0.1'"),
     ):
@@ -94,6 +94,13 @@ def test_the_column_is_one_of_the_usual_names_or_the_one_that_is_given(tmp_path:
     path.write_text('{"a": "x", "b": "y"}\n', encoding="utf-8")
     with pytest.raises(RequestError, match=r"which column of .* has the prompts\? It has a, b"):
         read(str(path))
+
+
+def test_a_row_at_fault_is_named_by_its_file_and_its_line_there(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n', encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"text": "c"}\n\n{"text": 4}\n', encoding="utf-8")
+    with pytest.raises(RequestError, match=r"line 3 of .*b.jsonl' has no text in 'text', but '4'"):
+        read(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -195,6 +202,15 @@ def test_formulas_are_named_in_a_file_or_name_themselves(tmp_path: Path) -> None
     )
     with pytest.raises(RequestError, match="cannot read"):
         read_formulas([str(tmp_path / "none.txt")])
+
+
+def test_a_bare_word_is_a_formula_also_where_a_file_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "M").write_text("2*a\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert read_formulas(["M"]).lines == (NamedFormula("M", "M"),)
+    assert read_formulas(["./M"]).lines == (NamedFormula("2*a", "2*a"),)
 
 
 def test_a_file_of_personas_brings_its_terms_and_says_what_does_not_hold(tmp_path: Path) -> None:
