@@ -16,10 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from marith.errors import unreadable
 from marith.training import figures
-from marith.training.base import device_of, load
+from marith.training.base import load
 from marith.training.checkpointing import TrainingFolder, TrainingProgress
 from marith.training.data import encoded_texts, splits
 from marith.training.data.labelled_texts import labelled
+from marith.training.device import device_of
 from marith.training.optimisation import Optimisation
 from marith.training.report import Line, Report
 from marith.training.settings import Settings

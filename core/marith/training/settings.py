@@ -11,6 +11,7 @@ from marith.errors import RequestError
 from marith.request.checks import by, flag, hold, number, whole, whole_from
 from marith.scoring.checkpoints.locate import EMBEDDED, context_length_of, locate
 from marith.training.data.labelled_texts import KINDS
+from marith.training.device import device_of
 
 MOST_EPOCHS = 10_000
 _POSITIVE = number("a number above 0", lambda value: value > 0)
@@ -19,6 +20,12 @@ _IDENTITY = (
     "text_column", "label_column", "epochs", "rate", "batch_size", "held_out", "max_length",
     "balance", "seed",
 )  # fmt: skip
+
+
+def _column(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise RequestError(f"{name} is a text, not {value!r}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,8 @@ class Settings:
     base: str
     data: Path
     out: Path
-    text_column: str = "text"
-    label_column: str = "label"
+    text_column: str = field(default="text", metadata=by(_column))
+    label_column: str = field(default="label", metadata=by(_column))
     epochs: int = field(default=5, metadata=by(whole_from(1, MOST_EPOCHS)))
     rate: float = field(default=1e-5, metadata=by(_POSITIVE))
     batch_size: int = field(default=32, metadata=by(whole_from(1)))
@@ -54,6 +61,7 @@ class Settings:
         hold(self)
         if self.text_column == self.label_column:
             raise RequestError(f"texts and labels are two columns, not {self.text_column!r} twice")
+        device_of(self.device)
         self._check_files()
         locate(self.base)
         if self.max_length is not None:

@@ -132,6 +132,19 @@ def test_other_data_under_the_same_name_are_refused_while_the_training_runs(
         train(settings)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"text_column": 3}, "text_column is a text, not 3"),
+        ({"label_column": b"label"}, "label_column is a text, not b'label'"),
+        ({"device": "gpu0"}, "this machine has no device 'gpu0'; write 'cpu' or 'cuda'"),
+    ],
+)
+def test_settings_with_a_wrong_value_are_not_made(wrong: dict[str, Any], problem: str) -> None:
+    with pytest.raises((ModelError, RequestError), match=problem):
+        Settings("pocket-toxicity", Path(__file__), Path("out"), **wrong)
+
+
 def test_a_directory_with_other_things_in_it_is_left_alone(warmth: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("so")
     with pytest.raises(RequestError, match="is not empty, and what it holds is no training"):
