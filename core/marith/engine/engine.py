@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache, partial
+from os import PathLike
 from typing import Any, Literal
 
 from torch import Tensor
@@ -88,7 +89,7 @@ class Engine(Entrypoints):
         placement = Placement(device, dtype, revision, context_length)
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
-            if isinstance(model, str):
+            if isinstance(model, (str, PathLike)):
                 if tokenizer is not None:
                     raise ModelError(f"{model!r} brings its own tokenizer")
                 base = workers.run_in_thread(lambda: loader.language_model(model, placement))
@@ -100,7 +101,7 @@ class Engine(Entrypoints):
     @classmethod
     def shared(
         cls,
-        model: str = "pocket",
+        model: str | PathLike[str] = "pocket",
         *,
         device: str | None = None,
         dtype: str | None = None,

@@ -90,6 +90,7 @@ def _experiment(settings: TuningSettings) -> Experiment:
         sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
     )
     frame = settings.frame or task.frame
+    assert task.stop.max_tokens is not None, "a task bounds its texts"
     stop = Stop(settings.tokens(task.stop.max_tokens), settings.stop or task.stop.strings)
     return Experiment(
         "tuning",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError, shown
@@ -93,6 +94,8 @@ class Prompted(Term):
             raise FormulaError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
         if self.template is not None and self.template not in TEMPLATES:
             raise FormulaError(f"template is one of {', '.join(TEMPLATES)}, not {self.template!r}")
+        if isinstance(self.model, PathLike):
+            object.__setattr__(self, "model", fspath(self.model))
         if self.model is not None:
             _check_text("a model", self.model)
         if self.adapter is not None:

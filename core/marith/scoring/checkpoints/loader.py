@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,7 +19,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints import kinds
+from marith.scoring.checkpoints import hub_lookup, kinds
 from marith.scoring.checkpoints.kinds import CLASSES, CLASSIFIER, LANGUAGE_MODEL, refusing
 from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate
 from marith.scoring.checkpoints.shared_weights import independent
@@ -57,8 +58,9 @@ class Placement:
 _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
 
 
-def language_model(name: str, placement: Placement) -> Checkpoint:
+def language_model(name: str | PathLike[str], placement: Placement) -> Checkpoint:
     """A causal language model by embedded name, directory or hub id; packed where oneDNN can."""
+    name = fspath(name) if isinstance(name, PathLike) else name
     return _cached(LANGUAGE_MODEL, name, placement)
 
 
@@ -81,13 +83,17 @@ def as_stored(
 def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A model that is loaded already, with its tokenizer.
 
-    It stays as it is: what changes is a copy, which shares its weights unless they are packed, or
-    the model itself writes to them.
+    The tokenizer may be the name of a directory, or a hub id. The model stays as it is: what
+    changes is a copy, which shares its weights unless they are packed, or it writes to them.
     """
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
         raise ModelError(f"a model is one of transformers', not {type(model).__name__}")
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
+    if isinstance(tokenizer, (str, PathLike)):
+        hub_lookup.require(fspath(tokenizer))
+        with refusing(f"cannot load the tokenizer {str(tokenizer)!r}"):
+            tokenizer = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
     for option in ("device", "dtype", "revision"):
         value = getattr(placement, option)
         if value is not None:
@@ -127,6 +133,7 @@ def _read(
     device = _device(placement.device)
     dtype = _dtype(placement.dtype, device)
     given = {"revision": placement.revision, "trust_remote_code": False}
+    hub_lookup.require(where, placement.revision)
     with refusing(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,14 @@ EMBEDDED = {
     "pocket-education": "education",
 }
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_OLLAMA = re.compile(r"[\w.-]+:[\w.-]+")
 _CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
 
 
-def locate(name: str) -> str:
+def locate(name: str | PathLike[str]) -> str:
     """The directory or hub id behind a name. Raises ModelError before anything is loaded."""
+    if isinstance(name, PathLike):
+        name = str(Path(name).absolute())
     if not isinstance(name, str) or not name:
         raise ModelError(f"a model is a name, a directory or a hub id, not {name!r}")
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
@@ -41,9 +46,43 @@ def locate(name: str) -> str:
         if not list(path.glob("*.safetensors")):
             raise ModelError(f"the directory {str(path)!r} holds no weights as safetensors")
         return str(path.resolve())
+    if path.is_file() or path.suffix == ".gguf":
+        raise ModelError(
+            f"{name!r} names a file; a model is a directory with config.json and safetensors, "
+            "or the hub id of one"
+        )
+    if _OLLAMA.fullmatch(name):
+        raise ModelError(
+            f"{name!r} is a name of Ollama's; a hub id names the same model by its owner, such as "
+            "'meta-llama/Llama-3.2-3B-Instruct'"
+        )
     if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
-        raise ModelError(f"there is no model directory {name!r}")
+        raise ModelError(f"there is no model directory {name!r}{meant(name)}")
+    if "/" not in name and _near(name) and not _in_cache(name):
+        raise ModelError(f"there is no model {name!r}{meant(name)}")
     return name
+
+
+def meant(name: str) -> str:
+    """The end of an error about a model's name: what is similar to it on this machine, if any."""
+    similar = _near(name)
+    return f"; is {similar!r} meant?" if similar else ""
+
+
+def _near(name: str) -> str | None:
+    """The embedded model, or the directory beside the one that is named, of a similar name."""
+    path = Path(name).expanduser()
+    try:
+        folders = [str(p) for p in path.parent.iterdir() if (p / "config.json").is_file()]
+    except OSError:
+        folders = []
+    ours = get_close_matches(name, EMBEDDED, 1, 0.75)
+    return next(iter(ours or get_close_matches(name, folders, 1, 0.75)), None)
+
+
+def _in_cache(name: str) -> bool:
+    """Whether a hub model has been downloaded before."""
+    return _downloaded(name, None) is not None
 
 
 def context_length_of(name: str, revision: str | None = None) -> int | None:

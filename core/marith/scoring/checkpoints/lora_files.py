@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from marith.errors import FormulaError, ModelError
 from marith.formula.patterns import compiled
+from marith.scoring.checkpoints import hub_lookup
 from marith.scoring.checkpoints.locate import WEIGHTS
 from marith.scoring.checkpoints.shared_weights import nbytes
 
@@ -122,6 +123,7 @@ def _locate(name: str) -> Path:
 
 def _fetched(name: str) -> Path:
     """The two files of an adapter on the hub, in the local cache."""
+    hub_lookup.require(name, file=CONFIG)
     try:
         return Path(huggingface_hub.snapshot_download(name, allow_patterns=[CONFIG, TENSORS]))
     except (OSError, ValueError, HfHubHTTPError) as error:
