@@ -67,8 +67,8 @@ def test_a_directory_of_a_similar_name_is_suggested(
 @pytest.mark.parametrize("name", ["nobody/no-such-model", "cheerful"])
 def test_the_hub_is_asked_once(online: list[str], name: str) -> None:
     assert refusal(name) == (
-        f"there is no directory '{name}', and nothing of this name in the hub's cache; the hub cannot be "
-        "asked: no route to the hub"
+        f"there is no directory '{name}', and nothing of this name in the hub's cache; "
+        "the hub cannot be asked: no route to the hub"
     )
     assert online == [name]
 
