@@ -90,14 +90,16 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         method: Method = "json_schema",
         include_raw: bool = False,
         strict: bool | None = None,
+        show_schema: bool = True,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Any]:
         """A model whose answers are objects of a schema, which decoding itself enforces.
 
         The schema is a class of pydantic's (answers are instances), a TypedDict, a JSON schema or
-        a tool (answers are dicts). "json_schema" holds the answer to it; "function_calling" makes
-        the answer a call of a tool, which shows the model the schema too; "json_mode" allows any
-        object, or holds the answer to the schema where one is given. A stream gives what is there
+        a tool (answers are dicts). "json_schema" holds the answer to it, and shows it to the model
+        as the chat template writes a tool, unless `show_schema` is False; "function_calling" makes
+        the answer a call of a tool; "json_mode" allows any object, or holds the answer to the
+        schema where one is given. A stream gives what is there
         so far. Raises OutputParserException for an answer cut off at `max_tokens`, which
         `include_raw` puts under "parsing_error", beside "raw" and "parsed".
         """
@@ -105,7 +107,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
             if kwargs:
                 problem = f"with_structured_output takes no option {next(iter(kwargs))!r}"
                 raise marith.RequestError(problem)
-            model, parser = model_and_parser(self, schema, method, strict)
+            model, parser = model_and_parser(self, schema, method, strict, show_schema)
         return with_parser(model, parser, include_raw)
 
     def get_num_tokens_from_messages(

@@ -93,7 +93,11 @@ def _why(message: Any) -> str:
 
 
 def model_and_parser(
-    chat: BaseChatModel, schema: Schema | None, method: Method, strict: bool | None
+    chat: BaseChatModel,
+    schema: Schema | None,
+    method: Method,
+    strict: bool | None,
+    show_schema: bool = True,
 ) -> tuple[Runnable[LanguageModelInput, AIMessage], StructuredOutputParser]:
     """A chat model that answers by a schema, and the parser of its answers.
 
@@ -117,7 +121,9 @@ def model_and_parser(
             ls_structured_output_format=traced,
         )
         return calling, parser
-    format_ = {"type": "json_object"} if named is None else _response_format(named, strict)
+    format_ = (
+        {"type": "json_object"} if named is None else _response_format(named, strict, show_schema)
+    )
     with translated():
         to_grammar(None, format_)  # refused now, not later
     return chat.bind(response_format=format_, ls_structured_output_format=traced), parser
@@ -130,12 +136,14 @@ def _named(schema: Schema) -> Schema:
     return schema
 
 
-def _response_format(schema: Schema, strict: bool | None) -> dict[str, Any]:
-    """A schema as OpenAI's `response_format`."""
+def _response_format(schema: Schema, strict: bool | None, show_schema: bool) -> dict[str, Any]:
+    """A schema as OpenAI's `response_format`; without `show_schema` the prompt does not have it."""
     name = convert_to_openai_tool(schema)["function"]["name"]
     described: dict[str, Any] = {"name": name, "schema": _json_schema(schema)}
     if strict is not None:
         described["strict"] = strict
+    if show_schema is not True:
+        described["show_schema"] = show_schema
     return {"type": "json_schema", "json_schema": described}
 
 

@@ -23,6 +23,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import from_json
 
 import marith
+from marith.openai_format import schema_grammar
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
@@ -141,7 +142,10 @@ def _ended(output: BaseModel) -> BaseModel:
 def options_with_grammar(
     output_cls: type[BaseModel], options: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """A call's options, with the grammar of the class. Raises RequestError for one without."""
+    """A call's options, with the grammar of the class. Raises RequestError for one without.
+
+    The prompt shows the schema to the model, unless the option `show_schema` is False.
+    """
     kept = {k: value for k, value in (options or {}).items() if k not in _PROGRAM_OPTIONS}
     for name in _NOT_BESIDE_A_CLASS.intersection(kept):
         raise marith.RequestError(f"structured_predict takes no {name!r}: the class is the grammar")
@@ -152,7 +156,8 @@ def options_with_grammar(
     except PydanticInvalidForJsonSchema as error:
         problem = f"{output_cls.__name__} has no JSON schema"
         raise marith.RequestError(f"{problem}: {error.message}") from error
-    return {**kept, "grammar": marith.Grammar.json_schema(schema)}
+    show_schema = kept.pop("show_schema", True)
+    return {**kept, "grammar": schema_grammar(schema, None, show_schema)}
 
 
 def parsed_object(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:

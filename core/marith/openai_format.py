@@ -126,11 +126,24 @@ def _described(response_format: Any) -> Grammar | None:
             return Grammar.json_object()
         case {"type": "json_schema", "json_schema": {"schema": Mapping() as schema, **rest}}:
             strict = rest.get("strict")
-            return Grammar.json_schema(schema, strict if isinstance(strict, bool) else None)
+            strict = strict if isinstance(strict, bool) else None
+            return schema_grammar(schema, strict, rest.get("show_schema", True), rest.get("name"))
     raise RequestError(
         "response_format is {'type': 'text'}, {'type': 'json_object'} or {'type': 'json_schema', "
         f"'json_schema': {{'name': …, 'schema': …}}}}, not {shown(response_format)}"
     )
+
+
+def schema_grammar(
+    schema: Mapping[str, Any], strict: bool | None, show_schema: Any = True, name: Any = None
+) -> Grammar:
+    """The grammar of a schema, which the prompt shows to the model if `show_schema`."""
+    if not isinstance(show_schema, bool):
+        raise RequestError(f"show_schema is True or False, not {shown(show_schema)}")
+    if not show_schema:
+        return Grammar.json_schema(schema, strict)
+    title = name or schema.get("title") or "answer"
+    return Grammar.json_schema(without_titles(schema), strict, show_as=str(title))
 
 
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:

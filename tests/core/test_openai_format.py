@@ -117,9 +117,12 @@ def test_formats_are_what_openai_calls_them() -> None:
         "type": "json_schema",
         "json_schema": {"name": "x", "schema": SCHEMA},
     }
-    assert to_grammar(None, described) == marith.Grammar.json_schema(SCHEMA)
-    described["json_schema"]["strict"] = False
+    assert to_grammar(None, described) == marith.Grammar.json_schema(SCHEMA, show_as="x")
+    described["json_schema"] |= {"strict": False, "show_schema": False}
     assert to_grammar(None, described) == marith.Grammar.json_schema(SCHEMA, strict=False)
+    described["json_schema"]["show_schema"] = "no"
+    with pytest.raises(marith.RequestError, match="show_schema is True or False, not 'no'"):
+        to_grammar(None, described)
     assert to_grammar(None, {"type": "json_object"}) == marith.Grammar.json_object()
     assert to_grammar(None, {"type": "text"}) is None
     for wrong in ("json", {"type": "xml"}, {"type": "json_schema"}):

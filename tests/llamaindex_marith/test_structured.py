@@ -85,21 +85,21 @@ async def test_a_stream_gives_what_is_there_so_far_and_nothing_twice(scripted: M
 
 
 async def test_the_system_prompt_reaches_every_way(scripted: Make) -> None:
-    for answers in await every_way(scripted(system_prompt="Be brief.")):
+    for answers in await every_way(scripted(system_prompt="Be brief."), show_schema=False):
         assert answers[-1] == EVE
 
 
 async def test_an_answer_that_is_cut_off_is_refused_in_every_way(scripted: Make) -> None:
-    model = scripted(max_tokens=6)
+    model, hidden = scripted(max_tokens=6), {"show_schema": False}
     problem = "the answer is no Sailor: it was cut off at max_tokens: '{"
     with pytest.raises(ValueError, match=problem):
-        model.structured_predict(Sailor, PROMPT, verb="sails")
+        model.structured_predict(Sailor, PROMPT, hidden, verb="sails")
     with pytest.raises(ValueError, match=problem):
-        list(model.stream_structured_predict(Sailor, PROMPT, verb="sails"))
+        list(model.stream_structured_predict(Sailor, PROMPT, hidden, verb="sails"))
     with pytest.raises(ValueError, match=problem):
-        await model.astructured_predict(Sailor, PROMPT, verb="sails")
+        await model.astructured_predict(Sailor, PROMPT, hidden, verb="sails")
     with pytest.raises(ValueError, match=problem):
-        async for _ in await model.astream_structured_predict(Sailor, PROMPT, verb="sails"):
+        async for _ in await model.astream_structured_predict(Sailor, PROMPT, hidden, verb="sails"):
             pass
 
 
@@ -162,7 +162,8 @@ def test_an_object_that_a_stop_string_ends_is_refused_with_its_name(scripted: Ma
 
 async def test_a_model_that_never_saw_the_schema_answers_by_it() -> None:
     model = Marith(formula="2*a - M", terms={"a": "Be an angry chef."}, seed=2)
-    objects = [answers[-1] for answers in await every_way(model, max_tokens=300, temperature=0.8)]
+    hidden: dict[str, Any] = {"max_tokens": 300, "temperature": 0.8, "show_schema": False}
+    objects = [answers[-1] for answers in await every_way(model, **hidden)]
     assert all(isinstance(each, Sailor) for each in objects)
     assert all(each == objects[0] for each in objects)
 

@@ -7,7 +7,7 @@ from copy import copy
 from itertools import groupby
 
 from marith.answers.ban_detector import BanDetector
-from marith.answers.output_parser import OutputParser, Piece
+from marith.answers.output_parser import OutputParser, Piece, arguments_as_text
 from marith.answers.stop_strings import StopStringFilter
 from marith.request.completion import (
     CallChunk,
@@ -55,6 +55,7 @@ class Output:
         has_text = tools is None or tools.choice in ("auto", "none")
         parses = bool(names) or tool_format.thinking is not None
         self._parser = OutputParser(tool_format, names, opened, has_text) if parses else None
+        self._as_text = tools is not None and tools.as_text
         self._filter = StopStringFilter(request.stop) if request.stop.strings else None
         self._detector = BanDetector(request.ban) if request.ban is not None else None
         self._plain = not (self._parser or self._filter or self._detector)
@@ -123,13 +124,17 @@ class Output:
         """
         start = self._detokenizer.written - len(text)
         pieces = [Piece("text", text, start, last=self.finish_reason is not None)]
-        for reader in (self._parser, self._filter, self._detector):
+        if self._parser is not None:
+            pieces = self._parser.read(pieces)
+        if self._as_text:
+            pieces = arguments_as_text(pieces, start + len(text), self.finish_reason is not None)
+        for reader in (self._filter, self._detector):
             if reader is not None:
                 pieces = reader.read(pieces)
         if self.stop_string is not None:
             self.finish_reason = "stop"
         elif self.finish_reason == "stop" and self._parser is not None and self._parser.calls:
-            self.finish_reason = "tool_calls"
+            self.finish_reason = "stop" if self._as_text else "tool_calls"
         texts = [piece.text for piece in pieces if piece.kind == "text"]
         reasoning = [piece.text for piece in pieces if piece.kind == "reasoning"]
         calls = [piece.call for piece in pieces if piece.call is not None]

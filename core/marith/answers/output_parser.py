@@ -220,6 +220,16 @@ def end_of_text(place: int, mark: str) -> Piece:
     return Piece("text", "", place - len(mark), last=True)
 
 
+def arguments_as_text(pieces: Iterable[Piece], end: int, finished: bool) -> list[Piece]:
+    """The arguments of calls as text, and no other text; `end` is where the characters end."""
+    texts = [
+        piece if piece.call is None else Piece("text", piece.call.arguments, piece.start)
+        for piece in pieces
+        if piece.kind != "text"
+    ]
+    return [*texts, Piece("text", "", end, last=True)] if finished else texts
+
+
 @dataclass(frozen=True, slots=True)
 class JsonState:
     """Where a JSON text stopped: how many brackets are open, in a string, after a backslash."""

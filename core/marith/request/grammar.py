@@ -31,6 +31,7 @@ LIMITS = LLParserLimits(
     max_grammar_size=20_000,
     verbose_errors=False,
 )
+_NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 
@@ -40,11 +41,13 @@ class Grammar:
 
     Made by `json_schema`, `json_object`, `regex`, `choice` or `lark`, and checked when it is made:
     raises RequestError for what is no grammar, and for a schema that cannot be enforced. `text` is
-    the definition; see llguidance for Lark's dialect.
+    the definition; see llguidance for Lark's dialect. `tool` is the tool, as JSON, that shows a
+    schema to the model.
     """
 
     kind: Literal["json_schema", "regex", "lark"]
     text: str
+    tool: str = field(default="", repr=False)
     source: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -55,13 +58,20 @@ class Grammar:
         object.__setattr__(self, "source", _source(self.kind, self.text))
 
     @classmethod
-    def json_schema(cls, schema: Mapping[str, Any], strict: bool | None = None) -> Grammar:
+    def json_schema(
+        cls, schema: Mapping[str, Any], strict: bool | None = None, show_as: str | None = None
+    ) -> Grammar:
         """JSON that a schema describes, its keys in the schema's order.
 
         Objects contain only the properties that the schema names, unless it allows others itself
-        or `strict` is False.
+        or `strict` is False. With a name in `show_as`, the prompt shows a schema of objects to the
+        model as the chat template writes a tool of that name, whose arguments are the answer;
+        beside other tools it is not shown.
         """
-        return cls("json_schema", schema_text(schema, strict))
+        text, tool = schema_text(schema, strict), ""
+        if show_as is not None and schema.get("type", "object") == "object":
+            tool = json.dumps(_tool(schema, strict, show_as), ensure_ascii=False)
+        return cls("json_schema", text, tool)
 
     @classmethod
     def json_object(cls) -> Grammar:
@@ -93,6 +103,17 @@ class Grammar:
                 (only,) = json.loads(self.source)["grammars"]
                 return {"name": name, "lark_grammar": only["lark_grammar"]}
         return {"name": name, "lark_grammar": self.text}
+
+
+def _tool(schema: Mapping[str, Any], strict: bool | None, name: str) -> dict[str, Any]:
+    """A function that takes what a schema describes."""
+    function: dict[str, Any] = {"name": _NO_NAME.sub("_", name)[:64] or "answer"}
+    if description := schema.get("description"):
+        function["description"] = description
+    function["parameters"] = {k: v for k, v in schema.items() if k not in ("title", "description")}
+    if strict is not None:
+        function["strict"] = strict
+    return {"type": "function", "function": function}
 
 
 def one_line(problem: str) -> str:

@@ -89,6 +89,9 @@ class Request:
 
     def __post_init__(self) -> None:
         hold(self)
+        if self.grammar is not None and self.grammar.tool and self.tools is None:
+            object.__setattr__(self, "tools", Tools.of_schema(self.grammar))
+            object.__setattr__(self, "grammar", None)
         if not self.steered and isinstance(self.speculation, Plan):
             allowed = "None or 'auto' for speculation"
             raise RequestError(f"tools without steer take {allowed}, not {self.speculation}")

@@ -24,7 +24,8 @@ class Tools:
     the one that is called, or "none" (the tools are in the prompt, and none is called). With
     `parallel` an answer may contain several calls. Arguments follow their schema; `strict` is that
     of `Grammar.json_schema`, unless a tool has its own "strict". Without `steer`, tokens inside a
-    call are drawn from the bare model, and all others from the formula.
+    call are drawn from the bare model, and all others from the formula. With `as_text`, the
+    arguments of the one call are the answer's text, and the answer has no call.
     """
 
     definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
@@ -32,6 +33,7 @@ class Tools:
     parallel: bool = field(default=True, metadata=by(flag))
     strict: bool | None = field(default=None, metadata=by(optional(flag)))
     steer: bool = field(default=True, metadata=by(flag))
+    as_text: bool = field(default=False, metadata=by(flag))
     text: str = field(init=False, repr=False)  # the definitions as JSON, their names in order
 
     def __post_init__(self) -> None:
@@ -53,6 +55,12 @@ class Tools:
             raise RequestError(f"no tool is named {shown(self.choice)}, but {', '.join(names)}")
         for tool in self.callable:
             Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
+
+    @classmethod
+    def of_schema(cls, grammar: Grammar) -> Tools:
+        """The tool that shows the schema of a grammar, and whose arguments are the answer."""
+        tool = json.loads(grammar.tool)
+        return cls((tool,), tool["function"]["name"], parallel=False, as_text=True)
 
     @property
     def names(self) -> list[str]:
