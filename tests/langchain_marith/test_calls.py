@@ -13,7 +13,7 @@ from langchain_core.tools import tool
 
 import marith
 from langchain_marith import ChatMarith
-from marith.formula.text import parsing
+from marith.formula.text import syntax
 from marith.request import grammar
 
 ROOT = Path(marith.__file__).parents[2]
@@ -51,7 +51,7 @@ def test_a_chat_call_with_tools_finds_all_but_its_prompt_done(
     chat = ChatMarith(max_tokens=4, temperature=0).bind_tools([weather], tool_choice="any")
     ask = lambda: list(chat.stream("What is the weather in Paris?"))  # noqa: E731
     ask()
-    monkeypatch.setattr(parsing, "_tree", None)  # no text is parsed
+    monkeypatch.setattr(syntax, "_tree", None)  # no text is parsed
     monkeypatch.setattr(grammar, "_MAKE", None)  # and no schema is read
     calls = calls_of(ask)
     assert len(calls) <= MOST_CALLS
