@@ -32,8 +32,9 @@ def test_a_value_is_quoted_as_one_writes_it(value: object, text: str) -> None:
     ("options", "kind", "text"),
     [
         ({"formula": "M - 2*M"}, FormulaError, "more than zero"),
-        ({"temperature": -1}, RequestError, "temperature: Input should be .*, not -1"),
-        ({"stop": ["a", ""]}, RequestError, "stop.1: .*, not ''"),
+        ({"temperature": -1}, RequestError, "temperature is a number from 0, not -1"),
+        ({"model": 5}, RequestError, "model: Input should be .*, not 5"),
+        ({"stop": ["a", ""]}, RequestError, "a stop string has at least one letter: ''"),
     ],
 )
 def test_what_pydantic_refuses_is_an_error_of_ours(

@@ -86,7 +86,7 @@ def test_a_model_that_is_not_there_is_not_found(make: Make) -> None:
         ({"formula": "M - 2*M"}, marith.FormulaError, "more than zero"),
         ({"formula": "2*a -"}, marith.FormulaError, "not a formula"),
         ({"model": "calm", "formula": "2*M"}, marith.FormulaError, "'calm' is a formula of"),
-        ({"temperature": -1}, marith.RequestError, "temperature: .*, not -1"),
+        ({"temperature": -1}, marith.RequestError, "temperature is .*, not -1"),
         ({"speculation": "much"}, marith.RequestError, "much"),
         ({"stop": [7]}, marith.RequestError, "7"),
         ({"file": "other.toml"}, marith.RequestError, "'other.toml'"),

@@ -58,6 +58,12 @@ class Personas:
         """Whether a value of the option `model` is the name of a formula of the file."""
         return isinstance(model, str) and model in self.formulas
 
+    def require(self, name: object) -> None:
+        """Raises FormulaError unless the file has a formula of this name."""
+        if not self.names(name):
+            names = ", ".join(self.formulas) or "none"
+            raise FormulaError(f"{self.path!r} has no formula {name!r}; there are {names}")
+
     def apply(self, given: Mapping[str, Any], model: object, kind: type[Kind]) -> dict[str, Any]:
         """The given options, and the file's where none are given.
 

@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from marith import recipes
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import bind, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Prompted
 from marith.request.ban import Ban
 from marith.request.plan import Plan
 from marith.request.sampling import Sampling
@@ -50,6 +52,12 @@ def require_meaning(
     for parsed in dict.fromkeys(formulas):
         check(parsed, names)
         ExecutionPlan.of(parsed, names, speculation)
+
+
+def other_models(formula: Formula, terms: Written) -> set[str]:
+    """The models that the terms of a formula name."""
+    found = leaves(bind(formula, resolved(terms)))
+    return {term.model for term in found if isinstance(term, Prompted) and term.model}
 
 
 @lru_cache(maxsize=64, typed=True)  # True is no 1.0

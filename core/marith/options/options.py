@@ -8,18 +8,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from marith.errors import Busy, FormulaError, RequestError
-from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.binding import bind
+from marith.errors import Busy, RequestError
 from marith.formula.text.files import as_text, terms_as_text
 from marith.formula.text.trust import of_call
-from marith.formula.tree.terms import Prompted
 from marith.options import meaning
 from marith.options.file import Personas, opened
+from marith.options.option_checks import CHECKS
 from marith.request.checks import check_names
 from marith.request.limits import LOADED_BYTES
 from marith.request.plan import Plan, read_speculation
@@ -49,9 +47,10 @@ def _variable(option: str) -> str | None:
 class Options(BaseModel):
     """The options of a model. Adapters inherit them; a call may give each but `file`.
 
-    All are checked when they are made, before any model loads; an unknown option raises. If they
-    are not `trusted`, a call may set how an answer is drawn, and the text of its `formula` and
-    `terms` may combine what the options define; if they are `frozen`, a call gives neither.
+    All are checked when they are made, before any model loads; an unknown option raises. Only that
+    `faithful` has a `faithful_to` is checked at a call, which may give it. If they are not
+    `trusted`, a call may set how an answer is drawn, and the text of its `formula` and `terms` may
+    combine what the options define; if they are `frozen`, a call gives neither.
     """
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -62,59 +61,59 @@ class Options(BaseModel):
     """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
     terms: dict[str, str] = Field(default_factory=dict)
     """What the formula's names mean: system prompts, formula text, terms or tables of a file."""
-    temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    temperature: float = 1.0
     """Above 1 flatter, below 1 sharper; 0 takes the likeliest token."""
-    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_p: float = 1.0
     """Draw from the fewest likeliest tokens whose probabilities reach this."""
-    top_k: int | None = Field(default=None, ge=1)
+    top_k: int | None = None
     """Draw from so many of the likeliest tokens."""
-    min_p: float = Field(default=0.0, ge=0, le=1)
+    min_p: float = 0.0
     """Draw from tokens at least this many times as likely as the likeliest."""
-    repetition_penalty: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    repetition_penalty: float = 1.0
     """Multiplies log-probabilities of tokens that the answer already contains."""
-    max_tokens: int = Field(default=256, ge=1)
+    max_tokens: int = 256
     """The most tokens of an answer."""
-    stop: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    stop: list[str] = Field(default_factory=list)
     """Texts before which an answer ends; those of a call are added."""
-    ban: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    ban: list[str] = Field(default_factory=list)
     """Words that no answer contains, whole and in either case."""
     seed: int | None = None
     """The same seed gives the same text."""
-    device: str | None = Field(default_factory=lambda: _variable("device"))
+    device: str | None = Field(default_factory=lambda: _variable("device"), validate_default=True)
     """As for torch, "cpu" or "cuda"; else MARITH_DEVICE, or what the machine has."""
-    dtype: str | None = Field(default_factory=lambda: _variable("dtype"))
+    dtype: str | None = Field(default_factory=lambda: _variable("dtype"), validate_default=True)
     """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
-    max_lanes: int = Field(default=64, ge=1)
+    max_lanes: int = 64
     """The most lanes of language models in flight: one for each term of each request."""
-    max_queue: int = Field(default=4096, ge=0)
+    max_queue: int = 4096
     """The most requests that wait for lanes; one more raises Busy."""
-    cache_bytes: int = Field(default=2**30, ge=0)
+    cache_bytes: int = 2**30
     """How many bytes of keys and values are kept between requests, for each checkpoint."""
-    loaded_bytes: int = Field(default=LOADED_BYTES, ge=0)
+    loaded_bytes: int = LOADED_BYTES
     """How many bytes of further checkpoints, adapters and n-grams stay loaded while unused."""
-    context_length: int | None = Field(default=None, ge=2)
+    context_length: int | None = None
     """The most tokens that the model reads; by default the number in its checkpoint."""
     revision: str | None = None
     """A branch, tag or commit of a model on the hub."""
     speculation: Plan | Literal["auto"] | None = "auto"
     """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
-    timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    timeout: float | None = None
     """Seconds from the call, loading included, after which DeadlineExceeded is raised."""
-    max_retries: int = Field(default=2, ge=0)
+    max_retries: int = 2
     """How often a request is submitted again when the engine is busy."""
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
     steer_tools: bool = True
     """False: the bare model fills the arguments of calls, the formula writes the rest."""
-    faithful: float = Field(default=0.0, ge=0, le=100)
+    faithful: float = 0.0
     """How much more an answer follows what was retrieved: the strength of `context_aware`."""
     faithful_to: str | None = Field(default=None, min_length=1)
     """A regular expression that matches what was retrieved, in the messages."""
     file: Personas | None = None
     """A persona file (TOML), read once, with values for options not given; else MARITH_FILE."""
-    trusted: bool = Field(default=True, strict=True)
+    trusted: bool = True
     """False: the text of formula and terms in a call is untrusted."""
-    frozen: bool = Field(default=False, strict=True)
+    frozen: bool = False
     """True: a call may give neither formula nor terms."""
 
     @model_validator(mode="before")
@@ -127,6 +126,11 @@ class Options(BaseModel):
             return data
         model = data.get("model", None if "formula" in data else _variable("model"))
         return file.apply(data, model, Options)
+
+    @field_validator(*CHECKS, mode="before")
+    @classmethod
+    def _value_of_a_request(cls, value: Any, info: Any) -> Any:
+        return CHECKS[info.field_name](info.field_name, value)
 
     @field_validator("formula", mode="before")
     @classmethod
@@ -159,9 +163,7 @@ class Options(BaseModel):
             raise RequestError(f"a file has a path, not {path!r}")
         if name is None:
             return cls(file=file, **options)
-        if name not in file.formulas:
-            names = ", ".join(file.formulas) or "none"
-            raise FormulaError(f"{file.path!r} has no formula {name!r}; there are {names}")
+        file.require(name)
         return cls(file=file, model=name, **options)
 
     @classmethod
@@ -218,10 +220,9 @@ class Options(BaseModel):
         """The most tokens that all terms read, by their files; `base` is the model's, if known."""
         from marith.scoring.checkpoints.locate import context_length_of
 
-        terms = leaves(bind(self.faithfully, meaning.resolved(self._meaning[1])))
-        models = {term.model for term in terms if isinstance(term, Prompted) and term.model}
         base = base or self.context_length or context_length_of(self.model, self.revision)
-        return base and min([base, *(size for size in map(context_length_of, models) if size)])
+        others = map(context_length_of, meaning.other_models(self.faithfully, self._meaning[1]))
+        return base and min([base, *filter(None, others)])
 
     def retrieves(self, prompt: str | Sequence[Message]) -> bool:
         """Whether `faithful_to` matches in a prompt, if `faithful` is set. Raises RequestError."""

@@ -45,7 +45,7 @@ class RequestOptions(TypedDict, total=False):
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 
 
-def _template_options(name: str, options: Any) -> Mapping[str, Any]:
+def template_options(name: str, options: Any) -> Mapping[str, Any]:
     """Options of a chat template: a mapping from names to data without too many levels or parts."""
     if not isinstance(options, Mapping):
         raise RequestError(f"{name} is a mapping, not {shown(options)}")
@@ -82,7 +82,7 @@ class Request:
     tools: Tools | None = field(default=None, metadata=by(optional(of_kind(Tools))))
     logprobs: int | None = field(default=None, metadata=by(optional(whole_from(0))))
     template_options: Mapping[str, Any] | None = field(
-        default=None, metadata=by(optional(_template_options))
+        default=None, metadata=by(optional(template_options))
     )
     ban: Ban | None = field(default=None, metadata=by(optional(of_kind(Ban))))
     trusted: bool = field(default=True, metadata=by(flag))

@@ -1,0 +1,68 @@
+"""A value is checked when options are made, as a request checks it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy
+import pytest
+from pydantic import ValidationError
+
+from marith import Options
+from marith.errors import RequestError, from_validation
+
+WRONG = [
+    ({"seed": 2**70}, "seed is a whole number from"),
+    ({"chat_template_kwargs": {"tokenize": True}}, "the template option 'tokenize' is set"),
+    ({"chat_template_kwargs": 3}, "chat_template_kwargs is a mapping, not 3"),
+    ({"device": "gpu0"}, "device is a device of torch, .*, not 'gpu0'"),
+    ({"device": 0}, "device is a device of torch, .*, not 0"),
+    ({"dtype": "float99"}, "dtype is a floating-point type of torch, .*, not 'float99'"),
+    ({"dtype": "int8"}, "dtype is a floating-point type"),
+    ({"temperature": "0.5"}, "temperature is a number from 0, not '0.5'"),
+    ({"temperature": True}, "temperature is a number from 0, not True"),
+    ({"temperature": None}, "temperature is a number from 0, not None"),
+    ({"max_tokens": True}, "max_tokens is a whole number from 1, not True"),
+    ({"max_tokens": 0}, "max_tokens is a whole number from 1, not 0"),
+    ({"top_k": 5.0}, "top_k is a whole number from 1, not 5.0"),
+    ({"timeout": 0}, "timeout is a finite number of seconds above 0, not 0"),
+    ({"stop": 5}, "stop is a list of texts, not 5"),
+    ({"stop": [""]}, "a stop string has at least one letter: ''"),
+    ({"ban": [5]}, "a banned word has at least one letter: 5"),
+    ({"max_lanes": 0}, "max_lanes is a whole number from 1, not 0"),
+    ({"context_length": 1}, "context_length is a whole number from 2, not 1"),
+    ({"max_retries": "2"}, "max_retries is a whole number from 0, not '2'"),
+    ({"steer_tools": 1}, "steer_tools is True or False, not 1"),
+    ({"faithful": 101}, "faithful is a number from 0 to 100, not 101"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "says"), WRONG, ids=[str(options) for options, _ in WRONG])
+def test_a_value_that_no_request_has_is_refused_when_options_are_made(
+    options: dict[str, Any], says: str
+) -> None:
+    for make in (lambda: Options(**options), lambda: Options().over(options)):
+        with pytest.raises((ValidationError, RequestError)) as refused:
+            make()
+        error = refused.value
+        problem = from_validation(error) if isinstance(error, ValidationError) else error
+        assert isinstance(problem, RequestError)
+        assert re.search(says, str(problem))
+
+
+def test_an_environment_variable_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARITH_DTYPE", "bfloat16")
+    assert Options().dtype == "bfloat16"
+    monkeypatch.setenv("MARITH_DTYPE", "float99")
+    with pytest.raises(ValidationError, match=r"dtype is .*, not 'float99'"):
+        Options()
+
+
+def test_whole_numbers_are_numbers_and_a_text_is_a_list_of_one() -> None:
+    given: dict[str, Any] = {"timeout": numpy.int64(3), "stop": "x", "ban": "bad"}
+    options = Options(temperature=1, seed=2**63 - 1, **given)
+    assert (options.temperature, options.timeout, options.stop) == (1, 3, ["x"])
+    assert options.ban == ["bad"]
+    assert options.over({"stop": "y", "ban": "worse"}).stop == ["x", "y"]
+    assert Options(device="cuda:1", dtype="torch.float16").device == "cuda:1"
