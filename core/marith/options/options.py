@@ -193,7 +193,7 @@ class Options(BaseModel):
         return {**self.values(), "speculation": plain, "file": file}
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
-        """These options, overridden by those of one call; stop strings are added.
+        """These options, overridden by those of one call; stop strings and terms are added.
 
         If `model` is a formula of the file, that formula's options replace those of the former
         formula; options that were given beside the file stay. Raises RequestError for an option
@@ -210,6 +210,8 @@ class Options(BaseModel):
             base = self.file.switched(base, call, Options)
             del call["model"]
         strings += read_stop(call.pop("stop", None))
+        if isinstance(call.get("terms"), Mapping):
+            call["terms"] = {**base["terms"], **call["terms"]}
         if strings:
             call["stop"] = list(dict.fromkeys([*base.get("stop", ()), *strings]))
         if base["file"] is not None:

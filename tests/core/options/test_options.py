@@ -188,3 +188,11 @@ def test_terms_are_checked_once_when_options_are_made() -> None:
     assert time.process_time() - start < 1
     with pytest.raises(ValidationError, match="term 'bad' is written as a formula"):
         options.over({"terms": {"bad": "M - nobody"}})
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_the_terms_of_a_call_are_added_to_those_of_the_model(trusted: bool) -> None:
+    model = Options(terms={"a": "Be kind.", "b": "a"}, formula="a", trusted=trusted)
+    call = model.over({"terms": {"c": "Be brief."}})
+    assert call.terms == {**model.terms, "c": "Be brief."}
+    assert Options(terms={"a": "x"}, formula="a").over({"terms": {"a": "y"}}).terms == {"a": "y"}

@@ -65,7 +65,7 @@ def test_a_name_of_the_application_keeps_its_meaning() -> None:
     for name in ("kind", "blind", "M"):
         with pytest.raises(FormulaError, match=f"the name '{name}' is the application's"):
             options.over({"terms": {name: "You are rude."}})
-    assert Options(**OPTIONS).over({"terms": {"blind": "x"}}).terms == {"blind": "x"}
+    assert Options(**OPTIONS).over({"terms": {"blind": "x"}}).terms == {**OWN, "blind": "x"}
 
 
 def test_a_frozen_model_takes_no_formula_and_no_terms() -> None:
