@@ -38,6 +38,18 @@ class InvalidFormula(marith.FormulaError, ModelInvalidRequestError):
     """A formula that means nothing."""
 
 
+class UntrustedFormula(InvalidFormula, marith.errors.Untrusted, ModelInvalidRequestError):
+    """A formula that has a meaning, but that untrusted text must not contain."""
+
+
+class FormulaTooLarge(InvalidFormula, marith.errors.TooLarge, ModelInvalidRequestError):
+    """A formula that exceeds a bound on its size."""
+
+
+class UnknownRequestOption(InvalidRequest, marith.errors.UnknownOption, ModelInvalidRequestError):
+    """An option that a request does not have."""
+
+
 class NoSuchModel(marith.ModelError, ModelNotFoundError):
     """A checkpoint that cannot be found, read or used."""
 
@@ -58,6 +70,9 @@ _LANGCHAIN_KINDS: dict[type[marith.MarithError], type[marith.MarithError]] = {
     marith.ContextOverflow: PromptTooLong,
     marith.RequestError: InvalidRequest,
     marith.FormulaError: InvalidFormula,
+    marith.errors.Untrusted: UntrustedFormula,
+    marith.errors.TooLarge: FormulaTooLarge,
+    marith.errors.UnknownOption: UnknownRequestOption,
     marith.ModelError: NoSuchModel,
     marith.DeadlineExceeded: TimedOut,
     marith.Busy: TooBusy,

@@ -30,6 +30,10 @@ class Untrusted(FormulaError):
     """A formula that has a meaning, but that untrusted text must not contain."""
 
 
+class TooLarge(FormulaError):
+    """A formula that exceeds a bound on its size."""
+
+
 class RequestError(MarithError, ValueError):
     """A request that cannot be served."""
 

@@ -21,6 +21,9 @@ TWINS = {
     marith.ContextOverflow: exceptions.ContextOverflowError,
     marith.RequestError: exceptions.ModelInvalidRequestError,
     marith.FormulaError: exceptions.ModelInvalidRequestError,
+    marith.errors.Untrusted: exceptions.ModelInvalidRequestError,
+    marith.errors.TooLarge: exceptions.ModelInvalidRequestError,
+    marith.errors.UnknownOption: exceptions.ModelInvalidRequestError,
     marith.ModelError: exceptions.ModelNotFoundError,
     marith.DeadlineExceeded: exceptions.ModelTimeoutError,
     marith.Busy: exceptions.ModelRateLimitError,
@@ -68,6 +71,21 @@ async def test_a_prompt_too_long_is_langchains_own_error(make: Make) -> None:
         MarithLLM(model=model.model).invoke(prompt)
     with pytest.raises(exceptions.ContextOverflowError):
         await MarithLLM(model=model.model).abatch([prompt, "k l"])
+
+
+def test_an_untrusted_formula_is_an_error_of_both_kinds() -> None:
+    model = ChatMarith(model="/nowhere", trusted=False)
+    with pytest.raises(marith.errors.Untrusted) as caught:
+        model.invoke("k l", formula='M + ngram("/etc/passwd")')
+    assert isinstance(caught.value, exceptions.ModelInvalidRequestError)
+
+
+def test_every_error_of_marith_has_one_of_langchains() -> None:
+    def kinds(of: type[marith.MarithError]) -> set[type[marith.MarithError]]:
+        own = {kind for kind in of.__subclasses__() if kind.__module__.startswith("marith.")}
+        return own.union(*map(kinds, own))
+
+    assert kinds(marith.MarithError) == set(TWINS)
 
 
 def test_a_model_that_is_not_there_is_not_found(make: Make) -> None:

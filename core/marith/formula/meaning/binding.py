@@ -9,10 +9,10 @@ from functools import singledispatch
 from itertools import chain
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError, Untrusted, shown
+from marith.errors import FormulaError, TooLarge, Untrusted, shown
 from marith.formula.text.intent import is_meant_as_formula
 from marith.formula.text.parsing import CALLS, parse_text
-from marith.formula.tree.bounds import MAX_LENGTH, TooLarge, letters_of
+from marith.formula.tree.bounds import MAX_LENGTH, letters_of
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
 from marith.formula.tree.printing import locate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from marith.errors import FormulaError
+from marith.errors import TooLarge
 
 MAX_LENGTH = 20_000  # letters of a formula as text, each term counted as one
 MAX_NODES = 5_000
@@ -17,10 +17,6 @@ QUOTED = re.compile(  # an open quotation reaches to the end, so that no letter 
     re.DOTALL,
 )  # fmt: skip
 _TERM = re.compile(r"\b(?:prompted|classifier|ngram|uniform)\([^()]*\)")
-
-
-class TooLarge(FormulaError):
-    """A formula that exceeds a bound on its size."""
 
 
 def letters_of(text: str) -> int:
