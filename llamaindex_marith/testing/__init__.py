@@ -8,8 +8,9 @@
         def make(self, **options):
             return MyLLM(model="mine", **options)
 
-        def options(self, *, max_tokens, temperature, **parameters):
-            return {"max_new_tokens": max_tokens, "temperature": temperature, **parameters}
+        def options(self, max_tokens=None, **parameters):
+            length = {} if max_tokens is None else {"max_new_tokens": max_tokens}
+            return {**length, **parameters}
 
 `pip install 'marith[conformance]'` installs what it needs: pytest and pytest-asyncio, beside the
 adapter. `llamaindex_marith.testing.llm_under_test` lists what else a package may override, and

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
 
+from llamaindex_marith import testing
 from llamaindex_marith.testing.suite import TOPICS, LLMConformance, checks
 from tools import conformance
 
@@ -61,3 +64,13 @@ def test_a_cell_shows_what_failed_and_why() -> None:
     assert cell([passed, failed, failed]) == "**failed** 2 of 3: `a \\| b`"
     assert cell([failed]) == "**failed**: `a \\| b`"
     assert len(first_line("x" * 500)) == conformance.LONGEST
+
+
+def test_the_example_of_the_package_takes_each_parameter_alone() -> None:
+    example = re.search(r"( {8}def options.*?)\n\n`pip", str(testing.__doc__), re.DOTALL)
+    assert example
+    defined: dict[str, Any] = {}
+    exec(dedent(example[1]), defined)
+    for parameters in ({}, {"stop": ["a"]}, {"seed": 2}, {"temperature": 0.0}):
+        assert defined["options"](None, **parameters) == parameters
+    assert defined["options"](None, max_tokens=4, seed=2) == {"max_new_tokens": 4, "seed": 2}
