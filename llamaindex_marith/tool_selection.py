@@ -36,7 +36,7 @@ def to_tools(
 ) -> marith.Tools | None:
     """What may be called, and how; None where there is nothing to call. Raises RequestError."""
     flags = {"tool_required": tool_required, "allow_parallel_tool_calls": allow_parallel_tool_calls}
-    for name, flag in {**flags, "strict": strict}.items():
+    for name, flag in flags.items():
         if not (flag is None or isinstance(flag, bool)):
             raise marith.RequestError(f"{name} is True or False, not {shown(flag)}")
     if tool_required and tool_choice is None:

@@ -68,6 +68,9 @@ def to_tools(
     are defined and checked once, however many calls bring them.
     """
     choice = to_choice(tool_choice)
+    for name, flag in (("parallel_tool_calls", parallel), ("strict", strict)):
+        if not (flag is None or isinstance(flag, bool)):
+            raise RequestError(f"{name} is True or False, not {shown(flag)}")
     if not tools:
         if choice in ("auto", "none"):
             return None

@@ -97,7 +97,7 @@ def test_without_tools_there_is_nothing_to_choose() -> None:
             assert to_tools(tools, listed, free) is None
         with pytest.raises(marith.RequestError, match="tool_choice is 'any', but there are no"):
             to_tools(tools, listed, "any")
-    with pytest.raises(marith.RequestError, match="parallel is True or False"):
+    with pytest.raises(marith.RequestError, match="parallel_tool_calls is True or False"):
         to_tools([tool("a")], listed, parallel=[])  # type: ignore[arg-type]
 
 
@@ -246,3 +246,10 @@ def test_usage_adds_up_over_answers(completion: marith.Completion) -> None:
     assert openai_format.from_usage(usage, marith.Usage(2, 3))["total_tokens"] == (
         usage.total_tokens + 5
     )
+
+
+@pytest.mark.parametrize("tools", [None, [], [{"type": "function", "function": {"name": "f"}}]])
+@pytest.mark.parametrize("flags", [{"parallel": "no"}, {"strict": "no"}, {"strict": 1}])
+def test_flags_of_tools_are_checked_where_there_are_no_tools(tools: Any, flags: Any) -> None:
+    with pytest.raises(marith.RequestError, match="is True or False, not"):
+        to_tools(tools, list, **flags)
