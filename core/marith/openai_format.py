@@ -31,6 +31,13 @@ _CHOICES = {
     "any": "required",
     "required": "required",
 }
+_MAPS_TO_SCHEMAS = (
+    "properties", "$defs", "definitions", "patternProperties", "dependentSchemas",
+)  # fmt: skip
+_HAS_SCHEMAS = (
+    "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "if", "then",
+    "else", "contains", "propertyNames", "function", "parameters",
+)  # fmt: skip
 
 
 def to_choice(tool_choice: Any) -> str:
@@ -89,14 +96,24 @@ def _defined(
 
 
 def without_titles(schema: Any) -> Any:
-    """A JSON schema without the titles that pydantic makes of names; properties so named stay."""
-    match schema:
-        case Mapping():
-            kept = {k: v for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
-            return {key: without_titles(value) for key, value in kept.items()}
-        case list():
-            return [without_titles(value) for value in schema]
-    return schema
+    """A JSON schema, or a tool with one, without the titles that pydantic makes of names.
+
+    Properties with this name stay, and so do values that are no schemas.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {k: v for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+    return {key: _untitled(key, value) for key, value in kept.items()}
+
+
+def _untitled(key: str, value: Any) -> Any:
+    """The value of one key of a schema; a value that is no schema, such as a default, unchanged."""
+    if key in _MAPS_TO_SCHEMAS and isinstance(value, Mapping):
+        return {name: without_titles(schema) for name, schema in value.items()}
+    if key in _HAS_SCHEMAS:
+        is_list = isinstance(value, list)
+        return [*map(without_titles, value)] if is_list else without_titles(value)
+    return value
 
 
 def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)

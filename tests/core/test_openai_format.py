@@ -253,3 +253,15 @@ def test_usage_adds_up_over_answers(completion: marith.Completion) -> None:
 def test_flags_of_tools_are_checked_where_there_are_no_tools(tools: Any, flags: Any) -> None:
     with pytest.raises(marith.RequestError, match="is True or False, not"):
         to_tools(tools, list, **flags)
+
+
+@pytest.mark.parametrize(
+    "values", [{"default": {"title": "Mr", "x": 1}}, {"enum": [{"title": "a"}, {"title": "b"}]},
+               {"const": {"title": "a"}}, {"examples": [{"title": "a"}]}],
+)  # fmt: skip
+def test_titles_in_values_stay(values: dict[str, Any]) -> None:
+    schema = {"title": "A", "properties": {"a": {"title": "B", **values}}, "items": {"title": "C"}}
+    untitled = {"properties": {"a": values}, "items": {}}
+    assert openai_format.without_titles(schema) == untitled
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    assert openai_format.without_titles(tool)["function"]["parameters"] == untitled
