@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from marith.errors import RequestError, shown
+from marith.request.checks import whole
 from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
 from marith.request.grammar import Grammar
 from marith.request.tools import Tools
@@ -169,8 +170,13 @@ def schema_grammar(
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
     """How many alternatives stand beside each token; None for no log-probabilities.
 
-    `logprobs` may be their number itself; False means none, whatever `top_logprobs` is.
+    `logprobs` may be their number itself; False means none, whatever `top_logprobs` is. Raises
+    RequestError for what is no such number.
     """
+    if top_logprobs is not None:
+        whole("top_logprobs", top_logprobs, 0)
+    if not (logprobs is None or isinstance(logprobs, bool)):
+        whole("logprobs", logprobs, 0)
     if logprobs is False:
         return None
     if logprobs is None or top_logprobs is not None:

@@ -265,3 +265,13 @@ def test_titles_in_values_stay(values: dict[str, Any]) -> None:
     assert openai_format.without_titles(schema) == untitled
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     assert openai_format.without_titles(tool)["function"]["parameters"] == untitled
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "top", "name"),
+    [("yes", None, "logprobs"), (-1, None, "logprobs"), (1.0, None, "logprobs"),
+     (True, "3", "top_logprobs"), (False, -1, "top_logprobs"), (None, True, "top_logprobs")],
+)  # fmt: skip
+def test_a_wrong_number_of_log_probabilities_is_named(logprobs: Any, top: Any, name: str) -> None:
+    with pytest.raises(marith.RequestError, match=f"^{name} is a whole number from 0"):
+        to_logprobs(logprobs, top)
