@@ -41,7 +41,7 @@ class Pocket:
     @property
     def standard_chat_model_params(self) -> dict[str, Any]:
         """LangChain's, warmer: at temperature 0 so small a model repeats itself for ever."""
-        return {"temperature": 0.5, "max_tokens": 400, "timeout": 60, "stop": [], "max_retries": 2}
+        return {"temperature": 0.7, "max_tokens": 400, "timeout": 60, "stop": [], "max_retries": 2}
 
 
 class TestUnit(Pocket, ChatModelUnitTests):
