@@ -32,6 +32,9 @@ Seed = Annotated[int, typer.Option(help="Equal seeds give equal texts, but for r
 Samples = Annotated[int, typer.Option(help="Texts of each formula for each prompt.")]
 Tokens = Annotated[int | None, typer.Option(help="At most so many tokens a text.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; else the fastest there is.")]
+Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a very long run.")]
 Judge = Annotated[
     str | None, typer.Option(help="A classifier: a directory or hub id; or vader, a lexicon.")
 ]
@@ -65,13 +68,16 @@ def toxicity(
     frame: Annotated[
         str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
     ] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    yes: Yes = False,
 ) -> None:
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
     options = locals()  # all options by name
     with clear_errors():
         from marith.evals.paper import toxicity as evaluation  # torch, which `show` does without
 
-        evaluation.run(evaluation.Settings(**settings(options))).report().show(out)
+        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).report().show(out)
 
 
 @evals.command()
@@ -93,13 +99,16 @@ def sentiment(
     judge_label: JudgeLabel = None,
     classifier: Classifier = None,
     classifier_label: ClassifierLabel = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    yes: Yes = False,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
     options = locals()  # all options by name
     with clear_errors():
         from marith.evals.paper import sentiment as evaluation  # torch, which `show` does without
 
-        evaluation.run(evaluation.Settings(**settings(options))).report().show(out)
+        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).report().show(out)
 
 
 @evals.command()
@@ -113,6 +122,8 @@ def perplexity(
     n: Count = None,
     out: Out = None,
     seed: Seed = 0,
+    device: Device = None,
+    dtype: Dtype = None,
 ) -> None:
     """Perplexity of texts under formulas; --data may be the folder of another evaluation."""
     options = locals()  # all options by name
@@ -136,18 +147,21 @@ def examples(
     samples: Samples = 1,
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
+    device: Device = None,
+    dtype: Dtype = None,
+    yes: Yes = False,
 ) -> None:
     """Answers of formulas to the same prompts, side by side."""
     options = locals()  # all options by name
     with clear_errors():
         from marith.evals.paper import examples as evaluation  # torch, which `show` does without
 
-        evaluation.run(evaluation.Settings(**settings(options))).show(out)
+        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).show(out)
 
 
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
-    kept = {name: value for name, value in options.items() if name != "term"}
+    kept = {name: value for name, value in options.items() if name not in ("term", "yes")}
     where = dict(_pair(text) for text in options["where"] or ())
     return {
         **kept,

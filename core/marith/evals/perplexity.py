@@ -16,7 +16,7 @@ import numpy as np
 
 from marith.engine.engine import Engine
 from marith.errors import RequestError
-from marith.evals.experiment.evaluation import Results
+from marith.evals.experiment.evaluation import Results, load_engine
 from marith.evals.experiment.evaluation_settings import PLAIN, EvaluationSettings, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.formulas import read_formulas
@@ -63,6 +63,8 @@ def run(settings: EvaluationSettings) -> Summary:
         settings.seed,
         samples=1 + max(text.sample for text in given.texts),
         source=given.source,
+        device=settings.device,
+        dtype=settings.dtype,
     )
     results = _measured(experiment, makers, given, settings.out)
     count = counted(len(given.texts), "text")
@@ -170,7 +172,7 @@ def _measured(
         stack.enter_context(opened(folder, {**experiment.settings(), "texts": _digest(given)}))
         print_notes(given.notes)
         bars = Bars(stack.enter_context(progress()), 1)
-        engine = stack.enter_context(Engine.load(experiment.model))
+        engine = stack.enter_context(load_engine(experiment))
         with_tokens = [_in_tokens(text, engine) for text in given.texts]
         texts = [
             replace(text, line=line.name)

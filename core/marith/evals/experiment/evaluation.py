@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from time import monotonic
 
 from marith.engine.engine import Engine
-from marith.evals.experiment.experiment import Experiment
+from marith.evals.experiment.experiment import Experiment, TextTask
 from marith.evals.experiment.store import Journal, opened
-from marith.evals.experiment.text_generation import generate_texts, texts_in
+from marith.evals.experiment.text_generation import IN_FLIGHT, generate_texts, texts_in
 from marith.evals.experiment.texts import FILE, Text
 from marith.evals.metrics.metric import Metric, Values, values_of
+from marith.evals.reporting.estimate import announce
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.progress import Bars, print_notes, progress
 
@@ -43,13 +46,24 @@ class Results:
         return [text for text in self.texts if text.line == line]
 
 
-def run(experiment: Experiment, out: Path | None = None, notes: Sequence[str] = ()) -> Results:
+def load_engine(experiment: Experiment) -> Engine:
+    """The engine of an experiment's model. Raises ModelError."""
+    return Engine.load(experiment.model, device=experiment.device, dtype=experiment.dtype)
+
+
+def run(
+    experiment: Experiment,
+    out: Path | None = None,
+    notes: Sequence[str] = (),
+    ask: bool = False,
+) -> Results:
     """Make all texts and measure them. Every text and number is kept in `out` once it is known.
 
     The same experiment goes on where it was broken off, and a finished one is only read; without
-    `out` nothing is kept. Shows notes and progress on standard error. Raises ModelError for a
-    model or judge that cannot be had, RequestError for a prompt that does not fit, and as `opened`
-    does.
+    `out` nothing is kept. Shows notes, the time that a long run takes, and progress on standard
+    error; with `ask` a terminal is asked before a very long one. Raises ModelError for a model or
+    judge that cannot be had, RequestError for a prompt that does not fit or a run that is refused,
+    and as `opened` does.
     """
     for measure in experiment.measures:
         measure.check()
@@ -58,7 +72,7 @@ def run(experiment: Experiment, out: Path | None = None, notes: Sequence[str] = 
         stack.enter_context(opened(folder, experiment.settings()))
         print_notes(notes)
         bars = Bars(stack.enter_context(progress()), len(experiment.lines))
-        texts, values = _with_engine(experiment, folder, bars)
+        texts, values = _with_engine(experiment, folder, bars, ask)
         for measure in experiment.measures:
             if not measure.of_engine:
                 values[measure.name] = _measure(measure, texts, folder, None, bars)
@@ -66,7 +80,7 @@ def run(experiment: Experiment, out: Path | None = None, notes: Sequence[str] = 
 
 
 def _with_engine(
-    experiment: Experiment, folder: Path, bars: Bars
+    experiment: Experiment, folder: Path, bars: Bars, ask: bool
 ) -> tuple[list[Text], dict[str, Values]]:
     """The texts, and what the engine says of them; it is loaded only if something is missing."""
     journal = Journal(folder / FILE)
@@ -78,17 +92,46 @@ def _with_engine(
         print_notes([f"made before: {len(texts_by_key)} of {counted(len(tasks), 'text')}"])
     counts = [len(Journal(folder / f"{measure.name}.jsonl").lines) for measure in measures]
     needed = missing or any(count < len(tasks) for count in counts)
-    with Engine.load(experiment.model) if needed else nullcontext() as engine:
+    with load_engine(experiment) if needed else nullcontext() as engine:
         if engine and missing:
-            texts_per_formula = len(tasks) // len(experiment.lines)
-            for name in dict.fromkeys(task.line.name for task in missing):
-                missing_count = sum(task.line.name == name for task in missing)
-                bars.begin(name, texts_per_formula, texts_per_formula - missing_count)
-            generate_texts(experiment, missing, engine, journal, bars.advance)
+            _generate(experiment, missing, engine, journal, bars, ask)
             texts_by_key = texts_in(journal)
         texts = [texts_by_key[task.key] for task in tasks]
         values = {m.name: _measure(m, texts, folder, engine, bars) for m in measures}
     return texts, values
+
+
+def _generate(
+    experiment: Experiment,
+    missing: Sequence[TextTask],
+    engine: Engine,
+    journal: Journal,
+    bars: Bars,
+    ask: bool,
+) -> None:
+    """The missing texts, a few of every formula first: these say how long the others take."""
+    texts_per_formula = len(experiment.prompts) * experiment.samples
+    for name in dict.fromkeys(task.line.name for task in missing):
+        missing_count = sum(task.line.name == name for task in missing)
+        bars.begin(name, texts_per_formula, texts_per_formula - missing_count)
+    first = first_tasks(missing)
+    keys = {task.key for task in first}
+    begun = monotonic()
+    generate_texts(experiment, first, engine, journal, bars.advance)
+    rest = [task for task in missing if task.key not in keys]
+    if first and rest:
+        seconds = (monotonic() - begun) / len(first) * len(rest)
+        with bars.paused():
+            announce(seconds, counted(len(rest), "text"), ask)
+    generate_texts(experiment, rest, engine, journal, bars.advance)
+
+
+def first_tasks(missing: Sequence[TextTask]) -> list[TextTask]:
+    """Tasks of every line in turn, an eighth of all but no more than `IN_FLIGHT`; none of few."""
+    lines = groupby(missing, key=lambda task: task.line.name)
+    in_turn = zip_longest(*(list(tasks) for _, tasks in lines))
+    every = (task for tasks in in_turn for task in tasks if task is not None)
+    return list(islice(every, min(IN_FLIGHT, len(missing) // 8 if len(missing) >= 32 else 0)))
 
 
 def _measure(

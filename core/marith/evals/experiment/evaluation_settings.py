@@ -15,6 +15,7 @@ from marith.request.sampling import Sampling
 from marith.scoring.checkpoints.locate import locate
 
 POCKET = "pocket"
+MESSAGE = "{message}"  # where a frame has the prompt
 PLAIN = 'prompted(template="plain")'  # prompts as they are, also where there is a chat template
 
 
@@ -24,7 +25,8 @@ class EvaluationSettings:
 
     Prompts are `n` rows of `data`: of its `column`, where the columns named by `where` have these
     values; without `data` they are pocket's own. Without `formulas` the paper's are taken. `terms`
-    are added to the evaluation's own. All is kept in `out`.
+    are added to the evaluation's own. All is kept in `out`. `device` and `dtype` are those of
+    `Engine.load`.
     """
 
     model: str = POCKET
@@ -36,6 +38,8 @@ class EvaluationSettings:
     n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
     seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
     out: Path | None = None
+    device: str | None = None
+    dtype: str | None = None
 
     def __post_init__(self) -> None:
         locate(self.model)
@@ -94,6 +98,12 @@ def source_texts(
     notes = (f"{rows.empty} of the rows have no text and are left out",) if rows.empty else ()
     source = f"{rows.column!r} of {settings.data}"
     return SourceTexts(tuple(choose(rows, count, settings.seed)), source, notes)
+
+
+def check_frame(frame: str | None) -> None:
+    """Raise RequestError for a frame that has no place for the prompt."""
+    if frame is not None and MESSAGE not in frame:
+        raise RequestError(f"a frame contains {MESSAGE}, and {frame!r} does not")
 
 
 def names_in(line: NamedFormula) -> set[str]:

@@ -38,7 +38,8 @@ class TextTask:
 class Experiment:
     """Every line answers every prompt `samples` times.
 
-    `source` says in words where the prompts are from. Raises FormulaError, ModelError or
+    `source` says in words where the prompts are from; `device` and `dtype` are those of
+    `Engine.load`. Raises FormulaError, ModelError or
     RequestError for what could not be done.
     """
 
@@ -53,6 +54,8 @@ class Experiment:
     temperature: float = 1.0
     stop: Stop = Stop(64)
     source: str = ""
+    device: str | None = None
+    dtype: str | None = None
 
     def __post_init__(self) -> None:
         locate(self.model)
@@ -84,6 +87,7 @@ class Experiment:
             "source": self.source,
             "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
             "measures": {measure.name: measure.described() for measure in self.measures},
+            **({"dtype": self.dtype} if self.dtype else {}),
         }
 
 

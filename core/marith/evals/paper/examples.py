@@ -86,11 +86,11 @@ class Examples:
         ]
 
 
-def run(settings: GenerationSettings) -> Examples:
+def run(settings: GenerationSettings, ask: bool = False) -> Examples:
     """Let formulas answer prompts as an application would, in the model's own chat template.
 
-    There are 4 prompts unless `n` is given. Raises FormulaError, ModelError or RequestError before
-    anything is generated.
+    There are 4 prompts unless `n` is given. With `ask` a terminal is asked before a very long run.
+    Raises FormulaError, ModelError or RequestError before anything is generated.
     """
     formulas = read_formulas(settings.formulas)
     questions = source_texts(settings, QUESTIONS, DEFAULT_COUNT)
@@ -105,10 +105,12 @@ def run(settings: GenerationSettings) -> Examples:
         temperature=settings.temperature,
         stop=Stop(settings.tokens(MAX_TOKENS)),
         source=questions.source,
+        device=settings.device,
+        dtype=settings.dtype,
     )
     title = f"examples of {settings.model}: {questions.source}, seed {settings.seed}"
     notes = *formulas.notes, *questions.notes
-    return Examples(title, run_experiment(experiment, settings.out, notes), notes)
+    return Examples(title, run_experiment(experiment, settings.out, notes, ask), notes)
 
 
 def _answer(text: Text, formulas: Mapping[str, str]) -> dict[str, Any]:

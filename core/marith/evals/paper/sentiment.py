@@ -48,14 +48,15 @@ class SentimentSettings(steering_evaluation.SteeringSettings):
 Settings = SentimentSettings  # as callers write it: `sentiment.Settings(n=4)`
 
 
-def run(settings: SentimentSettings) -> Summary:
+def run(settings: SentimentSettings, ask: bool = False) -> Summary:
     """The paper's formulas, or others, over beginnings of reviews (paper, "Sentiment Control").
 
     `M` reads the first 32 tokens of a review, `positive` and `negative` a sentence before them
     that announces its tone. Data should be of the other tone, as pocket's own reviews are.
-    Raises FormulaError, ModelError or RequestError before anything is made.
+    With `ask` a terminal is asked before a very long run. Raises FormulaError, ModelError or
+    RequestError before anything is made.
     """
-    return steering_evaluation.run(evaluation(settings), settings.out)
+    return steering_evaluation.run(evaluation(settings), settings.out, ask)
 
 
 def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
@@ -86,6 +87,8 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         settings.temperature,
         Stop(settings.tokens(MAX_TOKENS), STOPS),
         reviews.source,
+        settings.device,
+        settings.dtype,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *reviews.notes))
 

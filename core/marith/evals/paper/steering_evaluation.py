@@ -107,10 +107,10 @@ def attribute_metric(
     return open_metric, (f"{_named(open_metric)} judges",)
 
 
-def run(evaluation: SteeringEvaluation, out: Path | None) -> Summary:
+def run(evaluation: SteeringEvaluation, out: Path | None, ask: bool = False) -> Summary:
     """Do it, and put the paper's table beside it."""
     experiment = evaluation.experiment
-    results = running.run(experiment, out, evaluation.notes)
+    results = running.run(experiment, out, evaluation.notes, ask)
     count = counted(len(experiment.prompts), "prompt")
     title = f"{experiment.evaluation} of {experiment.model}: {count}, {experiment.source}"
     title = f"{title}, seed {experiment.seed}"

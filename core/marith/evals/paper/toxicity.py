@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from marith.errors import RequestError
-from marith.evals.experiment.evaluation_settings import PLAIN, source_texts
+from marith.evals.experiment.evaluation_settings import (
+    MESSAGE,
+    PLAIN,
+    check_frame,
+    source_texts,
+)
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.summary import Summary
 from marith.evals.experiment.texts import PromptRow
@@ -19,7 +23,6 @@ from marith.evals.system_prompts import TOXIC
 from marith.formula.tree.terms import Prompted
 from marith.request.stop import Stop
 
-MESSAGE = "{message}"
 CONVERSATION = f"Person 1: {MESSAGE}\nPerson 2:"
 STOPS = ("\n", "Person 1:")
 MAX_TOKENS = 32
@@ -50,20 +53,20 @@ class ToxicitySettings(steering_evaluation.SteeringSettings):
 
     def __post_init__(self) -> None:
         super(ToxicitySettings, self).__post_init__()
-        if self.frame is not None and MESSAGE not in self.frame:
-            raise RequestError(f"a frame contains {MESSAGE}, and {self.frame!r} does not")
+        check_frame(self.frame)
 
 
 Settings = ToxicitySettings  # as callers write it: `toxicity.Settings(n=4)`
 
 
-def run(settings: ToxicitySettings) -> Summary:
+def run(settings: ToxicitySettings, ask: bool = False) -> Summary:
     """The paper's formulas, or others, over messages (paper, section "Toxicity Reduction").
 
     `M` reads the prompt alone, `toxic` a sentence before it that announces toxicity, `C` guides.
-    Raises FormulaError, ModelError or RequestError before anything is made.
+    With `ask` a terminal is asked before a very long run. Raises FormulaError, ModelError or
+    RequestError before anything is made.
     """
-    return steering_evaluation.run(evaluation(settings), settings.out)
+    return steering_evaluation.run(evaluation(settings), settings.out, ask)
 
 
 def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
@@ -87,6 +90,8 @@ def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
         settings.temperature,
         Stop(settings.tokens(MAX_TOKENS), () if settings.continues else STOPS),
         messages.source,
+        settings.device,
+        settings.dtype,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *messages.notes))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -37,6 +38,13 @@ class Bars:
         self._progress.advance(bar, count)
         if self._many and self._progress.tasks[bar].finished:
             self._progress.update(bar, visible=False)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to others for a while."""
+        self._progress.stop()
+        yield
+        self._progress.start()
 
 
 def print_notes(notes: Sequence[str]) -> None:

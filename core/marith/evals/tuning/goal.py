@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from marith.errors import RequestError
-from marith.evals.experiment.evaluation_settings import GenerationSettings
+from marith.evals.experiment.evaluation_settings import GenerationSettings, check_frame
 from marith.evals.metrics.metric import Metric
 from marith.evals.paper.attributes.attribute_metrics import parse_metric
-from marith.evals.tuning.tasks import MESSAGE, TASKS, TuningTask
+from marith.evals.tuning.tasks import TASKS, TuningTask
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.request.checks import by, whole_from
@@ -73,8 +73,7 @@ class TuningSettings(GenerationSettings):
             raise RequestError(f"a direction is down or up, not {self.direction!r}")
         if self.formulas:
             raise RequestError(f"one formula is tuned at a time, and not {self.formulas!r}")
-        if self.frame is not None and MESSAGE not in self.frame:
-            raise RequestError(f"a frame contains {MESSAGE}, and {self.frame!r} does not")
+        check_frame(self.frame)
         _ = self.measure
         check_names(self.formula, self.ranges, self.all_terms)
         middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})

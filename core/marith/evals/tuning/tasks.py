@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from marith.evals import pocket_texts
-from marith.evals.experiment.evaluation_settings import PLAIN
+from marith.evals.experiment.evaluation_settings import MESSAGE, PLAIN
 from marith.evals.paper import sentiment, toxicity
 from marith.evals.system_prompts import NON_TOXIC, SYSTEM_PROMPTS, TOXIC
 from marith.formula.tree.terms import Classifier, Prompted
 from marith.request.stop import Stop
-
-MESSAGE = toxicity.MESSAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from marith.engine.engine import Engine
-from marith.evals.experiment.evaluation import Results
-from marith.evals.experiment.evaluation_settings import source_texts
+from marith.evals.experiment.evaluation import Results, load_engine
+from marith.evals.experiment.evaluation_settings import MESSAGE, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.store import Journal, opened
 from marith.evals.experiment.text_generation import generate_texts, texts_in
@@ -25,7 +25,6 @@ from marith.evals.reporting.progress import Bars, progress
 from marith.evals.tuning.goal import DEFAULT_COUNT, TuningSettings
 from marith.evals.tuning.outcome import Outcome
 from marith.evals.tuning.search import Trial, check, search
-from marith.evals.tuning.tasks import MESSAGE
 from marith.formula.meaning.binding import BARE
 from marith.request.stop import Stop
 
@@ -46,7 +45,7 @@ def run(settings: TuningSettings) -> Outcome:
         folder = settings.out or Path(stack.enter_context(TemporaryDirectory()))
         stack.enter_context(opened(folder, described))
         bars = Bars(stack.enter_context(progress()), 1)
-        engine = stack.enter_context(Engine.load(settings.model))
+        engine = stack.enter_context(load_engine(experiment))
         bare, trials = _sought(settings, experiment, folder, engine, bars)
     title = f"{settings.formula} over {settings.model}: {counted(len(trials), 'trial')} on "
     title += f"{counted(len(experiment.prompts), 'prompt')}, {experiment.source}"
@@ -107,6 +106,8 @@ def _experiment(settings: TuningSettings) -> Experiment:
         settings.temperature,
         stop,
         prompts.source,
+        settings.device,
+        settings.dtype,
     )
 
 

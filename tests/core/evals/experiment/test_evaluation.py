@@ -13,14 +13,16 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from marith import ContextOverflow, FormulaError, RequestError, Stop
+from marith import ContextOverflow, FormulaError, ModelError, RequestError, Stop
 from marith.engine.engine import Engine
-from marith.evals.experiment.evaluation import run
+from marith.evals.experiment import evaluation
+from marith.evals.experiment.evaluation import first_tasks, run
 from marith.evals.experiment.experiment import Experiment, seed_of
 from marith.evals.experiment.store import read_lines
 from marith.evals.experiment.summary import summarise
 from marith.evals.experiment.texts import NamedFormula, PromptRow
 from marith.evals.metrics.metric import Better, ValuesOfTexts
+from marith.evals.reporting import estimate
 from marith.evals.reporting.progress import FEW, Bars, progress
 
 
@@ -123,6 +125,75 @@ def test_what_means_nothing_is_refused_before_anything_is_loaded(experiment: Exp
     for settings, words in other:
         with pytest.raises((FormulaError, RequestError, OSError), match=words):
             replace(experiment, **settings)
+
+
+def test_a_few_texts_of_every_formula_come_first_and_all_are_made(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        evaluation, "announce", lambda _, texts, ask: announced.append((texts, ask))
+    )
+    prompts = tuple(PromptRow(row, "a", "a b") for row in range(16))
+    many = replace(experiment, prompts=prompts, samples=1, stop=Stop(1))
+    first = first_tasks([*many.tasks()])
+    assert [(task.line.name, task.prompt.row) for task in first] == [
+        ("M", 0),
+        ("twice", 0),
+        ("M", 1),
+        ("twice", 1),
+    ]
+    assert len(run(many, ask=True).texts) == 32
+    assert announced == [("28 texts", True)]
+    assert first_tasks([*replace(many, prompts=prompts[:8]).tasks()]) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer", "words"),
+    [
+        (59, None, ""),
+        (90, None, "5 texts more take about 2 minutes\n"),
+        (7000, True, "5 texts more take about 117 minutes\n"),
+        (9000, False, "5 texts more take about 2 hours\n"),
+    ],
+)
+def test_a_terminal_is_told_of_a_long_run_and_asked_before_a_very_long_one(
+    seconds: float,
+    answer: bool | None,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[str] = []
+
+    def ask(question: str, **_: Any) -> bool | None:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(estimate.Confirm, "ask", ask)
+    estimate.announce(seconds, "5 texts", ask=True)  # no terminal: no question
+    assert (capsys.readouterr().err, asked) == (words, [])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(estimate.Console, "is_terminal", True)
+    estimate.announce(seconds, "5 texts", ask=False)
+    assert asked == []
+    if answer is False:
+        with pytest.raises(RequestError, match="stopped: 5 texts more take about 2 hours; --n"):
+            estimate.announce(seconds, "5 texts", ask=True)
+    else:
+        estimate.announce(seconds, "5 texts", ask=True)
+    assert asked == ([] if answer is None else ["Go on?"])
+
+
+def test_the_model_is_loaded_on_the_device_and_in_the_type_that_are_given(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    half = replace(experiment, dtype="bfloat16")
+    assert half.settings() == {**experiment.settings(), "dtype": "bfloat16"}
+    for wrong in ({"dtype": "float99"}, {"device": "gpu0"}):
+        with pytest.raises(ModelError, match=r"float99|gpu0"):
+            run(replace(experiment, **wrong), tmp_path / next(iter(wrong)))
+    assert len(run(replace(half, device="cpu"), tmp_path / "half").texts) == 8
 
 
 def test_a_text_has_a_seed_of_its_own() -> None:

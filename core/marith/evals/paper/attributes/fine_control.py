@@ -105,6 +105,8 @@ def run(settings: CurveSettings) -> MeasuredCurves:
         settings.temperature,
         Stop(settings.tokens(MAX_TOKENS)),
         questions.source,
+        settings.device,
+        settings.dtype,
     )
     names = {attribute: measure.name for attribute, measure in settings.measures.items()}
     results = run_experiment(experiment, settings.out, questions.notes)

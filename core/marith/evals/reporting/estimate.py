@@ -1,0 +1,38 @@
+"""How long does a run take? Said before a long one; a terminal may refuse a very long one."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.prompt import Confirm
+
+from marith.errors import RequestError
+from marith.evals.reporting.numbers import counted
+
+LONG = 60.0  # seconds from which the time is said
+VERY_LONG = 30 * 60.0  # seconds from which a terminal is asked
+
+
+def announce(seconds: float, texts: str, ask: bool) -> None:
+    """Print how long `texts` ("90 texts") take; with `ask` a terminal agrees to a very long run.
+
+    Raises RequestError where it does not.
+    """
+    if seconds < LONG:
+        return
+    console = Console(stderr=True)
+    estimate = f"{texts} more take about {duration(seconds)}"
+    console.print(estimate, highlight=False, markup=False)
+    if seconds < VERY_LONG or not (ask and sys.stdin.isatty() and console.is_terminal):
+        return
+    if not Confirm.ask("Go on?", console=console, default=True):
+        raise RequestError(f"stopped: {estimate}; --n, --samples and --max-tokens make it shorter")
+
+
+def duration(seconds: float) -> str:
+    """90 → "2 minutes", 7,000 → "2 hours"; "1 hour 30 minutes" is "90 minutes"."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return counted(round(seconds), "second")
+    return counted(minutes, "minute") if minutes < 120 else counted(round(minutes / 60), "hour")
