@@ -19,7 +19,11 @@ from marith.evals.reporting.table import Table
 from marith.showing import OURS, picture
 
 if TYPE_CHECKING:
+    import pandas
     from matplotlib.axes import Axes
+
+
+_SOURCES = ("model", "lexicon", "computed", "function")  # in what a metric says of itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ class Summary:
         plots = {PLOT: partial(draw, self)}
         records = [self._record(row) for row in self.rows]
         return EvaluationReport(self.title, [self.table()], data, records, self.notes, plots=plots)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A row for each formula: its name, its text, and the figures of every measure."""
+        return self.report().to_dataframe()
 
     def table(self) -> Table:
         """A line for each formula: means with their intervals, medians, and what the paper has."""
@@ -110,19 +118,22 @@ def summarise(
 
 
 def draw(summary: Summary, path: Path) -> None:
-    """Write the plot: one measure against another, or one alone, a point for each formula.
+    """Write the plot: two measures against each other, or a panel for each, a point a formula.
 
     Raises RequestError where matplotlib is absent.
     """
-    figure = picture(6.4, 4.2)
-    axes = figure.subplots()
     names = list(summary.measures)
-    if len(names) > 1:
-        _draw_against(axes, summary, names[1], names[0])
+    panels = 1 if len(names) == 2 else len(names)
+    figure = picture(2.2 + 4.2 * panels, 4.2)
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    if len(names) == 2:
+        _draw_against(axes[0], summary, names[1], names[0])
     else:
-        _draw_alone(axes, summary, names[0])
-    axes.grid(alpha=0.3)
-    axes.tick_params(labelsize=8)
+        for panel, name in zip(axes, names, strict=True):
+            _draw_alone(panel, summary, name)
+    for panel in axes:
+        panel.grid(alpha=0.3)
+        panel.tick_params(labelsize=8)
     figure.savefig(path, dpi=110)
 
 
@@ -137,8 +148,8 @@ def _draw_against(axes: Axes, summary: Summary, across: str, up: str) -> None:
         axes.annotate(
             row.line.name, (x.mean, y.mean), (5, 5), textcoords="offset points", fontsize=8
         )
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
+    axes.set_xlabel(axis_label(summary, across))
+    axes.set_ylabel(axis_label(summary, up))
 
 
 def _draw_alone(axes: Axes, summary: Summary, name: str) -> None:
@@ -150,7 +161,18 @@ def _draw_alone(axes: Axes, summary: Summary, name: str) -> None:
     axes.errorbar([f.mean for f in figures], places, xerr=sides, fmt="o", color=OURS)
     axes.set_yticks(places, [row.line.name for row in rows])
     axes.invert_yaxis()
-    axes.set_xlabel(name)
+    axes.set_xlabel(axis_label(summary, name))
+
+
+def axis_label(summary: Summary, name: str) -> str:
+    """A measure with what its numbers are of, as far as its settings say, and what is better."""
+    described = summary.settings.get("measures", {}).get(name, {})
+    source = " ".join(str(described[key]) for key in _SOURCES if key in described)
+    if "under" in described:
+        source = f"under {described['under']}"
+    better = summary.measures[name]
+    label = f"{name} ({source})" if source and source != name else name
+    return f"{label}, {better} is better" if better else label
 
 
 def _missing(measure: str, rows: Sequence[SummaryRow]) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
@@ -16,6 +16,9 @@ from marith.evals.experiment.store import write
 from marith.evals.reporting.numbers import SIGNIFICANT
 from marith.evals.reporting.table import Table
 from marith.showing import NO_PLOT, can_draw, check_file, check_plot, say, terminal
+
+if TYPE_CHECKING:
+    import pandas
 
 CSV, MARKDOWN, JSON, PLOT = "table.csv", "table.md", "report.json", "plot.png"
 PRINTED = Path("-")
@@ -51,6 +54,10 @@ class EvaluationReport:
     def to_csv(self) -> str:
         """Every number, a line for each record."""
         return to_csv(self.records, self.significant)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Every number with all its digits, a row for each record. Raises RequestError."""
+        return dataframe(self.records)
 
     def to_markdown(self) -> str:
         """The tables, with their title and their notes."""
@@ -105,16 +112,20 @@ def to_csv(records: Iterable[Record], significant: int | None = None) -> str:
 
     Raises RequestError where pandas is absent.
     """
-    try:
-        import pandas  # an extra, and slow to import
-    except ModuleNotFoundError:
-        raise RequestError(NO_PANDAS) from None
     rows = [
         {name: _rounded(value, significant) for name, value in record.items()} for record in records
     ]
     # As objects: whole numbers stay whole beside those that are missing.
-    frame = pandas.DataFrame(rows, dtype=object)
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    return str(dataframe(rows, dtype=object).to_csv(index=False, lineterminator="\n"))
+
+
+def dataframe(records: Iterable[Record], dtype: Any = None) -> pandas.DataFrame:
+    """Records as a table of pandas. Raises RequestError where pandas is absent."""
+    try:
+        import pandas  # an extra, and slow to import
+    except ModuleNotFoundError:
+        raise RequestError(NO_PANDAS) from None
+    return pandas.DataFrame(list(records), dtype=dtype)
 
 
 def split_sections(texts: Sequence[str], every: tuple[str, ...]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from support.canned_reports import (
 )
 
 from marith import RequestError
-from marith.evals.experiment.summary import Summary
+from marith.evals.experiment.summary import Summary, axis_label, draw
 from marith.evals.reporting.evaluation_report import EvaluationReport, check_outputs, to_csv
 from marith.evals.speed.benchmark import benchmark_report
 from marith.evals.speed.speculation import savings_report
@@ -114,12 +114,41 @@ def test_every_report_is_drawn(report: EvaluationReport, names: set[str], tmp_pa
     assert all(data.startswith(PNG) for data in drawn.values())
 
 
+def test_an_axis_has_the_name_of_its_measure_and_what_it_is_measured_by() -> None:
+    measures = {
+        "formal": {"model": "pocket-formality", "label": "formal"},
+        "negativity": {"lexicon": "vader", "tone": "negative"},
+        "perplexity": {"under": "M"},
+    }
+    better = {"formal": "higher", "negativity": "", "perplexity": "lower", "words": "lower"}
+    found = replace(summary(), measures=better, settings={"measures": measures})
+    assert [axis_label(found, name) for name in better] == [
+        "formal (pocket-formality), higher is better",
+        "negativity (vader)",
+        "perplexity (under M), lower is better",
+        "words, lower is better",
+    ]
+
+
+def test_a_summary_is_a_data_frame_with_all_digits() -> None:
+    frame = summary().to_dataframe()
+    assert list(frame["name"]) == ["M", "or | bar", "top"]
+    assert frame["toxicity mean"][0] == 0.28781
+    assert frame["perplexity count"].dtype == int
+
+
 def test_one_measure_alone_is_drawn_too_and_so_are_times(tmp_path: Path) -> None:
     replace(summary(), measures={"toxicity": "lower"}).report().write(tmp_path)
+    rows = tuple(
+        replace(row, figures={**row.figures, "words": row.figures["toxicity"]})
+        for row in summary().rows
+    )
+    measures = {**summary().measures, "words": ""}
+    draw(replace(summary(), measures=measures, rows=rows), tmp_path / "three.png")
     benchmark_report.draw(benchmark(), tmp_path / "bench.png")
     benchmark_report.draw(benchmark("first-token"), tmp_path / "first.svg")
     savings_report.draw(savings().curve, tmp_path / "curve.png")
-    for name in ("plot.png", "bench.png", "curve.png"):
+    for name in ("plot.png", "three.png", "bench.png", "curve.png"):
         drawn = (tmp_path / name).read_bytes()
         assert drawn.startswith(PNG)
         assert len(drawn) < 100_000  # small enough for a page
