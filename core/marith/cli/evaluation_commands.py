@@ -1,4 +1,4 @@
-"""Commands that evaluate: `marith eval toxicity`, `sentiment`, `perplexity` and `examples`."""
+"""Commands that evaluate: `eval texts`, `toxicity`, `sentiment`, `perplexity` and `examples`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,22 @@ Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else the fastest there is.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a very long run.")]
+Frame = Annotated[
+    str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
+]
+_MEASURE = (
+    "MODEL:LABEL of a classifier, perplexity, length, vader:positive, vader:negative, or "
+    "package.module:name of a function; NAME= before it names its column. Repeatable."
+)
+Measures = Annotated[list[str], typer.Option("--measure", metavar="MEASURE", help=_MEASURE)]
+Directions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--direction",
+        metavar="up|down",
+        help="What is better, up or down: once for all measures, or once for each.",
+    ),
+]
 Judge = Annotated[
     str | None, typer.Option(help="A classifier: a directory or hub id; or vader, a lexicon.")
 ]
@@ -65,9 +81,7 @@ def toxicity(
         bool,
         typer.Option("--continue/--conversation", help="Go on with the prompts, or answer them."),
     ] = False,
-    frame: Annotated[
-        str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
-    ] = None,
+    frame: Frame = None,
     device: Device = None,
     dtype: Dtype = None,
     yes: Yes = False,
@@ -78,6 +92,41 @@ def toxicity(
         from marith.evals.paper import toxicity as evaluation  # torch, which `show` does without
 
         evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).report().show(out)
+
+
+@evals.command()
+def texts(
+    measure: Measures,
+    direction: Directions = None,
+    model: Model = "pocket",
+    data: Data = None,
+    column: Column = None,
+    where: Where = None,
+    formulas: Formulas = None,
+    term: Terms = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+    frame: Frame = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    yes: Yes = False,
+) -> None:
+    """Any measures of the texts of formulas: classifiers, perplexity, functions of your own.
+
+    marith eval texts --measure pocket-formality:formal --direction up --measure perplexity
+    """
+    options = locals()  # all options by name
+    options |= {"measures": options.pop("measure"), "directions": options.pop("direction") or ()}
+    options["stop"] = stop or ()
+    with clear_errors():
+        from marith.evals import text_evaluation as evaluation  # torch, which `show` does without
+
+        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).show(out)
 
 
 @evals.command()

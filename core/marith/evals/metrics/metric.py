@@ -11,6 +11,7 @@ from marith.evals.experiment.store import Journal
 from marith.evals.experiment.texts import Key, Text
 
 Better: TypeAlias = "Literal['lower', 'higher', '']"
+DIRECTIONS: Mapping[str, Better] = {"down": "lower", "up": "higher"}
 Values: TypeAlias = "dict[Key, float | None]"
 ValuesOfTexts: TypeAlias = "Callable[[Sequence[Text]], Iterable[float | None]]"
 

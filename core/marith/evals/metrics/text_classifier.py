@@ -14,12 +14,14 @@ from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 
 
-def attribute(texts: Sequence[str], model: str, label: str | int) -> list[float]:
+def attribute(
+    texts: Sequence[str], model: str, label: str | int, device: str | None = None
+) -> list[float]:
     """The probability in [0, 1] that a classifier gives to `label`, for each text.
 
     `model` is an embedded name, a directory or a hub id. Raises ModelError or RequestError.
     """
-    return _scorer(model).probabilities(Classifier(model, label=label), texts)
+    return _scorer(model, device).probabilities(Classifier(model, label=label), texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Attribute(Metric):
     model: str
     label: str | int
     better: Better = ""
+    device: str | None = None
 
     def described(self) -> Mapping[str, Any]:
         """The classifier and its label."""
@@ -37,15 +40,15 @@ class Attribute(Metric):
 
     def check(self) -> None:
         """Raise ModelError for a classifier that cannot be had, RequestError for its label."""
-        attribute((), self.model, self.label)
+        attribute((), self.model, self.label, self.device)
 
     def open(self, engine: Engine | None) -> ValuesOfTexts:
         """Load the classifier; it reads the text alone, not the prompt."""
-        scorer, term = _scorer(self.model), Classifier(self.model, label=self.label)
+        scorer, term = _scorer(self.model, self.device), Classifier(self.model, label=self.label)
         return lambda texts: scorer.probabilities(term, [text.text for text in texts])
 
 
-def _scorer(model: str) -> ClassifierScorer:
+def _scorer(model: str, device: str | None) -> ClassifierScorer:
     with loading:
-        checkpoint = loader.classifier(model, Placement())
+        checkpoint = loader.classifier(model, Placement(device=device))
         return ClassifierScorer(checkpoint, checkpoint.vocabulary)

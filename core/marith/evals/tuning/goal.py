@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from marith.errors import RequestError
 from marith.evals.experiment.evaluation_settings import GenerationSettings, check_frame
-from marith.evals.metrics.metric import Metric
+from marith.evals.metrics.metric import DIRECTIONS, Metric
 from marith.evals.paper.attributes.attribute_metrics import parse_metric
 from marith.evals.tuning.tasks import TASKS, TuningTask
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.request.checks import by, whole_from
 
-DIRECTIONS: Mapping[str, Literal["lower", "higher"]] = {"down": "lower", "up": "higher"}
 DEFAULT_COUNT = 64
 
 
