@@ -31,7 +31,7 @@ def announce(seconds: float, texts: str, ask: bool) -> None:
 
 
 def duration(seconds: float) -> str:
-    """90 → "2 minutes", 7,000 → "2 hours"; "1 hour 30 minutes" is "90 minutes"."""
+    """40 → "40 seconds", 5,400 → "90 minutes", 9,000 → "2 hours"."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return counted(round(seconds), "second")
