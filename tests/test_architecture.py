@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "openai_format": {"errors", "request"},
     "demo": {*_ALL, "evals", "options"},
     "cli": {*_ALL, "demo", "evals", "server", "showing", "training"},
+    "__main__": {"cli"},
     "marith": {"errors", "formula", "recipes", "request", "engine", "options"},
     **{adapter: {"marith", "openai_format"} for adapter in ADAPTERS},
     CONFORMANCE: set(),

@@ -8,7 +8,11 @@ from marith.cli import (
     train_command,
     tune_command,
 )
-from marith.cli.shared import app
+from marith.cli.help_pages import add_examples
+from marith.cli.shared import app, evals
+
+add_examples(app)
+add_examples(evals, "eval ")
 
 __all__ = [
     "app",

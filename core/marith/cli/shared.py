@@ -9,28 +9,53 @@ from typing import Annotated
 
 import typer
 
+from marith import __version__
+from marith.cli.help_pages import CommandGroup
 from marith.errors import MarithError, RequestError, unreadable
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Language models composed by arithmetic.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-evals = typer.Typer(help="Measure: how much does it help?", no_args_is_help=True)
+evals = typer.Typer(cls=CommandGroup, help="Measure: how much does it help?", no_args_is_help=True)
 app.add_typer(evals, name="eval")
 BAD_INPUT = 2
 
 Formula = Annotated[str, typer.Option(help="What to sample from, e.g. '2*formal - M'.")]
 Terms = Annotated[
     list[str] | None,
-    typer.Option("--term", help="NAME=PROMPT: a system prompt or formula text. Repeatable."),
+    typer.Option(
+        "--term",
+        metavar="NAME=PROMPT",
+        help="A name of the formula: a system prompt or formula text. Repeatable.",
+    ),
 ]
 Model = Annotated[str, typer.Option(help="pocket, a directory or a hub id.")]
 AsJson = Annotated[
     Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
 ]
 Plot = Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"marith {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _marith(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Language models composed by arithmetic."""
 
 
 @contextmanager

@@ -1,0 +1,66 @@
+"""The help of the commands: whole sentences in lists of commands, and an example below each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+EXAMPLES: Mapping[str, str] = {
+    "generate": (
+        'marith generate "How do I boil an egg?" --formula "2*chef - M" '
+        '--term chef="You are a chef."'
+    ),
+    "calibrate": (
+        'marith calibrate "0.5*M + 0.5*chef" --term chef="You are a chef." '
+        '--prompt "How do I boil an egg?" --output plan.json'
+    ),
+    "show": 'marith show "M - 0.96*union(toxic, M)"',
+    "demo": 'marith demo --question "What is a good present for a child?"',
+    "bench": "marith bench --only terms --rounds 3",
+    "train-classifier": (
+        "marith train-classifier --base pocket-toxicity --data rows.csv --out classifiers/formal"
+    ),
+    "tune": (
+        'marith tune "M - a*union(toxic, M)" --range a=0:1 --attribute pocket-toxicity:toxic '
+        "--direction down --out tuned"
+    ),
+    "eval toxicity": "marith eval toxicity --n 20 --out toxicity",
+    "eval sentiment": "marith eval sentiment --to positive --n 20 --out sentiment",
+    "eval perplexity": "marith eval perplexity --data questions.txt --formulas M",
+    "eval examples": 'marith eval examples --formulas M --formulas "2*formal - M"',
+    "eval attributes": "marith eval attributes --curve 1 --n 10 --out curves",
+    "eval judge": (
+        "marith eval judge --texts toxicity --baseline M --against detox --task toxicity "
+        "--judge-model marith:pocket"
+    ),
+    "eval harness": (
+        "marith eval harness --model marith --model_args model=pocket --tasks arc_easy --limit 10"
+    ),
+    "eval speed": "marith eval speed --only lambda --rounds 3",
+}
+
+
+class CommandGroup(TyperGroup):
+    """Commands of which the list has a whole sentence each, where typer would cut it."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands into a help page."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence_of(part)) for name, part in self.commands.items()])
+
+
+def sentence_of(command: Any) -> str:
+    """The first paragraph of a command's help, on one line."""
+    return " ".join((command.help or "").partition("\n\n")[0].split())
+
+
+def add_examples(commands: typer.Typer, prefix: str = "") -> None:
+    """Put the example of each command below its help; `prefix` is the group's name and a space."""
+    for command in commands.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__.replace("_", "-")
+        if example := EXAMPLES.get(prefix + name):
+            command.epilog = f"\b\nExample:\n  {example}"  # \b: no line of it is wrapped
