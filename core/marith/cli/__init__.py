@@ -3,22 +3,24 @@
 from marith.cli import (
     comparison_commands,
     evaluation_commands,
-    generation_commands,
+    formula_commands,
+    generate_command,
     timing_commands,
     train_command,
     tune_command,
 )
-from marith.cli.help_pages import add_examples
+from marith.cli.help_pages import complete_help
 from marith.cli.shared import app, evals
 
-add_examples(app)
-add_examples(evals, "eval ")
+complete_help(app)
+complete_help(evals, "eval")
 
 __all__ = [
     "app",
     "comparison_commands",
     "evaluation_commands",
-    "generation_commands",
+    "formula_commands",
+    "generate_command",
     "timing_commands",
     "train_command",
     "tune_command",

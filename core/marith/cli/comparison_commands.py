@@ -20,7 +20,7 @@ from marith.cli.evaluation_commands import (
     Where,
     settings,
 )
-from marith.cli.shared import Model, Terms, clear_errors, evals
+from marith.cli.shared import Model, Terms, clear_errors, evals, pairs
 from marith.errors import RequestError
 
 _JUDGE = "ATTRIBUTE=MODEL:LABEL; or happy=vader:positive, simple=length. Repeatable."
@@ -28,7 +28,7 @@ _THEIRS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 
 Judges = Annotated[
     list[str] | None,
-    typer.Option("--judge", help=_JUDGE),
+    typer.Option("--judge", metavar="ATTRIBUTE=JUDGE", help=_JUDGE),
 ]
 Texts = Annotated[
     list[Path], typer.Option(help="The --out of an evaluation, or its texts.jsonl. Repeatable.")
@@ -64,7 +64,8 @@ def attributes(
     with clear_errors():
         from marith.evals.paper.attributes import fine_control  # torch, which `show` does without
 
-        options["judges"] = dict(_judge(text) for text in judges or ())
+        named = pairs("--judge", "ATTRIBUTE=MODEL:LABEL", judges)
+        options["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
         fine_control.run(fine_control.CurveSettings(**settings(options))).report().show(out)
 
 
@@ -111,10 +112,3 @@ def harness(context: typer.Context) -> None:
         from marith.evals.harness import command_line  # torch
 
         command_line.run(context.args)
-
-
-def _judge(text: str) -> tuple[str, str]:
-    attribute, equals, judge = text.partition("=")
-    if not equals or not judge:
-        raise RequestError(f"--judge is ATTRIBUTE=MODEL:LABEL, not {text!r}")
-    return attribute.strip(), judge.strip()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 EXAMPLES: Mapping[str, str] = {
     "generate": (
@@ -43,6 +43,17 @@ EXAMPLES: Mapping[str, str] = {
 }
 
 
+class PlainCommand(TyperCommand):
+    """A command whose arguments have no braces around them, which would look like a choice."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The arguments of the command's line of usage."""
+        return [
+            piece[1:-1] if piece.startswith("{") else piece
+            for piece in super().collect_usage_pieces(ctx)
+        ]
+
+
 class CommandGroup(TyperGroup):
     """Commands of which the list has a whole sentence each, where typer would cut it."""
 
@@ -57,10 +68,16 @@ def sentence_of(command: Any) -> str:
     return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
-def add_examples(commands: typer.Typer, prefix: str = "") -> None:
-    """Put the example of each command below its help; `prefix` is the group's name and a space."""
+def complete_help(commands: typer.Typer, prefix: str = "") -> None:
+    """Give commands the order and the examples of `EXAMPLES`; `prefix` is a group's name."""
+    order = {name: place for place, name in enumerate(EXAMPLES)}
     for command in commands.registered_commands:
-        assert command.callback is not None
-        name = command.name or command.callback.__name__.replace("_", "-")
-        if example := EXAMPLES.get(prefix + name):
+        command.cls = PlainCommand
+        if example := EXAMPLES.get(_full_name(command, prefix)):
             command.epilog = f"\b\nExample:\n  {example}"  # \b: no line of it is wrapped
+    commands.registered_commands.sort(key=lambda c: order.get(_full_name(c, prefix), len(order)))
+
+
+def _full_name(command: Any, prefix: str) -> str:
+    name = command.name or command.callback.__name__.replace("_", "-")
+    return f"{prefix} {name}".strip()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,8 @@ import typer
 
 from marith import __version__
 from marith.cli.help_pages import CommandGroup
-from marith.errors import MarithError, RequestError, unreadable
+from marith.cli.terminal.loading_bar import hide_bars_of_transformers
+from marith.errors import DeadlineExceeded, MarithError, RequestError, unreadable
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -23,17 +25,18 @@ app = typer.Typer(
 evals = typer.Typer(cls=CommandGroup, help="Measure: how much does it help?", no_args_is_help=True)
 app.add_typer(evals, name="eval")
 BAD_INPUT = 2
+TIMED_OUT = 124  # as coreutils' `timeout` has it
 
-Formula = Annotated[str, typer.Option(help="What to sample from, e.g. '2*formal - M'.")]
 Terms = Annotated[
     list[str] | None,
     typer.Option(
         "--term",
+        "-t",
         metavar="NAME=PROMPT",
         help="A name of the formula: a system prompt or formula text. Repeatable.",
     ),
 ]
-Model = Annotated[str, typer.Option(help="pocket, a directory or a hub id.")]
+Model = Annotated[str, typer.Option("--model", "-m", help="pocket, a directory or a hub id.")]
 AsJson = Annotated[
     Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
 ]
@@ -59,39 +62,92 @@ def _marith(
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Bad input ends with one clear sentence and exit code 2."""
+def clear_errors(loads: bool = True) -> Iterator[None]:
+    """Bad input ends with one clear sentence and exit code 2, a time-out with 124.
+
+    Commands that load no model say `loads=False`, and start sooner.
+    """
+    if loads:
+        hide_bars_of_transformers()
     try:
         yield
     except MarithError as error:
         typer.echo(f"marith: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
+        code = TIMED_OUT if isinstance(error, DeadlineExceeded) else BAD_INPUT
+        raise typer.Exit(code) from None
 
 
-def split_terms(given: list[str] | None) -> dict[str, str]:
+def split_terms(given: Sequence[str] | None) -> dict[str, str]:
     """The terms of `--term`, by name. Raises RequestError for what is none."""
-    return dict(_split(text) for text in given or ())
+    terms = pairs("--term", "NAME=PROMPT", given)
+    for name, prompt in terms.items():
+        if prompt.strip().startswith("{"):
+            raise RequestError(
+                f"--term {f'{name}={prompt}'!r}: a table belongs in a file; on the command line "
+                f"write {name}='prompted(…)'"
+            )
+    return terms
+
+
+def pairs(option: str, form: str, given: Sequence[str] | None) -> dict[str, str]:
+    """The values of a repeatable option, by name; `form` is how one is written.
+
+    Raises RequestError for what has no name, and for a name that is given twice.
+    """
+    values: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise RequestError(f"{option} is {form}, not {text!r}")
+        if name in values:
+            raise RequestError(f"{option} gives {name!r} twice: {values[name]!r} and {value!r}")
+        values[name] = value
+    return values
 
 
 def lines(path: Path | None) -> list[str]:
-    """The lines of a file that are not empty."""
-    try:
-        text = "" if path is None else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise unreadable(path, error) from None
+    """The lines of a file, or of standard input (-), that are not empty."""
+    text = "" if path is None else read_text(path)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _split(text: str) -> tuple[str, str]:
-    name, equals, prompt = text.partition("=")
-    if not equals or not name.strip():
-        raise RequestError(f"--term is NAME=PROMPT, not {text!r}")
-    if prompt.strip().startswith("{"):
-        raise RequestError(
-            f"--term {text!r}: a table belongs in a file; on the command line write "
-            f"{name}='prompted(…)'"
-        )
-    return name.strip(), prompt
+def read_text(path: Path) -> str:
+    """The text of a file; - is standard input. Raises RequestError for what cannot be read."""
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise unreadable("standard input" if str(path) == "-" else path, error) from None
+
+
+def require_writable(path: Path | None) -> None:
+    """Raise RequestError for a file that cannot be written; a file that exists stays as it is."""
+    if path is None:
+        return
+    exists = path.exists()
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+        if not exists:
+            path.unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def write_or_print(text: str, path: Path | None) -> None:
+    """Write a line to a file, or print it where there is none, or where writing fails."""
+    if path is None:
+        typer.echo(text)
+        return
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        typer.echo(text)  # what took minutes is not lost
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> RequestError:
+    return RequestError(f"cannot write {str(path)!r}: {error.strerror or error}")
 
 
 @evals.callback()

@@ -20,7 +20,9 @@ from marith.cli.evaluation_commands import (
 from marith.cli.shared import Model, Terms, app, clear_errors
 
 _PROMPTS = "A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."
-Unknown = Annotated[str, typer.Argument(help="With unknowns: 'M - a*union(toxic, M) + b*C'.")]
+Unknown = Annotated[
+    str, typer.Argument(metavar="FORMULA", help="With unknowns: 'M - a*union(toxic, M) + b*C'.")
+]
 Ranges = Annotated[
     list[str], typer.Option("--range", help="NAME=LOW:HIGH of an unknown. Repeatable.")
 ]

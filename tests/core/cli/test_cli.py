@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from marith import Plan
 from marith.cli import app
+from marith.cli.shared import require_writable, write_or_print
+from marith.errors import RequestError
 
 PANDAS = "Tell me something interesting about pandas."
 FORMAL = "formal=You are an assistant using formal and objective language to answer the user."
@@ -140,3 +142,33 @@ def test_show_draws_the_tree_without_torch() -> None:
     assert done.returncode == 0, done.stderr
     assert "└── 0.04 × C" in done.stdout
     assert "24·relu(log toxic − log M)" in done.stdout
+
+
+def test_a_plan_that_cannot_be_written_is_refused_before_it_is_measured() -> None:
+    code, out, err = run("calibrate", "M", "--prompt", "hi", "--output", "/proc/plan.json")
+    assert (code, out) == (2, "")
+    assert "cannot write '/proc/plan.json'" in err
+
+
+def test_what_cannot_be_written_at_the_end_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RequestError, match="cannot write"):
+        write_or_print("the plan", tmp_path / "gone" / "plan.json")
+    assert capsys.readouterr().out == "the plan\n"
+
+
+def test_a_check_leaves_a_file_as_it_is_and_makes_none(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.write_text("text", encoding="utf-8")
+    require_writable(here)
+    require_writable(there)
+    assert here.read_text(encoding="utf-8") == "text"
+    assert not there.exists()
+
+
+def test_a_judge_that_is_named_twice_is_refused() -> None:
+    judges = ("--judge", "happy=vader:positive", "--judge", "happy=vader:negative")
+    code, _, err = run("eval", "attributes", *judges)
+    assert code == 2
+    assert "--judge gives 'happy' twice" in err

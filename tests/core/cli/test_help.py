@@ -100,3 +100,7 @@ def test_what_loads_no_model_imports_no_torch(arguments: tuple[str, ...]) -> Non
     program = [sys.executable, "-c", WITHOUT_TORCH, *arguments]
     done = subprocess.run(program, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_argument_does_not_look_like_a_choice() -> None:
+    assert " show [OPTIONS] FORMULA\n" in run("show", "-h")[1]

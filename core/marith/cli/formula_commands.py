@@ -1,0 +1,96 @@
+"""Commands about one formula: `marith calibrate`, `show` and `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marith.cli.shared import (
+    Model,
+    Terms,
+    app,
+    clear_errors,
+    lines,
+    require_writable,
+    split_terms,
+    write_or_print,
+)
+from marith.cli.terminal.loading_bar import loading
+from marith.errors import RequestError
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.text.explaining import explain
+
+Prompts = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="What may be asked. Repeatable.")
+]
+PromptFile = Annotated[
+    Path | None, typer.Option(help="A file with a prompt a line; - reads standard input.")
+]
+Costs = Annotated[
+    str, typer.Option(help="time: measured on this machine; calls: one per call, as in the paper.")
+]
+Output = Annotated[Path | None, typer.Option(help="Write the plan to this file.")]
+
+
+@app.command()
+def calibrate(
+    formula: Annotated[
+        str, typer.Argument(metavar="FORMULA", help="The formula that is to be made fast.")
+    ],
+    prompt: Prompts = None,
+    prompts: PromptFile = None,
+    model: Model = "pocket",
+    term: Terms = None,
+    costs: Costs = "time",
+    output: Output = None,
+) -> None:
+    """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
+    with clear_errors():
+        terms = split_terms(term)
+        all_prompts = [*(prompt or ()), *lines(prompts)]
+        if not all_prompts:
+            raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
+        if costs not in ("time", "calls"):
+            raise RequestError(f"--costs is time or calls, not {costs!r}")
+        check(parse(formula), resolve(terms))
+        require_writable(output)
+        from marith import Engine  # torch, which `show` does without
+        from marith.evals.speed.speculation.calibration import measured, table
+
+        with loading(model):
+            engine = Engine.load(model)
+        with engine:
+            plan = measured(
+                engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"
+            )
+        table(plan, parse(formula), terms)
+        write_or_print(plan.to_json(), output)
+
+
+@app.command()
+def show(
+    formula: Annotated[str, typer.Argument(metavar="FORMULA", help="The formula to explain.")],
+    term: Terms = None,
+) -> None:
+    """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
+    with clear_errors(loads=False):
+        terms = split_terms(term)
+        typer.echo(explain(formula, terms or None))
+
+
+@app.command()
+def demo(
+    model: Model = "pocket",
+    question: Annotated[
+        str, typer.Option(help="What all formulas answer.")
+    ] = "Tell me something interesting about pandas.",
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 1,
+) -> None:
+    """Put one question to six formulas: by the engine, by LangChain and by LlamaIndex."""
+    with clear_errors():
+        from marith.demo import run  # torch, which `show` does without
+
+        run(model, question, seed)

@@ -1,0 +1,1 @@
+"""How do commands write to a terminal, and to what is none?"""
