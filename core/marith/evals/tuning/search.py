@@ -52,7 +52,7 @@ def search(
     """
     import optuna  # an extra that only this function needs
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warnings print a traceback at Ctrl-C
     study = optuna.create_study(
         sampler=optuna.samplers.TPESampler(seed=seed),
         direction="minimize" if better == "lower" else "maximize",
