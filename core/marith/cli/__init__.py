@@ -10,6 +10,7 @@ from marith.cli import (
     tune_command,
 )
 from marith.cli.help_pages import complete_help
+from marith.cli.listing import listing_commands
 from marith.cli.shared import app, evals
 
 complete_help(app)
@@ -21,6 +22,7 @@ __all__ = [
     "evaluation_commands",
     "formula_commands",
     "generate_command",
+    "listing_commands",
     "timing_commands",
     "train_command",
     "tune_command",

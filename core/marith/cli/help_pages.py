@@ -18,6 +18,8 @@ EXAMPLES: Mapping[str, str] = {
         '--prompt "How do I boil an egg?" --output plan.json'
     ),
     "show": 'marith show "M - 0.96*union(toxic, M)"',
+    "models": "marith models",
+    "recipes": "marith recipes dexperts cfg",
     "demo": 'marith demo --question "What is a good present for a child?"',
     "bench": "marith bench --only terms --rounds 3",
     "train-classifier": (

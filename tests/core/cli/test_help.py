@@ -94,7 +94,15 @@ def test_a_shell_can_complete_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--help",), ("--version",), ("show", "M - 0.5*a"), ("generate", "--help")]
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("show", "M - 0.5*a"),
+        ("generate", "--help"),
+        ("models",),
+        ("recipes",),
+    ],
 )
 def test_what_loads_no_model_imports_no_torch(arguments: tuple[str, ...]) -> None:
     program = [sys.executable, "-c", WITHOUT_TORCH, *arguments]

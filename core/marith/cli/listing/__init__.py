@@ -1,0 +1,1 @@
+"""What is there to use? Models on this machine and methods of the literature, without torch."""

@@ -1,0 +1,133 @@
+"""`marith models` and `marith recipes`: what there is, from files and docstrings alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from marith.cli import app
+from marith.cli.listing.listing_commands import amount
+from marith.cli.listing.stored_models import count_weights
+from marith.recipes import RECIPES
+from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS
+
+POCKET = WEIGHTS / "pocket"
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def listed(cache: Path, *arguments: str) -> str:
+    """What `marith models` prints over a cache of the hub, in a process without network."""
+    environment = {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    program = [sys.executable, "-m", "marith", "models", *arguments]
+    done = subprocess.run(program, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A cache with one whole model, and one whose weights were never downloaded."""
+    for name, files in {
+        "whole": ("config.json", "model.safetensors"),
+        "half": ("config.json",),
+    }.items():
+        repository = tmp_path / f"models--someone--{name}"
+        snapshot = repository / "snapshots" / ("0" * 40)
+        snapshot.mkdir(parents=True)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text("0" * 40, encoding="utf-8")
+        for file in files:
+            shutil.copy(POCKET / file, snapshot / file)
+    return tmp_path
+
+
+def test_the_models_of_the_package_and_of_the_cache_are_listed(cache: Path) -> None:
+    models = {model["name"]: model for model in json.loads(listed(cache, "--json"))}
+    assert {*EMBEDDED, "pocket-polite", "pocket-rude"} < set(models)
+    whole, half = models["someone/whole"], models["someone/half"]
+    assert (whole["place"], whole["complete"]) == ("cache", True)
+    assert (half["place"], half["complete"], half["weights"]) == ("cache", False, None)
+    assert whole["architecture"] == half["architecture"] == "LlamaForCausalLM"
+    assert whole["weights"] == models["pocket"]["weights"] > 1_000_000
+    assert whole["context"] == models["pocket"]["context"] == 1024
+    table = listed(cache)
+    assert "cache, incomplete" in table
+    assert table.splitlines()[0].split()[:2] == ["model", "architecture"]
+
+
+def test_a_machine_without_a_cache_has_the_models_of_the_package(tmp_path: Path) -> None:
+    assert "pocket-toxicity" in listed(tmp_path / "none")
+
+
+def test_one_model_is_described_by_its_directory(tiny_dir: str) -> None:
+    code, out, _ = run("models", tiny_dir, "--json")
+    (model,) = json.loads(out)
+    assert code == 0
+    assert (model["place"], model["complete"], model["context"]) == ("directory", True, 1024)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("/no/where", "/no/where"), ("someone/absent", "is not on this machine")],
+)
+def test_a_model_that_is_not_here_is_refused(name: str, words: str) -> None:
+    code, out, err = run("models", name)
+    assert (code, out) == (2, "")
+    assert words in err
+
+
+def test_weights_are_counted_by_the_header_of_their_file() -> None:
+    import safetensors
+
+    with safetensors.safe_open(POCKET / "model.safetensors", "pt") as stored:
+        count = sum(stored.get_tensor(key).numel() for key in stored.keys())  # noqa: SIM118
+    assert count_weights(POCKET / "model.safetensors") == count
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 20, b"\x02\0\0\0\0\0\0\0[]", b"\x09" + b"\0" * 7])
+def test_a_file_that_is_none_of_safetensors_has_no_count(data: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(data)
+    assert count_weights(file) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (2_600_000, "2.6 MB"),
+        (3e14, "300 TB"),
+    ],
+)
+def test_an_amount_has_the_unit_that_suits_it(size: int | None, text: str) -> None:
+    assert amount(size) == text
+
+
+def test_every_recipe_is_listed_with_what_its_docstring_says() -> None:
+    code, out, _ = run("recipes")
+    assert code == 0
+    for name, recipe in RECIPES.items():
+        assert f"{name}(" in out
+        assert (recipe.__doc__ or "?").splitlines()[0] in out
+        assert name == "ensemble" or "arXiv" in run("recipes", name)[1]
+
+
+def test_a_recipe_is_shown_as_one_calls_it_and_a_wrong_name_is_corrected() -> None:
+    assert run("recipes", "cfg")[1].startswith("cfg(conditional, unconditional, strength=1.5)\n")
+    code, out, err = run("recipes", "cgf")
+    assert (code, out) == (2, "")
+    assert "did you mean 'cfg'?" in err
