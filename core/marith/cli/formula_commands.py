@@ -17,6 +17,7 @@ from marith.cli.shared import (
     split_terms,
     write_or_print,
 )
+from marith.cli.terminal.colours import formula_colours
 from marith.cli.terminal.loading_bar import loading
 from marith.errors import RequestError
 from marith.formula.meaning.binding import parse, resolve
@@ -78,7 +79,7 @@ def show(
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
     with clear_errors(loads=False):
         terms = split_terms(term)
-        typer.echo(explain(formula, terms or None))
+        typer.echo(formula_colours(explain(formula, terms or None)))
 
 
 @app.command()

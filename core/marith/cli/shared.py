@@ -12,6 +12,7 @@ import typer
 
 from marith import __version__
 from marith.cli.help_pages import CommandGroup
+from marith.cli.terminal.colours import styled
 from marith.cli.terminal.loading_bar import hide_bars_of_transformers
 from marith.errors import DeadlineExceeded, MarithError, RequestError, unreadable
 
@@ -72,7 +73,7 @@ def clear_errors(loads: bool = True) -> Iterator[None]:
     try:
         yield
     except MarithError as error:
-        typer.echo(f"marith: {error}", err=True)
+        typer.echo(f"{styled('marith:', sys.stderr, fg='red', bold=True)} {error}", err=True)
         code = TIMED_OUT if isinstance(error, DeadlineExceeded) else BAD_INPUT
         raise typer.Exit(code) from None
 

@@ -1,13 +1,16 @@
-"""What a terminal shows and a pipe does not: one quiet bar while models load."""
+"""What a terminal shows and a pipe does not: one quiet bar while models load, and colours."""
 
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 
 import pytest
+import typer
 
+from marith.cli.terminal.colours import formula_colours, styled
 from marith.cli.terminal.loading_bar import loading
 
 HIDDEN = """
@@ -57,3 +60,37 @@ def test_the_bars_of_transformers_are_off_and_those_of_downloads_for_terminals(
     code = HIDDEN.format(terminal=terminal)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == printed, done.stderr
+
+
+EXPLAINED = """sum
+├── M
+└── -0.5 × prompted("be 2 kind")
+
+total weight: 0.5
+warning: the weights add up to 0.5"""
+
+
+def test_colours_are_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert formula_colours(EXPLAINED) == EXPLAINED
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    coloured = formula_colours(EXPLAINED)
+    assert re.sub(r"\x1b\[\d*m", "", coloured) == EXPLAINED
+    for part, style in (
+        ("-0.5", {"fg": "cyan"}),
+        ('"be 2 kind"', {"fg": "green"}),
+        ("└──", {"dim": True}),
+        ("warning:", {"fg": "yellow", "bold": True}),
+    ):
+        assert typer.style(part, **style) in coloured
+    assert styled("a", bold=True) == typer.style("a", bold=True)
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_without_colours_gets_none(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv(name, value)
+    assert formula_colours(EXPLAINED) == EXPLAINED

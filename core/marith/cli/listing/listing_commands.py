@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marith.cli.shared import app, clear_errors
+from marith.cli.terminal.colours import styled
 from marith.errors import RequestError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _described(name: str) -> str:
 
     parameters = inspect.signature(RECIPES[name]).parameters.values()
     plain = ", ".join(str(each.replace(annotation=inspect.Parameter.empty)) for each in parameters)
-    call = typer.style(f"{name}({plain})", bold=True)
+    call = styled(f"{name}({plain})", bold=True)
     return f"{call}\n{indent(inspect.getdoc(RECIPES[name]) or '', '    ')}"
 
 
@@ -104,4 +105,4 @@ def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
             cell.ljust(width) if i < 3 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        typer.echo(typer.style("  ".join(cells), bold=True) if place == 0 else "  ".join(cells))
+        typer.echo(styled("  ".join(cells), bold=True) if place == 0 else "  ".join(cells))

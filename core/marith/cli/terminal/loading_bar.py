@@ -9,6 +9,7 @@ from pathlib import Path
 
 from marith.errors import ModelError
 
+REFRESHES = 4  # a second: loading has the processor for itself
 HUB = "huggingface_hub"  # the name of the hub's own bars, those of downloads
 
 
@@ -25,7 +26,10 @@ def loading(model: str) -> Iterator[None]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("loading {task.description}"), BarColumn(20), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, refresh_per_second=REFRESHES
+    ) as progress:
         progress.add_task(model[-40:], total=None)
         yield
 
