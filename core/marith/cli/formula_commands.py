@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from marith.cli.shared import (
+    Device,
+    Dtype,
     Model,
     Terms,
     app,
@@ -23,6 +25,8 @@ from marith.errors import RequestError
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.explaining import explain
+from marith.formula.text.files import load_file
+from marith.formula.tree.nodes import Formula
 
 Prompts = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="What may be asked. Repeatable.")
@@ -45,6 +49,8 @@ def calibrate(
     prompts: PromptFile = None,
     model: Model = "pocket",
     term: Terms = None,
+    device: Device = None,
+    dtype: Dtype = None,
     costs: Costs = "time",
     output: Output = None,
 ) -> None:
@@ -62,7 +68,7 @@ def calibrate(
         from marith.evals.speed.speculation.calibration import measured, table
 
         with loading(model):
-            engine = Engine.load(model)
+            engine = Engine.load(model, device=device, dtype=dtype)
         with engine:
             plan = measured(
                 engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"
@@ -73,13 +79,22 @@ def calibrate(
 
 @app.command()
 def show(
-    formula: Annotated[str, typer.Argument(metavar="FORMULA", help="The formula to explain.")],
+    formula: Annotated[
+        str, typer.Argument(metavar="FORMULA", help="The formula, or the name of one in --file.")
+    ],
     term: Terms = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A persona file (TOML), with its terms and formulas.")
+    ] = None,
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
     with clear_errors(loads=False):
-        terms = split_terms(term)
-        typer.echo(formula_colours(explain(formula, terms or None)))
+        terms: dict[str, str | Formula] = {**split_terms(term)}
+        shown: str | Formula = formula
+        if file is not None:
+            personas = load_file(file)
+            shown, terms = personas.formulas.get(formula, formula), {**personas.terms, **terms}
+        typer.echo(formula_colours(explain(shown, terms or None)))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marith.cli.shared import Terms, app, clear_errors, pairs, read_text, split_terms
+from marith.cli.shared import Device, Dtype, Terms, app, clear_errors, pairs, read_text, split_terms
 from marith.cli.terminal.answer_output import print_answers
 from marith.cli.terminal.loading_bar import loading
 from marith.errors import RequestError, from_validation
@@ -80,8 +80,6 @@ Speculation = Annotated[
     str | None,
     typer.Option(help="auto, none or a plan that `marith calibrate` wrote.  [default: auto]"),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
-Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
 Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a hub model.")]
 Context = Annotated[
     int | None, typer.Option(help="The most tokens that the model reads; else its own number.")

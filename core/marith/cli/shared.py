@@ -38,6 +38,8 @@ Terms = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Option("--model", "-m", help="pocket, a directory or a hub id.")]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
+Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
 AsJson = Annotated[
     Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from marith.cli.shared import AsJson, Model, Plot, app, clear_errors, evals
+from marith.cli.shared import AsJson, Model, Plot, app, clear_errors, evals, require_writable
 
 _SHAPE = (
     "HIDDEN,LAYERS,HEADS,INTERMEDIATE,VOCABULARY of the random Llama (768,12,12,2048,16000), or "
@@ -40,6 +40,8 @@ def bench(
         sizes = None if shape is None else LlamaShape.parse(shape)
         settings = BenchmarkSettings(model, sizes, tokens, rounds, sections)
         check_outputs(as_json, plot, sections, tuple(TITLES))
+        for path in (plot, None if str(as_json) == "-" else as_json):
+            require_writable(path)
         measured = run(settings)
         if plot is not None:
             draw(measured, plot)
@@ -72,6 +74,8 @@ def speed(
         sections = split_sections(only or (), SECTIONS)
         settings = SavingsSettings(model, sections, prompts, tokens, rounds)
         check_outputs(as_json, plot, sections, ("lambda",))
+        for path in (plot, None if str(as_json) == "-" else as_json):
+            require_writable(path)
         measured = run(settings)
         if plot is not None:
             draw(measured.curve, plot)

@@ -144,6 +144,27 @@ def test_show_draws_the_tree_without_torch() -> None:
     assert "24·relu(log toxic − log M)" in done.stdout
 
 
+def test_show_explains_a_formula_of_a_file_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text('[terms]\nkind = "Be kind."\n[formulas]\nwarm = "2*kind - M"', encoding="utf-8")
+    by_name = run("show", "warm", "--file", str(path))
+    assert by_name == run("show", "2*kind - M", "--term", "kind=Be kind.")
+    assert by_name[0] == 0
+    assert "2·log kind" in run("show", "2*kind - M", "--file", str(path))[1]
+    assert run("show", "cold", "--file", str(path))[2].startswith("marith: unknown term 'cold'")
+    assert run("show", "warm", "--file", "/no/where")[0] == 2
+
+
+@pytest.mark.parametrize("command", [("bench",), ("eval", "speed")])
+@pytest.mark.parametrize("output", ["--json", "--plot"])
+def test_a_timing_that_cannot_be_written_is_not_begun(
+    command: tuple[str, ...], output: str
+) -> None:
+    code, _, err = run(*command, output, "/proc/timing.svg")
+    assert code == 2
+    assert "cannot write '/proc/timing.svg'" in err
+
+
 def test_a_plan_that_cannot_be_written_is_refused_before_it_is_measured() -> None:
     code, out, err = run("calibrate", "M", "--prompt", "hi", "--output", "/proc/plan.json")
     assert (code, out) == (2, "")
