@@ -29,6 +29,10 @@ EXAMPLES: Mapping[str, str] = {
         'marith tune "M - a*union(toxic, M)" --range a=0:1 --attribute pocket-toxicity:toxic '
         "--direction down --out tuned"
     ),
+    "eval texts": (
+        "marith eval texts --measure pocket-formality:formal --direction up --formulas M "
+        '--formulas "2*formal - M" --term "formal=Speak formally." --n 20'
+    ),
     "eval toxicity": "marith eval toxicity --n 20 --out toxicity",
     "eval sentiment": "marith eval sentiment --to positive --n 20 --out sentiment",
     "eval perplexity": "marith eval perplexity --data questions.txt --formulas M",
