@@ -94,11 +94,11 @@ def attribute_metric(
     if model == VADER:
         return ToneLexicon(goal.tone, goal.better), ()
     if model is not None:
-        return Attribute(goal.name, model, label or goal.open[1], goal.better), ()
-    default = Attribute(goal.name, *goal.pocket, goal.better)
+        return Attribute(goal.name, model, label or goal.open[1], goal.better, settings.device), ()
+    default = Attribute(goal.name, *goal.pocket, goal.better, settings.device)
     if settings.is_pocket:
         return default, (f"{_named(default)} judges; it was trained on pocket's own texts",)
-    open_metric = Attribute(goal.name, *goal.open, goal.better)
+    open_metric = Attribute(goal.name, *goal.open, goal.better, settings.device)
     try:
         open_metric.check()
     except ModelError:

@@ -15,7 +15,7 @@ from marith import Engine, RequestError
 from marith.cli import app
 from marith.evals.experiment.summary import Summary
 from marith.evals.experiment.texts import Text, read_texts
-from marith.evals.metrics.text_classifier import attribute
+from marith.evals.metrics.text_classifier import Attribute, attribute
 from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.paper import paper_tables as paper
 from marith.evals.paper import toxicity
@@ -135,6 +135,15 @@ def test_where_the_hub_is_out_of_reach_pockets_classifier_judges_and_that_is_sai
     report = toxicity.run(ToxicitySettings(model=tiny_dir, data=None, frame="{message}", **size))
     assert report.settings["measures"]["toxicity"]["model"] == "pocket-toxicity"
     assert any("s-nlp/roberta_toxicity_classifier cannot be had" in n for n in report.notes)
+
+
+def test_judge_and_model_are_on_the_same_device() -> None:
+    for judge in (None, "pocket-sentiment"):
+        asked = ToxicitySettings(n=1, judge=judge, judge_label=judge and "negative", device="cpu")
+        experiment = toxicity.evaluation(asked).experiment
+        assert experiment.device == "cpu"
+        assert isinstance(experiment.measures[0], Attribute)
+        assert experiment.measures[0].device == "cpu"
 
 
 def test_a_lexicon_judges_the_tone() -> None:
