@@ -100,6 +100,8 @@ class Invocation:
         names = (*ANSWER_OPTIONS, *(_TOOL_OPTIONS if calls_tools else ()))
         request_fields = {name: options[name] for name in names if name in options}
         rest = {k: v for k, v in options.items() if k not in request_fields and k not in _IGNORED}
+        if rest:
+            model.check_call(rest, names)
         chosen = model.over(rest, stop)
         if not request_fields:
             return cls(chosen)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 from llama_index.core.tools.function_tool import sync_to_async
@@ -39,9 +38,10 @@ class ChatCall:
         """
         names = (*_ANSWER_OPTIONS, *(_TOOL_OPTIONS if in_chat else ()))
         request_fields = {name: options[name] for name in names if name in options}
-        for name in options.keys() - {*names, *model.option_names()}:
-            allowed = [*model.option_names(), *names]
-            raise marith.RequestError(_no_option(type(model).__name__, name, allowed))
+        for name in () if in_chat else options.keys() & {*_TOOL_OPTIONS}:
+            problem = f"{type(model).__name__} takes no option {name!r} for a completion"
+            raise marith.RequestError(f"{problem}; tools are for a chat")
+        model.check_call(options, names)
         try:
             chosen = model.over(
                 {name: options[name] for name in options if name not in request_fields}
@@ -77,10 +77,3 @@ class ChatCall:
         """The same in a thread, awaited until the deadline."""
         submitted = sync_to_async(self.submit)(prompt, begun)
         return await self.options.deadline(begun).bound(submitted)
-
-
-def _no_option(kind: str, name: str, allowed: list[str]) -> str:
-    """A sentence about an option that does not exist, with the one that it resembles."""
-    similar = get_close_matches(name, allowed, 1)
-    hint = f"; did you mean {similar[0]!r}?" if similar else f", but {', '.join(allowed)}"
-    return f"{kind} takes no option {name!r}{hint}"

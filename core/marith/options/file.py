@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from marith.errors import FormulaError, RequestError, from_validation
 from marith.formula.text.files import LOWERED, as_text, load_file, terms_as_text
+from marith.request.checks import suggestion
 from marith.request.plan import read_speculation
 
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -183,8 +184,9 @@ def _check(kind: type[BaseModel], file: Personas, name: str) -> None:
     where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
     options = set(file.formulas[name]) - {"formula"} if name else set(file.options)
     elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # for all formulas alike
-    for option in sorted(options - (set(kind.model_fields) - elsewhere)):
-        raise FormulaError(f"{where}: there is no option {option!r}")
+    known = sorted(set(kind.model_fields) - elsewhere)
+    for option in sorted(options.difference(known)):
+        raise FormulaError(f"{where}: there is no option {option!r}{suggestion(option, known)}")
     try:
         made(kind, file, name)
     except ValidationError as error:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from pydantic import BaseModel
+
 from marith.errors import RequestError, shown
 from marith.request.ban import LETTERS as BANNED_LETTERS
-from marith.request.checks import Check, flag, number, optional, seconds, texts, whole_from
+from marith.request.checks import (
+    Check,
+    check_names,
+    flag,
+    number,
+    optional,
+    seconds,
+    texts,
+    whole_from,
+)
 from marith.request.limits import Limits
 from marith.request.request import template_options
 from marith.request.sampling import Sampling
@@ -37,6 +49,11 @@ def _listed(check: Check) -> Check:
     return lambda name, value: [*check(name, value)]
 
 
+PLACED = (
+    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
+    "context_length", "revision",
+)  # fmt: skip
+
 CHECKS: Mapping[str, Check] = {
     **{each.name: each.metadata["check"] for kind in (Sampling, Limits) for each in fields(kind)},
     "max_tokens": whole_from(1),
@@ -57,3 +74,22 @@ CHECKS: Mapping[str, Check] = {
     "trusted": flag,
     "frozen": flag,
 }
+
+
+def check_fields(given: Mapping[str, Any], kind: type[BaseModel]) -> None:
+    """Raise RequestError for a name that is no field of `kind`."""
+    aliases = filter(None, (field.alias for field in kind.model_fields.values()))
+    check_names(given, [*kind.model_fields, *aliases], kind.__name__)
+
+
+def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+    """Raise RequestError for an option of a call that is not in `names`, and for `file`."""
+    if "file" in options:
+        problem = "a file is read when options are made, and not given for a call"
+        raise RequestError(f"{problem}: {shown(options['file'])}")
+    check_names(options, [name for name in names if name != "file"], kind)
+
+
+def variable(option: str) -> str | None:
+    """The value of an option in the environment."""
+    return os.environ.get(f"MARITH_{option.upper()}") or None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -17,8 +16,7 @@ from marith.formula.text.files import as_text, terms_as_text
 from marith.formula.text.trust import of_call
 from marith.options import meaning
 from marith.options.file import Personas, opened
-from marith.options.option_checks import CHECKS
-from marith.request.checks import check_names
+from marith.options.option_checks import CHECKS, PLACED, check_call, check_fields, variable
 from marith.request.limits import LOADED_BYTES
 from marith.request.plan import Plan, read_speculation
 from marith.request.prompt import Message, hides, to_prompt
@@ -33,15 +31,6 @@ if TYPE_CHECKING:
     from marith.formula.tree.nodes import Formula
 
 _DRAWN = tuple(field.name for field in fields(Sampling))
-_PLACED = (
-    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision",
-)  # fmt: skip
-
-
-def _variable(option: str) -> str | None:
-    """The value of an option in the environment."""
-    return os.environ.get(f"MARITH_{option.upper()}") or None
 
 
 class Options(BaseModel):
@@ -55,9 +44,9 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    model: str = Field(default_factory=lambda: _variable("model") or "pocket")
+    model: str = Field(default_factory=lambda: variable("model") or "pocket")
     """A directory, a hub id, "pocket", or a formula of `file` by name; else MARITH_MODEL."""
-    formula: str = Field(default_factory=lambda: _variable("formula") or "M")
+    formula: str = Field(default_factory=lambda: variable("formula") or "M")
     """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
     terms: dict[str, str] = Field(default_factory=dict)
     """What the formula's names mean: system prompts, formula text, terms or tables of a file."""
@@ -79,9 +68,9 @@ class Options(BaseModel):
     """Words that no answer contains, whole and in either case."""
     seed: int | None = None
     """The same seed gives the same text."""
-    device: str | None = Field(default_factory=lambda: _variable("device"), validate_default=True)
+    device: str | None = Field(default_factory=lambda: variable("device"), validate_default=True)
     """As for torch, "cpu" or "cuda"; else MARITH_DEVICE, or what the machine has."""
-    dtype: str | None = Field(default_factory=lambda: _variable("dtype"), validate_default=True)
+    dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
     """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
     max_lanes: int = 64
     """The most lanes of language models in flight: one for each term of each request."""
@@ -121,10 +110,11 @@ class Options(BaseModel):
     def _with_its_file(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        file = _opened(data.get("file", _variable("file")))
+        check_fields(data, cls)
+        file = _opened(data.get("file", variable("file")))
         if file is None:
             return data
-        model = data.get("model", None if "formula" in data else _variable("model"))
+        model = data.get("model", None if "formula" in data else variable("model"))
         return file.apply(data, model, Options)
 
     @field_validator(*CHECKS, mode="before")
@@ -171,6 +161,14 @@ class Options(BaseModel):
         """The names of all options, without the fields that an adapter adds."""
         return tuple(Options.model_fields)
 
+    @classmethod
+    def check_call(cls, options: Mapping[str, Any], others: Sequence[str] = ()) -> None:
+        """Raise RequestError for an option that a call does not have, neither here nor in `others`.
+
+        A call does not have `file`.
+        """
+        check_call(options, [*cls.option_names(), *others], cls.__name__)
+
     @property
     def speaks_as(self) -> str:
         """The model's name in answers: that of a formula of the file, or of the model."""
@@ -201,7 +199,7 @@ class Options(BaseModel):
         """
         if not options and stop is None:
             return self
-        check_names(options, self.option_names(), type(self).__name__)
+        self.check_call(options)
         call, strings = dict(options), read_stop(stop)
         base = self.values()
         if self.frozen or not self.trusted:
@@ -238,7 +236,7 @@ class Options(BaseModel):
         """The process's engine for this model and placement; loads it at the first call."""
         from marith.engine.engine import Engine
 
-        return Engine.shared(self.model, **{name: getattr(self, name) for name in _PLACED})
+        return Engine.shared(self.model, **{name: getattr(self, name) for name in PLACED})
 
     def submit(
         self,
@@ -297,4 +295,4 @@ class Options(BaseModel):
 
 
 def _opened(file: Any) -> Personas | None:
-    return opened(file, Options, _variable("model") or "pocket")
+    return opened(file, Options, variable("model") or "pocket")

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from marith.errors import MarithError, RequestError, shown
@@ -156,13 +157,17 @@ def require_json(value: Any, name: str) -> None:
 
 
 def check_names(given: Mapping[str, Any], names: Collection[str], kind: str) -> None:
-    """Raise RequestError for a name that no option has, and for `file`, which no call may give."""
+    """Raise RequestError for a name that no option has, with the name that it resembles."""
     for name in given:
         if name not in names:
-            raise RequestError(f"{kind} takes no option {name!r}, but {', '.join(names)}")
-    if "file" in given:
-        problem = "a file is read when options are made, and not given for a call"
-        raise RequestError(f"{problem}: {shown(given['file'])}")
+            raise RequestError(f"{kind} takes no option {shown(name)}{suggestion(name, names)}")
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """The end of a sentence about an unknown name: the name that it resembles, or all names."""
+    similar = get_close_matches(str(name), names, 1, 0.7)
+    return f"; did you mean {similar[0]!r}?" if similar else f", but {', '.join(names)}"
+
 
 
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 from pydantic import ValidationError
 
+from langchain_marith import ChatMarith, MarithLLM
+from llamaindex_marith import Marith
 from marith import Options
-from marith.errors import RequestError, from_validation
+from marith.errors import FormulaError, RequestError, from_validation
 
 WRONG = [
     ({"seed": 2**70}, "seed is a whole number from"),
@@ -66,3 +69,25 @@ def test_whole_numbers_are_numbers_and_a_text_is_a_list_of_one() -> None:
     assert options.ban == ["bad"]
     assert options.over({"stop": "y", "ban": "worse"}).stop == ["x", "y"]
     assert Options(device="cuda:1", dtype="torch.float16").device == "cuda:1"
+
+
+def test_a_misspelt_option_has_a_suggestion(tmp_path: Path) -> None:
+    for kind in (Options, ChatMarith, MarithLLM, Marith):
+        says = f"{kind.__name__} takes no option 'temprature'; did you mean 'temperature'"
+        with pytest.raises(ValidationError, match=says):
+            kind(temprature=0)
+    with pytest.raises(RequestError, match="Options takes no option 'temprature'; did you mean"):
+        Options().over({"temprature": 0})
+    with pytest.raises(RequestError, match=r"but model, (?!.*file)"):
+        Options().over({"zzz": 0})
+    path = tmp_path / "marith.toml"
+    path.write_text("[model]\ntemprature = 0")
+    with pytest.raises(FormulaError, match="there is no option 'temprature'; did you mean"):
+        Options.from_file(path)
+
+
+def test_a_misspelt_option_of_a_call_has_the_suggestions_of_its_adapter() -> None:
+    with pytest.raises(ValueError, match="ChatMarith takes no option 'tool_chioce'; did you mean"):
+        ChatMarith(model="/nowhere").invoke("k l", tool_chioce="any")
+    with pytest.raises(ValueError, match="Marith takes no option 'tools' for a completion; tools"):
+        Marith(model="/nowhere").complete("k l", tools=[])
