@@ -41,7 +41,7 @@ WRAPS = (
 )  # fmt: skip
 FACTORS = (
     "peak({0})", "entropy({0})", "jsd({0}, {1})", "margin({0})", "first(3)", "decay(9)",
-    "renyi({1}, {0})", "largest(peak({0}), 0.1)", "sigmoid(entropy({0}) - peak({1}))",
+    "position()", "renyi({1}, {0})", "largest(peak({0}), 0.1)", "sigmoid(entropy({0}) - peak({1}))",
     "smallest(margin({0}), peak({1}), 0.9)", "peak({0})/(1 + entropy({1}))", "balance(a, b)",
     "strength(C)", "indicator({0} - {1})",
 )  # fmt: skip

@@ -45,6 +45,7 @@ from marith.formula.tree.signals import (
     jsd,
     margin,
     peak,
+    position,
     renyi,
     strength,
 )
@@ -157,6 +158,7 @@ __all__ = [
     "mixture",
     "parse",
     "peak",
+    "position",
     "posterior",
     "relu",
     "renyi",

@@ -44,6 +44,7 @@ from marith.formula.tree.signals import (
     likelihood_of,
     margin,
     peak,
+    position,
     renyi,
     strength,
 )
@@ -129,6 +130,7 @@ MEASURES: Sequence[Callable[[Parts], Varying]] = (
     lambda one: strength(one.draw(judges)),
     lambda one: first(one.draw(counts)),
     lambda one: decay(one.draw(sizes)),
+    lambda one: position(),
     lambda one: balance(one.formula(), one.formula()),
 )
 ARITHMETIC: Sequence[Callable[[Parts], Varying]] = (

@@ -46,6 +46,7 @@ FORMULAS = (
     "M + largest(renyi(M, big), 0.2)*(M - big)",
     "M + 2*reward - 0.2*shares",
     "supersede(A, M + margin(x)*(M - x) + 0.4*C)",
+    "M + smallest(position()/6, 1)*(x - M)",
 )
 GREEDY = Sampling(0.0)
 shapes = pytest.mark.parametrize("formula", FORMULAS)

@@ -24,6 +24,7 @@ from marith.formula.tree.signals import (
     Decay,
     Divergence,
     First,
+    Index,
     Indicator,
     Shape,
     Strength,
@@ -89,6 +90,11 @@ def _(factor: First, at: Evaluation) -> Tensor:
 def _(factor: Decay, at: Evaluation) -> Tensor:
     position = at.rows[POSITION]
     return torch.exp2(-position.double() / factor.half_life).to(position.dtype)
+
+
+@factor_value.register(Index)
+def _(_factor: Index, at: Evaluation) -> Tensor:
+    return at.rows[POSITION]
 
 
 @factor_value.register(Divergence)

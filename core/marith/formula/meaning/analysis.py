@@ -15,6 +15,7 @@ from marith.formula.tree.signals import (
     Balance,
     Decay,
     First,
+    Index,
     Strength,
     judgement_of,
     likelihood_of,
@@ -78,7 +79,7 @@ def _(strength: Strength) -> tuple[Node, ...]:
 
 
 @needed.register
-def _(_factor: First | Decay) -> tuple[Node, ...]:
+def _(_factor: First | Decay | Index) -> tuple[Node, ...]:
     return (POSITION,)
 
 

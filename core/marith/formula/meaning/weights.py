@@ -14,7 +14,7 @@ from marith.formula.tree.node import parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Posterior, Relu, Supersede
 from marith.formula.tree.printing import locate
-from marith.formula.tree.signals import Divergence, Shape
+from marith.formula.tree.signals import Divergence, Index, Shape
 from marith.formula.tree.terms import Classifier
 
 
@@ -127,6 +127,11 @@ def _(divergence: Divergence, _weights: Weights) -> Range:
 @factor_range.register
 def _(shape: Shape, _weights: Weights) -> Range:
     return 0.0, math.inf if shape.kind == "entropy" else 1.0
+
+
+@factor_range.register
+def _(_index: Index, _weights: Weights) -> Range:
+    return 0.0, math.inf
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:

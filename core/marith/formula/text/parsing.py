@@ -35,7 +35,7 @@ CALLS: dict[str, Callable[..., Node]] = {
     )},
     **{name: getattr(signals, name) for name in (
         "jsd", "renyi", "entropy", "peak", "margin", "indicator", "strength", "first", "decay",
-        "balance",
+        "position", "balance",
     )},
     **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
 }  # fmt: skip

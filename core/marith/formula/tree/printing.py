@@ -11,7 +11,7 @@ from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
 from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
-from marith.formula.tree.signals import Decay, Divergence, First, Shape
+from marith.formula.tree.signals import Decay, Divergence, First, Index, Shape
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
 Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the precedence it needs
@@ -181,6 +181,11 @@ def _(factor: First) -> list[Piece]:
 @pieces.register
 def _(factor: Decay) -> list[Piece]:
     return call("decay", factor.half_life)
+
+
+@pieces.register
+def _(_factor: Index) -> list[Piece]:
+    return call("position")
 
 
 @pieces.register

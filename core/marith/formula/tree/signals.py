@@ -61,6 +61,11 @@ class Decay(Varying):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Index(Varying):
+    """The number of tokens of the answer before this one: 0 for the first token."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Balance(Varying):
     """The share b for which b·F + (1−b)·G reproduces neither model's memorised text.
 
@@ -126,6 +131,11 @@ def decay(half_life: float) -> Varying:
     if not is_number(half_life) or not 0 < half_life <= LARGEST_FACTOR:
         raise FormulaError(f"half_life is a number of tokens above 0, not {shown(half_life)}")
     return Decay(float(half_life))
+
+
+def position() -> Varying:
+    """The number of tokens of the answer before this one: 0 for the first token."""
+    return Index()
 
 
 def balance(first: Formula, second: Formula) -> Varying:

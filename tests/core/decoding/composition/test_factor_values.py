@@ -42,6 +42,7 @@ from marith.formula.tree.signals import (
     likelihood_of,
     margin,
     peak,
+    position,
     renyi,
     strength,
 )
@@ -84,6 +85,7 @@ def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> Non
 def test_schedules_go_by_the_place(start: int) -> None:
     world: World = {POSITION: torch.arange(start, start + 5)[:, None].float()}
     known, places = factors(world), range(start, start + 5)
+    torch.testing.assert_close(known.factor(position()), world[POSITION])
     counted, halved = known.factor(first(3)), known.factor(decay(2))
     assert isinstance(counted, Tensor)
     assert isinstance(halved, Tensor)

@@ -35,6 +35,7 @@ from marith.formula.tree.signals import (
     likelihood_of,
     margin,
     peak,
+    position,
     renyi,
     strength,
 )
@@ -62,6 +63,7 @@ CASES: list[tuple[Formula, str]] = [
     (strength(C) * M + M, "strength(C)*M + M"),
     (renyi(M, a) * a + renyi(M, b, order=0.9) * M, "renyi(M, a)*a + renyi(M, b, order=0.9)*M"),
     (M + decay(7.5) * a + first(3) * b, "M + decay(7.5)*a + first(3)*b"),
+    (M + (1 - position() / 9) * a, "M + (1 - 0.1111111111111111*position())*a"),
     (balance(M, a) * M + (1 - balance(M, a)) * a, "balance(M, a)*M + (1 - balance(M, a))*a"),
     (entropy(M - 0.5 * a) * a + M, "entropy(M - 0.5*a)*a + M"),
 ]  # fmt: skip
@@ -157,6 +159,7 @@ def test_a_node_that_means_nothing_is_refused_with_a_caret(
 OBSERVED: list[tuple[str, list[Term]]] = [
     ("M + first(2)*a", [BARE, POSITION, P]),
     ("M + decay(2)*a + first(3)*b", [BARE, POSITION, P, Q]),
+    ("M + position()*a", [BARE, POSITION, P]),
     ("M + strength(C)*a", [BARE, Judgement("c"), P]),
     ("M + balance(a, b)*b", [BARE, likelihood_of(P), likelihood_of(Q), P, Q]),
     ("M + posterior(a, b)", [BARE, likelihood_of(P), likelihood_of(Q), POSITION, P, Q]),
