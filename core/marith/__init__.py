@@ -20,6 +20,7 @@ from marith.errors import (
     RequestError,
 )
 from marith.formula.meaning.binding import parse
+from marith.formula.text.calls import allow, define
 from marith.formula.text.explaining import explain
 from marith.formula.text.files import FormulaFile, load_file
 from marith.formula.tree.factors import largest, sigmoid, smallest
@@ -144,8 +145,10 @@ __all__ = [
     "Uniform",
     "Usage",
     "agreed",
+    "allow",
     "balance",
     "decay",
+    "define",
     "entropy",
     "explain",
     "first",

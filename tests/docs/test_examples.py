@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
-from marith.formula.text.parsing import CALLS
+from marith.formula.text.calls import CALLS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])

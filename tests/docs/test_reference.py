@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from marith.formula.text.parsing import CALLS
+from marith.formula.text.calls import CALLS
 from tools.reference import pages
 from tools.reference.formula_language import calls
 

@@ -21,7 +21,7 @@ from marith.formula.meaning.binding import parse
 from marith.formula.meaning.checking import check, problem, weightless
 from marith.formula.meaning.polynomials import Range, Weight, constant
 from marith.formula.meaning.weights import Weights, factor_range, node_weight, weigh
-from marith.formula.text.parsing import CALLS, define
+from marith.formula.text.calls import CALLS, define
 from marith.formula.tree.factors import Factor, Varying
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.printing import Piece, call, number_text, pieces

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from marith.errors import FormulaError, RequestError
 from marith.formula.meaning.binding import BARE, parse
-from marith.formula.text.parsing import CALLS
+from marith.formula.text.calls import CALLS
 from marith.formula.tree.bounds import MAX_LENGTH
 from marith.formula.tree.nodes import Name
 

@@ -10,8 +10,9 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from marith.errors import FormulaError, TooLarge, Untrusted, shown
+from marith.formula.text.calls import CALLS
 from marith.formula.text.intent import is_meant_as_formula
-from marith.formula.text.parsing import CALLS, parse_text
+from marith.formula.text.parsing import parse_text
 from marith.formula.tree.bounds import MAX_LENGTH, letters_of
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from itertools import islice
 
 from marith.errors import FormulaError
-from marith.formula.text.parsing import CALLS, METHODS
+from marith.formula.text.calls import CALLS
+from marith.formula.text.parsing import METHODS
 from marith.formula.text.syntax import read_tree
 
 _QUOTATION = re.compile(r"(?<!\w)(?:\"[^\"]*\"|'[^']*')")

@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError, Untrusted, shown
+from marith.formula.text.calls import ALLOWED, CALLS, near
+from marith.formula.text.calls import define as define
 from marith.formula.text.syntax import read_tree
-from marith.formula.tree import factors, operators, signals
 from marith.formula.tree.bounds import MAX_DEPTH, MAX_NODES
 from marith.formula.tree.factors import Comparison, Varying, is_number, number
 from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Formula, Name, added
-from marith.formula.tree.operators import intersection, supersede, union, unscaled
-from marith.formula.tree.terms import Classifier, NGram, Prompted, Term, Uniform
+from marith.formula.tree.terms import Prompted, Term, Uniform
 
 T = TypeVar("T")
 
 Value: TypeAlias = "Node | float | int | str | bool | list[Any] | dict[Any, Any] | None"
 
-CALLS: dict[str, Callable[..., Node]] = {
-    "union": union,
-    "intersection": intersection,
-    "supersede": supersede,
-    "unscaled": unscaled,
-    "prompted": Prompted,
-    "classifier": Classifier,
-    "ngram": NGram,
-    "uniform": Uniform,
-    **{name: getattr(operators, name) for name in (
-        "relu", "mixture", "where", "self_debias", "posterior", "agreed",
-    )},
-    **{name: getattr(signals, name) for name in (
-        "jsd", "renyi", "entropy", "peak", "margin", "indicator", "strength", "first", "decay",
-        "position", "balance",
-    )},
-    **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
-}  # fmt: skip
 PLAIN = ("system", "mode")  # the arguments of `prompted` in untrusted text
 METHODS = ("top_k", "top_p", "plausible", "temperature")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -50,12 +31,6 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _RELATIONS: Mapping[type[ast.cmpop], str] = {
     ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
 }  # fmt: skip
-
-
-def define(name: str, build: Callable[..., Formula]) -> None:
-    """Let formulas call a recipe by its name. Raises ValueError for a name that has a meaning."""
-    if CALLS.setdefault(name, build) is not build:
-        raise ValueError(f"{name!r} already means something in a formula")
 
 
 def parse_text(text: str, trusted: bool = True) -> Formula:
@@ -110,7 +85,7 @@ class _Reader:
                 cut = getattr(self.formula(of, depth), name)
                 return self.call(cut, node, depth)
             case ast.Call(func=ast.Name(id=name)):
-                raise self.error(f"{name!r} has no meaning in a formula{_near(name)}", node)
+                raise self.error(f"{name!r} has no meaning in a formula{near(name)}", node)
             case ast.Compare(left=left, ops=[relation], comparators=[right]):
                 return self.comparison(left, _RELATIONS.get(type(relation), ""), right, node, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -198,6 +173,9 @@ class _Reader:
 
     def check_trust(self, name: str, node: ast.Call) -> None:
         """Raises Untrusted for a call, or an argument of it, that untrusted text may not have."""
+        if name not in ALLOWED:
+            problem = f"{name} is not for text from others: the application does not allow it"
+            raise self.error(problem, node, Untrusted)
         build = CALLS[name]
         is_term = isinstance(build, type) and issubclass(build, Term) and build is not Uniform
         if is_term and build is not Prompted:
@@ -224,12 +202,6 @@ class _Reader:
     ) -> FormulaError:
         start = _characters(self.source, node.col_offset)
         return kind(problem, self.source, start, _characters(self.source, node.end_col_offset or 0))
-
-
-def _near(name: str) -> str:
-    """A hint at the call with the most similar name."""
-    matches = get_close_matches(name, CALLS, 1)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def _characters(source: str, byte_offset: int) -> int:

@@ -1,0 +1,146 @@
+"""What formula text may call, by name: marith's own functions, and those of others."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from marith.errors import FormulaError, MarithError, shown
+from marith.formula.tree import factors, operators, signals
+from marith.formula.tree.factors import Varying, is_number
+from marith.formula.tree.node import Node
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+CALLS: dict[str, Callable[..., Node]] = {
+    "prompted": Prompted,
+    "classifier": Classifier,
+    "ngram": NGram,
+    "uniform": Uniform,
+    **{name: getattr(operators, name) for name in (
+        "union", "intersection", "supersede", "unscaled",
+        "relu", "mixture", "where", "self_debias", "posterior", "agreed",
+    )},
+    **{name: getattr(signals, name) for name in (
+        "jsd", "renyi", "entropy", "peak", "margin", "indicator", "strength", "first", "decay",
+        "position", "balance",
+    )},
+    **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
+}  # fmt: skip
+ALLOWED = {*CALLS}  # what untrusted text may call, terms within the bounds of the parser
+_BARE = "M"
+
+
+def define(name: str, build: Callable[..., Node]) -> None:
+    """Let formulas call a function by a name: one that makes a node, a factor or a recipe.
+
+    Arguments are checked by the annotations of the function, as those of a recipe are. Untrusted
+    text may call it only once the name is in `allow`. Raises FormulaError for a name that has a
+    meaning, or that is no plain word.
+    """
+    plain = isinstance(name, str) and name.isidentifier() and name.isascii()
+    if not plain or keyword.iskeyword(name) or name == _BARE:
+        raise FormulaError(f"a formula calls a function by a plain word, not by {shown(name)}")
+    if not callable(build):
+        raise FormulaError(f"{name!r} is defined by a function, not by {shown(build)}")
+    register(name, checked(name, build))
+
+
+def register(name: str, build: Callable[..., Node]) -> None:
+    """Add what formulas call by a name. Raises FormulaError for a name that has a meaning."""
+    if inspect.unwrap(CALLS.setdefault(name, build)) is not inspect.unwrap(build):
+        raise FormulaError(f"{name!r} already means something in a formula")
+
+
+def allow(*names: str) -> None:
+    """Let untrusted text call functions that `define` named.
+
+    It holds for the whole process. Raises FormulaError for a name that nothing defines.
+    """
+    for name in names:
+        if name not in CALLS:
+            raise FormulaError(f"nothing defines {shown(name)} in a formula{near(name)}")
+    ALLOWED.update(names)
+
+
+def near(name: object) -> str:
+    """A hint at the call with the most similar name."""
+    matches = get_close_matches(name, CALLS, 1) if isinstance(name, str) else ()
+    return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def checked(name: str, method: Method) -> Method:
+    """The method, which raises FormulaError for arguments that its signature does not take.
+
+    So it does for a result that is no part of a formula, and for an error in the method.
+    """
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def asked(*given: Any, **named: Any) -> Node:
+        try:
+            bound = signature.bind(*given, **named)
+        except TypeError as error:
+            takes = ", ".join(map(_plain, signature.parameters.values()))
+            raise FormulaError(f"{name}({takes}): {error}") from None
+        for parameter, value in bound.arguments.items():
+            _check(name, signature.parameters[parameter], value)
+        try:
+            result = method(*given, **named)
+        except (MarithError, MemoryError):
+            raise
+        except Exception as error:
+            raise FormulaError(f"{name} failed with {type(error).__name__}: {error}") from error
+        if not isinstance(result, (Formula, Varying)):
+            raise FormulaError(f"{name} gives no formula and no factor, but {shown(result)}")
+        return result
+
+    return cast(Method, asked)
+
+
+def _is_factor(value: object) -> bool:
+    return isinstance(value, Varying) or is_number(value)
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "Formula": ("a formula", lambda value: isinstance(value, Formula)),
+    "Factor": ("a number or a function of the context", _is_factor),
+    "Varying": ("a function of the context", lambda value: isinstance(value, Varying)),
+    "float": ("a number", is_number),
+    "int": ("a whole number", lambda value: isinstance(value, int) and is_number(value)),
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "Sequence[Factor]": (
+        "a list of numbers",
+        lambda value: isinstance(value, (list, tuple)) and all(map(_is_factor, value)),
+    ),
+    "None": ("None", lambda value: value is None),
+}
+
+
+def _check(name: str, parameter: inspect.Parameter, value: Any) -> None:
+    """Raise FormulaError for a value that is none of the kinds its parameter is annotated with.
+
+    An annotation of another kind is the method's own to check.
+    """
+    annotation = inspect.formatannotation(parameter.annotation).strip("'")
+    names = [kind.rpartition(".")[2] for kind in annotation.split(" | ")]
+    if not all(kind in _KINDS for kind in names):
+        return
+    kinds = [_KINDS[kind] for kind in names]
+    several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+    for argument in value if several else (value,):
+        if not any(fits(argument) for _, fits in kinds):
+            wanted = " or ".join(kind for kind, _ in kinds)
+            raise FormulaError(f"{parameter.name} of {name} is {wanted}, not {shown(argument)}")
+
+
+def _plain(parameter: inspect.Parameter) -> str:
+    """A parameter as one writes it, without its annotation."""
+    return str(parameter.replace(annotation=inspect.Parameter.empty))

@@ -1,0 +1,175 @@
+"""Functions that others define for formula text: their names, arguments, and callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from typer.testing import CliRunner
+
+import marith
+from langchain_marith import ChatMarith
+from llamaindex_marith import Marith
+from marith import Formula, FormulaError, Options, allow, define, load_file, parse
+from marith.cli import app
+from marith.formula.text import calls
+from marith.formula.tree.factors import Factor, Varying
+from marith.formula.tree.nodes import Name
+
+M, a, b = Name("M"), Name("a"), Name("b")
+
+
+def halved(model: Formula, other: Formula, share: Factor = 0.5) -> Formula:
+    return (1 - share) * model + share * other
+
+
+def ramp(tokens: int) -> Varying:
+    return marith.smallest(marith.position() / tokens, 1)
+
+
+def repeated(*members: Formula, text: str | None = None, loud: bool = False) -> Formula:
+    return marith.union(*members)
+
+
+@pytest.fixture(autouse=True)
+def own() -> Iterator[None]:
+    with patch.dict(calls.CALLS), patch.object(calls, "ALLOWED", calls.ALLOWED):
+        for build in (halved, ramp, repeated):
+            define(build.__name__, build)
+        before = {*calls.ALLOWED}
+        yield
+        calls.ALLOWED.intersection_update(before)
+
+
+def test_text_calls_what_python_calls() -> None:
+    assert parse("halved(M, a, 0.2)") == halved(M, a, 0.2)
+    assert parse("M + ramp(8)*(a - M)") == M + ramp(8) * (a - M)
+    assert parse("halved(M, a, ramp(3)) + b") == halved(M, a, ramp(3)) + b
+    assert parse(str(parse("halved(M, a, ramp(3))"))) == halved(M, a, ramp(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("halved(M)", "halved(model, other, share=0.5): missing a required argument: 'other'"),
+        ("halved(M, a, part=2)", "halved(model, other, share=0.5): got an unexpected keyword"),
+        ("halved(M, 'You are rude.')", "other of halved is a formula, not 'You are rude.'"),
+        ("halved(M, a, 'x')", "share of halved is a number or a function of the context, not 'x'"),
+        ("M + ramp(2.5)*a", "tokens of ramp is a whole number, not 2.5"),
+        ("M + ramp(0)*a", "a factor cannot be divided by zero: 0"),
+        ("repeated(M, a, text=3)", "text of repeated is a text or None, not 3"),
+        ("repeated(M, a, loud=1)", "loud of repeated is True or False, not 1"),
+        ("repeated(M)", "union takes at least 2 formulas, not 1"),
+        ("halvd(M, a)", "'halvd' has no meaning in a formula; did you mean 'halved'?"),
+        ("ramp(2)", "a formula needs a term; this is the factor "),
+    ],
+)
+def test_a_wrong_call_is_refused_with_a_sentence_and_a_caret(text: str, said: str) -> None:
+    with pytest.raises(FormulaError) as refused:
+        parse(text)
+    assert said in str(refused.value)
+    assert "^" in str(refused.value)
+
+
+def test_what_the_function_does_wrong_is_its_errors_sentence() -> None:
+    def broken(of: Formula) -> Formula:
+        return {}[str(of)]
+
+    def numeric(of: Formula) -> Any:
+        return 3
+
+    define("broken", broken)
+    define("numeric", numeric)
+    with pytest.raises(FormulaError, match=r"broken failed with KeyError: 'a'\n  M \+ broken"):
+        parse("M + broken(a)")
+    with pytest.raises(FormulaError, match="numeric gives no formula and no factor, but 3"):
+        parse("M + numeric(a)")
+
+
+def test_annotations_are_read_as_classes_too() -> None:
+    def shifted(of, by=0):  # type: ignore[no-untyped-def]
+        return of * (1 + by)
+
+    shifted.__annotations__ = {"of": Formula, "by": float | None}
+    define("shifted", shifted)
+    assert parse("shifted(M, 1)") == 2 * M
+    with pytest.raises(FormulaError, match="by of shifted is a number or None, not 'x'"):
+        parse("shifted(M, 'x')")
+
+
+@pytest.mark.parametrize("name", ["union", "cfg", "prompted", "peak", "halved"])
+def test_a_name_that_has_a_meaning_keeps_it(name: str) -> None:
+    before = calls.CALLS[name]
+    with pytest.raises(FormulaError, match=f"'{name}' already means something in a formula"):
+        define(name, lambda of: of)
+    assert calls.CALLS[name] is before
+
+
+def test_the_same_function_may_be_defined_again() -> None:
+    define("halved", halved)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a-b", "a.b", "if", "M", "é", "1a", 3, None])
+def test_a_name_is_a_plain_word(name: Any) -> None:
+    with pytest.raises(FormulaError, match="a formula calls a function by a plain word, not by"):
+        define(name, halved)
+
+
+def test_only_a_function_is_defined() -> None:
+    with pytest.raises(FormulaError, match="'mine' is defined by a function, not by 2"):
+        define("mine", 2)  # type: ignore[arg-type]
+
+
+def test_untrusted_text_calls_what_the_application_allows_alone() -> None:
+    for text in ("halved(M, a)", "M + ramp(4)*(a - M)"):
+        with pytest.raises(FormulaError, match=r"is not for text from others.*\n.*\n *\^"):
+            parse(text, {"a": "Be kind."}, trusted=False)
+    with pytest.raises(FormulaError, match="in term 'x': halved is not for text from others"):
+        parse("M + x", {"x": "halved(M, M)"}, trusted=False)
+    allow("halved")
+    assert parse("halved(M, a)", {"a": "Be kind."}, trusted=False) == parse(
+        "halved(M, a)", {"a": "Be kind."}
+    )
+    with pytest.raises(FormulaError, match="ramp is not for text from others"):
+        parse("halved(M, a, ramp(3))", {"a": "Be kind."}, trusted=False)
+
+
+def test_what_is_allowed_opens_no_model_and_no_file() -> None:
+    allow("halved", "ngram", "classifier")
+    for text in ('ngram("/etc/passwd")', 'classifier("m")', 'halved(M, ngram("/etc/passwd"))'):
+        with pytest.raises(FormulaError, match="is not for text from others"):
+            parse(text, {}, trusted=False)
+
+
+def test_a_name_that_nothing_defines_is_not_allowed() -> None:
+    with pytest.raises(FormulaError, match=r"nothing defines 'halvd' .*; did you mean 'halved'"):
+        allow("ramp", "halvd")
+    assert "ramp" not in calls.ALLOWED
+
+
+PERSONAS = """
+[terms]
+kind = "You are kind."
+[formulas]
+warm = "halved(M, kind, ramp(8))"
+"""
+
+
+def test_persona_files_options_adapters_and_the_command_line_call_it(tmp_path: Path) -> None:
+    file = tmp_path / "marith.toml"
+    file.write_text(PERSONAS, encoding="utf-8")
+    warm = parse("halved(M, kind, ramp(8))")
+    assert load_file(file).formulas["warm"] == warm
+    for kind in (Options, ChatMarith, Marith):
+        assert parse(kind.from_file(file, "warm").formula) == warm
+        assert parse(kind(formula=warm, terms={"kind": "You are kind."}).formula) == warm
+    with pytest.raises(FormulaError, match="is not for text from others"):
+        load_file(file, trusted=False)
+    allow("halved", "ramp")
+    assert load_file(file, trusted=False).formulas["warm"] == warm
+    shown = CliRunner().invoke(app, ["show", "halved(M, kind, ramp(8))"])
+    assert shown.exit_code == 0, shown.output
+    assert "smallest(0.125*position(), 1)" in shown.output
