@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import ModuleType
 from unittest.mock import patch
 
 import pytest
@@ -50,6 +52,22 @@ class Squared(Varying):
     """A factor times itself."""
 
     of: Varying
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Doubled(Formula):
+    """A formula times two, whose value is imported when it is first computed."""
+
+    of: Formula
+    computed_by = "test_own_nodes_values:doubled"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rooted(Varying):
+    """The square root of a factor, whose value is imported when it is first computed."""
+
+    of: Varying
+    computed_by = "test_own_nodes_values:rooted"
 
 
 def median(*members: Formula) -> Formula:
@@ -184,6 +202,39 @@ def test_the_engine_generates_with_it_as_the_reference_does(house: House, formul
     cold = replace(asked, sampling=Sampling(0.0))
     out = house.engine.submit(replace(cold, speculation=Plan.factors({"x": 3}))).result(60)
     assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(cold)
+
+
+def test_its_value_is_imported_when_it_is_first_computed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module without torch may hold the node; another holds what is computed."""
+
+    def following(formula: Formula) -> Tensor:
+        return house.engine.next_logprobs("q w e", formula, house.terms)
+
+    values = ModuleType("test_own_nodes_values")
+    values.doubled = lambda node, at: Value(2 * at.value(node.of).score, 2.0)  # type: ignore[attr-defined]
+    values.rooted = lambda factor, at: at.factor(factor.of).sqrt()  # type: ignore[attr-defined]
+    doubled, rooted = Doubled(M), M + Rooted(peak(M)) * (x - M)
+    assert explain(doubled).startswith("doubled(M)")
+    with pytest.raises(FormulaError, match="'test_own_nodes_values:doubled', which cannot be imp"):
+        following(doubled)
+    monkeypatch.setitem(sys.modules, "test_own_nodes_values", values)
+    torch.testing.assert_close(following(doubled), following(M), atol=1e-5, rtol=0)
+    share = following(M).exp().amax().sqrt()
+    want = (1 - share) * following(M) + share * following(x)
+    torch.testing.assert_close(
+        following(rooted), torch.log_softmax(want, dim=-1), atol=1e-4, rtol=0
+    )
+
+
+def test_a_node_without_a_value_says_so() -> None:
+    @dataclass(frozen=True, slots=True, eq=False)
+    class Valueless(Formula):
+        of: Formula
+
+    with pytest.raises(TypeError, match="no value is registered for a Valueless"):
+        node_value(Valueless(M), Evaluation({}))
 
 
 def test_its_distribution_is_what_it_means(house: House) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.composition.factor_values import factor_value, holds
+from marith.decoding.composition.factor_values import computation_of, factor_value, holds
 from marith.decoding.composition.value import Value, both
 from marith.errors import FormulaError
 from marith.formula.tree.factors import Factor, Varying
@@ -147,9 +147,10 @@ class Evaluation:
 
 
 @singledispatch
-def node_value(formula: Formula, _at: Evaluation) -> Value:
-    """The value of one kind of node; `_at` computes the values of its parts."""
-    raise TypeError(f"no value is registered for a {type(formula).__name__}")
+def node_value(formula: Formula, at: Evaluation) -> Value:
+    """The value of one kind of node; `at` computes the values of its parts."""
+    value: Value = computation_of(type(formula))(formula, at)
+    return value
 
 
 @node_value.register

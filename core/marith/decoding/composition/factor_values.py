@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce, singledispatch
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cache, reduce, singledispatch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from marith.decoding.composition import divergences
+from marith.errors import FormulaError
 from marith.formula.tree.factors import (
     Arithmetic,
     Comparison,
@@ -18,6 +20,7 @@ from marith.formula.tree.factors import (
     Sigmoid,
     Varying,
 )
+from marith.formula.tree.node import Node
 from marith.formula.tree.signals import (
     POSITION,
     Balance,
@@ -42,12 +45,30 @@ _EXTREMES: _Joins = {"largest": torch.maximum, "smallest": torch.minimum}
 
 
 @singledispatch
-def factor_value(factor: Varying, _at: Evaluation) -> Tensor:
-    """The value of one kind of factor; `_at` computes the values of its parts.
+def factor_value(factor: Varying, at: Evaluation) -> Tensor:
+    """The value of one kind of factor; `at` computes the values of its parts.
 
     [positions, 1], or [positions, vocab] where it differs from token to token.
     """
-    raise TypeError(f"no value is registered for a {type(factor).__name__}")
+    value: Tensor = computation_of(type(factor))(factor, at)
+    return value
+
+
+@cache
+def computation_of(kind: type[Node]) -> Callable[[Any, Evaluation], Any]:
+    """The function that `computed_by` of a kind of node names, imported at its first use.
+
+    Raises TypeError where there is none, and FormulaError for one that cannot be imported.
+    """
+    if not kind.computed_by:
+        raise TypeError(f"no value is registered for a {kind.__name__}")
+    module, _, name = kind.computed_by.partition(":")
+    try:
+        function: Callable[[Any, Evaluation], Any] = getattr(import_module(module), name)
+    except Exception as error:
+        problem = f"{kind.__name__} is computed by {kind.computed_by!r}, which cannot be imported"
+        raise FormulaError(f"{problem}: {error}") from error
+    return function
 
 
 def holds(condition: Comparison, at: Evaluation) -> Tensor:

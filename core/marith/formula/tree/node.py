@@ -26,6 +26,7 @@ class Node:
 
     __slots__ = ("_hash", "depth", "inner", "letters", "nodes")
     leaf = False  # whether walks end here, even if the node has inner nodes
+    computed_by = ""  # "module:function" that computes its value, unless one is registered
 
     _hash: int
     inner: tuple[Node, ...]  # all nodes in its fields, from left to right
