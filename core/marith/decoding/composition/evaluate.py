@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.composition.factor_values import computation_of, factor_value, holds
+from marith.decoding.composition.factor_values import computed, factor_value, holds
 from marith.decoding.composition.value import Value, both
 from marith.errors import FormulaError
 from marith.formula.tree.factors import Factor, Varying
@@ -149,7 +149,7 @@ class Evaluation:
 @singledispatch
 def node_value(formula: Formula, at: Evaluation) -> Value:
     """The value of one kind of node; `at` computes the values of its parts."""
-    value: Value = computation_of(type(formula))(formula, at)
+    value: Value = computed(formula, at)
     return value
 
 

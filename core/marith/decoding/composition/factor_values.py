@@ -50,23 +50,27 @@ def factor_value(factor: Varying, at: Evaluation) -> Tensor:
 
     [positions, 1], or [positions, vocab] where it differs from token to token.
     """
-    value: Tensor = computation_of(type(factor))(factor, at)
+    value: Tensor = computed(factor, at)
     return value
 
 
-@cache
-def computation_of(kind: type[Node]) -> Callable[[Any, Evaluation], Any]:
-    """The function that `computed_by` of a kind of node names, imported at its first use.
+def computed(node: Node, at: Evaluation) -> Any:
+    """The value of a node by the function that its class names in `computed_by`.
 
     Raises TypeError where there is none, and FormulaError for one that cannot be imported.
     """
-    if not kind.computed_by:
-        raise TypeError(f"no value is registered for a {kind.__name__}")
-    module, _, name = kind.computed_by.partition(":")
+    if not node.computed_by:
+        raise TypeError(f"no value is registered for a {type(node).__name__}")
+    return _imported(type(node).__name__, node.computed_by)(node, at)
+
+
+@cache
+def _imported(kind: str, path: str) -> Callable[[Any, Evaluation], Any]:
+    module, _, name = path.partition(":")
     try:
         function: Callable[[Any, Evaluation], Any] = getattr(import_module(module), name)
     except Exception as error:
-        problem = f"{kind.__name__} is computed by {kind.computed_by!r}, which cannot be imported"
+        problem = f"{kind} is computed by {path!r}, which cannot be imported"
         raise FormulaError(f"{problem}: {error}") from error
     return function
 

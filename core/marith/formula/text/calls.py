@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -41,7 +41,7 @@ def define(name: str, build: Callable[..., Node]) -> None:
     """Let formulas call a function by a name: one that makes a node, a factor or a recipe.
 
     Arguments are checked by the annotations of the function, as those of a recipe are. Untrusted
-    text may call it only once the name is in `allow`. Raises FormulaError for a name that has a
+    text may call it only once `allow` names it. Raises FormulaError for a name that has a
     meaning, or that is no plain word.
     """
     plain = isinstance(name, str) and name.isidentifier() and name.isascii()
@@ -58,20 +58,9 @@ def register(name: str, build: Callable[..., Node]) -> None:
         raise FormulaError(f"{name!r} already means something in a formula")
 
 
-def allow(*names: str) -> None:
-    """Let untrusted text call functions that `define` named.
-
-    It holds for the whole process. Raises FormulaError for a name that nothing defines.
-    """
-    for name in names:
-        if name not in CALLS:
-            raise FormulaError(f"nothing defines {shown(name)} in a formula{near(name)}")
-    ALLOWED.update(names)
-
-
-def near(name: object) -> str:
-    """A hint at the call with the most similar name."""
-    matches = get_close_matches(name, CALLS, 1) if isinstance(name, str) else ()
+def near(name: object, others: Iterable[str] = ()) -> str:
+    """A hint at the call with the most similar name, among `others` too."""
+    matches = get_close_matches(name, [*CALLS, *others], 1) if isinstance(name, str) else ()
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 

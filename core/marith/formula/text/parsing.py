@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError, Untrusted, shown
+from marith.formula.text import packages
 from marith.formula.text.calls import ALLOWED, CALLS, near
 from marith.formula.text.calls import define as define
 from marith.formula.text.syntax import read_tree
@@ -77,7 +78,7 @@ class _Reader:
                 return unchanged
             case ast.BinOp() if type(node.op) in _OPERATORS:
                 return self.binary(node, depth)
-            case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+            case ast.Call(func=ast.Name(id=name)) if self.is_call(name, node):
                 if not self.trusted:
                     self.check_trust(name, node)
                 return self.call(CALLS[name], node, depth)
@@ -85,7 +86,8 @@ class _Reader:
                 cut = getattr(self.formula(of, depth), name)
                 return self.call(cut, node, depth)
             case ast.Call(func=ast.Name(id=name)):
-                raise self.error(f"{name!r} has no meaning in a formula{near(name)}", node)
+                similar = near(name, packages.offered() if self.trusted else ())
+                raise self.error(f"{name!r} has no meaning in a formula{similar}", node)
             case ast.Compare(left=left, ops=[relation], comparators=[right]):
                 return self.comparison(left, _RELATIONS.get(type(relation), ""), right, node, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -170,6 +172,10 @@ class _Reader:
         if len(named) < len(node.keywords):
             raise self.error("** has no meaning in a formula", node)
         return self.built(node, lambda: build(*positional, **named))
+
+    def is_call(self, name: str, node: ast.Call) -> bool:
+        """Whether formulas call a name; for untrusted text no package is asked."""
+        return name in CALLS or (self.trusted and self.built(node, lambda: packages.load(name)))
 
     def check_trust(self, name: str, node: ast.Call) -> None:
         """Raises Untrusted for a call, or an argument of it, that untrusted text may not have."""

@@ -1,0 +1,61 @@
+"""Functions for formula text that installed packages offer by the entry points `marith.methods`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from marith.errors import FormulaError, shown
+from marith.formula.text.calls import ALLOWED, CALLS, define, near
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "marith.methods"
+
+
+@cache
+def offered() -> dict[str, list[EntryPoint]]:
+    """The entry points of all installed packages by name; no package is imported."""
+    from importlib.metadata import entry_points  # slow to import, and most formulas need none
+
+    by_name: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        by_name.setdefault(point.name, []).append(point)
+    return by_name
+
+
+def allow(*names: str) -> None:
+    """Let untrusted text call functions that `define` or an installed package named.
+
+    It holds for the whole process. Raises FormulaError for a name that nothing defines.
+    """
+    for name in names:
+        if not isinstance(name, str) or not load(name):
+            problem = f"nothing defines {shown(name)} in a formula"
+            raise FormulaError(f"{problem}{near(name, offered())}")
+    ALLOWED.update(names)
+
+
+def load(name: str) -> bool:
+    """Define the function that a package offers by a name; whether formulas may call the name.
+
+    marith's own functions, and those that are defined already, keep their names. Raises
+    FormulaError if several packages offer the name, or if the function cannot be imported.
+    """
+    if name in CALLS:
+        return True
+    points = offered().get(name, [])
+    if len({point.value for point in points}) > 1:
+        packages = ", ".join(sorted(point.dist.name if point.dist else "?" for point in points))
+        raise FormulaError(f"several packages offer {name!r}: {packages}")
+    if not points:
+        return False
+    try:
+        build = points[0].load()
+    except Exception as error:
+        package = f" of {points[0].dist.name}" if points[0].dist else ""
+        problem = f"{name!r}{package} cannot be imported from {points[0].value!r}"
+        raise FormulaError(f"{problem}: {error}") from error
+    define(name, build)
+    return True
