@@ -169,7 +169,6 @@ def suggestion(name: str, names: Collection[str]) -> str:
     return f"; did you mean {similar[0]!r}?" if similar else f", but {', '.join(names)}"
 
 
-
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
     """Two texts or more, none of them empty and none twice."""
     is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
