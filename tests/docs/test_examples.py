@@ -92,6 +92,7 @@ def test_every_python_block_runs_and_prints_what_the_page_says(
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
+@patch.dict(CALLS)
 def test_every_example_runs_and_says_something(
     example: Path,
     tmp_path: Path,

@@ -1,0 +1,93 @@
+"""The two methods of docs/examples/own_methods.py, held against the equations of their papers."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from support.strategies import speakers
+
+from marith import Engine, FormulaError, explain, parse
+from marith.formula.meaning.checking import check
+from marith.formula.text.calls import CALLS
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "own_methods.py"
+A, B, *_ = speakers(4)
+TERMS: dict[str, Any] = {"M": A, "b": B}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def example() -> Iterator[None]:
+    with patch.dict(CALLS):
+        runpy.run_path(str(EXAMPLE), run_name="own_methods")
+        yield
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("theta", "start"), [(0.1, 1.0), (0.5, 0.7)])
+def test_edt_is_its_equation(paper: Any, seed: int, theta: float, start: float) -> None:
+    world = paper.world(seed)
+    p = world[A]
+    terms = np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0)
+    temperature = start * 0.8 ** (theta / -terms.sum(axis=-1, keepdims=True))
+    formula = parse(f"edt(M, {theta}, {start})", TERMS)
+    paper.agrees(formula, world, paper.power(p, 1 / temperature))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("n", [0.5, 1, 2.5])
+def test_top_n_sigma_is_its_equation(paper: Any, seed: int, n: float) -> None:
+    world = paper.world(seed)
+    p, q = world[A], world[B]
+    logits = np.log(np.where(p > 0, p, np.nan))
+    sigma = np.nanstd(logits, axis=-1, keepdims=True)
+    kept = logits >= np.nanmax(logits, axis=-1, keepdims=True) - n * sigma
+    paper.agrees(parse(f"top_n_sigma(M, {n})", TERMS), world, np.where(kept, p, 0.0))
+    if seed % 2 == 0:  # every token is possible
+        formula = parse(f"top_n_sigma(M, {n}) + 0.5*(b - M)", TERMS)
+        paper.agrees(formula, world, np.where(kept, p * np.sqrt(q / p), 0.0))
+
+
+CALLED = (
+    ("edt(M)", "unscaled(power(0.8, -0.1/largest(entropy(M), 1e-06))*M)"),
+    ("edt(M, 0.2, 2)", "unscaled(0.5*power(0.8, -0.2/largest(entropy(M), 1e-06))*M)"),
+    ("top_n_sigma(M + b, 2)", "top_n_sigma(M + b, 2)"),
+)
+
+
+@pytest.mark.parametrize(("text", "line"), CALLED)
+def test_they_are_written_checked_and_generated_with(text: str, line: str) -> None:
+    assert str(parse(text)) == line
+    assert parse(line) == parse(text)
+    assert check(parse(text), TERMS) is not None
+    terms = {"b": "You are kind."}
+    assert explain(text, terms).startswith(line)
+    engine = Engine.shared("pocket")
+    first = engine.generate("Hi", text, terms, seed=3, max_tokens=8)
+    plain = engine.generate("Hi", text, terms, seed=3, max_tokens=8, speculation=None)
+    assert first.tokens == plain.tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("edt(2)", "model of edt is a formula, not 2"),
+        ("M + top_n_sigma(M, 0)", "n of top_n_sigma is a number above 0, not 0"),
+        ("M + top_n_sigma(b - M, 1)", "needs weight above zero"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence_and_a_caret(text: str, said: str) -> None:
+    with pytest.raises(FormulaError, match=said) as refused:
+        check(parse(text), TERMS)
+    assert "^" in str(refused.value)
+
+
+def test_each_is_at_most_forty_lines() -> None:
+    _, *methods = EXAMPLE.read_text(encoding="utf-8").partition("def main")[0].split("\n# -- ")
+    assert len(methods) == 2
+    assert all(len(method.strip().splitlines()) <= 40 for method in methods)
