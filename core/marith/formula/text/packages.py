@@ -1,4 +1,4 @@
-"""Functions for formula text that installed packages offer by the entry points `marith.methods`."""
+"""Functions for formula text that installed packages offer by the entry points `marith_methods`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marith.formula.text.calls import ALLOWED, CALLS, define, near
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUP = "marith.methods"
+GROUP = "marith_methods"
 
 
 @cache

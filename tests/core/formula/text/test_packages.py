@@ -49,7 +49,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         info = tmp_path / f"{package}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        written = "\n".join(["[marith.methods]", *lines])
+        written = "\n".join(["[marith_methods]", *lines])
         (info / "entry_points.txt").write_text(written, encoding="utf-8")
         packages.offered.cache_clear()
         return module
