@@ -20,7 +20,7 @@ _PRODUCT = re.compile(r"(?<![\w.])\d[\d.]*\s*\*\s*[^\W\d]")
 _FIRST_NAME = re.compile(r"[\s(+-]*([^\W\d]\w*)\s*[-+*/(,.]")
 _CALL = re.compile(r"(?<![\w.])([^\W\d]\w*)\(\s*(?:[\"'\d]|(\w+)\s*[,)])")
 _HYPHENATED = 5  # words at most, as in "up-to-the-minute-news"
-_NAMES = 100  # that a word is compared with, since system prompts are read at each request
+_NAMES = 100  # that are compared, since system prompts are read at each request
 
 
 def is_meant_as_formula(text: str, names: Collection[str]) -> bool:
@@ -58,6 +58,7 @@ class _Intent:
         self.source = source
         self.names = names
         self.compared = [*islice(names, _NAMES)]
+        self.called: dict[str, bool] = {}  # whether each name of a call resembles a function
 
     def is_formula(self, whole: ast.AST) -> bool:
         waiting = [whole]
@@ -89,10 +90,16 @@ class _Intent:
     def is_call(self, call: ast.Call) -> bool:
         """Whether a call is one of formulas, as `clasifier("m")` is, and not `kind(er)`."""
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        similar = isinstance(call.func, ast.Name) and _is_like_call(call.func.id)
+        similar = isinstance(call.func, ast.Name) and self.is_like_call(call.func.id)
         has_value = any(not isinstance(part, ast.Name) or self.is_near(part) for part in given)
         directly = self.source[call.func.end_col_offset or 0 :][:1] == b"("
         return (similar or has_value) if directly else (similar and has_value)
+
+    def is_like_call(self, name: str) -> bool:
+        """Whether a name is a function's, or misspells one; the first names alone are compared."""
+        if name not in self.called and len(self.called) < _NAMES:
+            self.called[name] = _is_like_call(name)
+        return self.called.get(name, name in CALLS)
 
     def is_arithmetic(
         self, whole: ast.BinOp, operators: list[ast.operator], parts: list[ast.expr]

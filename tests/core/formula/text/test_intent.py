@@ -71,12 +71,12 @@ def test_a_prompt_of_any_length_in_a_formula_is_no_system_prompt() -> None:
 ])  # fmt: skip
 def test_the_decision_takes_less_than_a_second(text: str) -> None:
     names = {f"name{i}": "Be kind." for i in range(1_000)}
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         resolve({"x": text, **names}, marith.parse("x"))
     except FormulaError:
         pass
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @given(st.lists(st.sampled_from([*PROMPTS, *FORMULAS, " ", "-", "(", "kind", "\n"]), max_size=4))
