@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marith.cli.shared import Device, Dtype, Terms, app, clear_errors, pairs, read_text, split_terms
+from marith.cli.shared import (
+    Device,
+    Dtype,
+    Terms,
+    app,
+    clear_errors,
+    completed_models,
+    pairs,
+    read_text,
+    split_terms,
+)
 from marith.cli.terminal.answer_output import print_answers
 from marith.cli.terminal.loading_bar import loading
 from marith.errors import RequestError, from_validation
@@ -26,7 +36,12 @@ if TYPE_CHECKING:
 Prompt = Annotated[str, typer.Argument(metavar="PROMPT", help="What to answer; - reads it.")]
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="pocket, a directory or a hub id.  [default: pocket]"),
+    typer.Option(
+        "--model",
+        "-m",
+        autocompletion=completed_models,
+        help="pocket, a directory or a hub id.  [default: pocket]",
+    ),
 ]
 File = Annotated[
     Path | None, typer.Option(help="A persona file (TOML); options given here override its own.")

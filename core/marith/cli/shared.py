@@ -28,6 +28,14 @@ app.add_typer(evals, name="eval")
 BAD_INPUT = 2
 TIMED_OUT = 124  # as coreutils' `timeout` has it
 
+
+def completed_models(incomplete: str) -> list[str]:
+    """The models of the package whose names begin so, for completion by the shell."""
+    from marith.scoring.checkpoints.locate import EMBEDDED
+
+    return [name for name in EMBEDDED if name.startswith(incomplete)]
+
+
 Terms = Annotated[
     list[str] | None,
     typer.Option(
@@ -37,7 +45,15 @@ Terms = Annotated[
         help="A name of the formula: a system prompt or formula text. Repeatable.",
     ),
 ]
-Model = Annotated[str, typer.Option("--model", "-m", help="pocket, a directory or a hub id.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        autocompletion=completed_models,
+        help="pocket, a directory or a hub id.",
+    ),
+]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
 AsJson = Annotated[

@@ -83,14 +83,22 @@ def test_the_package_can_be_run_as_a_program() -> None:
     assert usage.stdout.startswith("Usage: python -m marith [OPTIONS] COMMAND")
 
 
-def test_a_shell_can_complete_commands() -> None:
-    script = run("--show-completion")
-    assert script[0] == 0 or "shell" in script[2].lower()  # no shell is found in some containers
-    completed = CliRunner().invoke(
-        app, prog_name="marith", env={"_MARITH_COMPLETE": "complete_bash",
-                                      "COMP_WORDS": "marith gen", "COMP_CWORD": "1"},
-    )  # fmt: skip
-    assert completed.stdout.split() == ["generate"]
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("marith gen", ["generate"]),
+        ("marith generate hi --model pocket-t", ["pocket-toxicity"]),
+        ("marith calibrate M -m pocket-d", ["pocket-draft"]),
+        ("marith recipes fud", ["fudge"]),
+    ],
+)
+def test_a_shell_can_complete_commands_models_and_recipes(
+    words: str, completions: list[str]
+) -> None:
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    environment = {"_MARITH_COMPLETE": "complete_bash", **asked}
+    completed = CliRunner().invoke(app, prog_name="marith", env=environment)
+    assert completed.stdout.split() == completions
 
 
 @pytest.mark.parametrize(

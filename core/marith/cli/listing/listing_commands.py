@@ -25,6 +25,13 @@ float32 and bfloat16: the memory of the weights; keys and values of texts come t
 computes in float32 and a GPU in bfloat16, unless --dtype says otherwise. Context: in tokens."""
 
 
+def completed_recipes(incomplete: str) -> list[str]:
+    """The recipes whose names begin so, for completion by the shell."""
+    from marith.recipes import RECIPES
+
+    return [name for name in RECIPES if name.startswith(incomplete)]
+
+
 @app.command()
 def models(
     names: Annotated[
@@ -48,7 +55,12 @@ def models(
 @app.command()
 def recipes(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="A recipe; else all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            autocompletion=completed_recipes,
+            help="A recipe; else all.",
+        ),
     ] = None,
 ) -> None:
     """List the methods that a formula can call by name, each with its equation and its paper."""
