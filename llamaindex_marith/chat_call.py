@@ -10,7 +10,7 @@ from llama_index.core.tools.function_tool import sync_to_async
 from pydantic import ValidationError
 
 import marith
-from llamaindex_marith.retrieved_text import RETRIEVED
+from llamaindex_marith.retrieved_text import or_retrieved
 from llamaindex_marith.tool_selection import to_tools
 
 _TOOL_OPTIONS = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
@@ -49,8 +49,8 @@ class ChatCall:
         except ValidationError as error:
             raise marith.errors.from_validation(error) from error
         if chosen.faithful:  # to LlamaIndex's templates, which its engines mix with those of others
-            patterns = [*filter(None, [chosen.faithful_to]), RETRIEVED]
-            chosen = chosen.model_copy(update={"faithful_to": "|".join(patterns)})
+            pattern = or_retrieved(chosen.faithful_to)
+            chosen = chosen.model_copy(update={"faithful_to": pattern})
         tool_options = {
             n: request_fields[n] for n in _TOOL_OPTIONS if request_fields.get(n) is not None
         }

@@ -19,6 +19,7 @@ from llama_index.core.query_engine import citation_query_engine
 import marith
 
 _RETRIEVED = ("context_str", "context_msg")
+_FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 _VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
 
 
@@ -32,6 +33,20 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
     if not frames:
         raise marith.RequestError("context_of takes at least one template")
     return f"(?s-ix:{'|'.join(frames)})"  # whatever flags an expression beside it has
+
+
+def or_retrieved(pattern: str | None) -> str:
+    """An expression that matches what `pattern` matches, and what LlamaIndex's templates retrieve.
+
+    Flags at the beginning of `pattern` are for `pattern` alone.
+    """
+    if pattern is None:
+        return RETRIEVED
+    flags = _FLAGS.match(pattern)
+    if flags is None:
+        return f"{pattern}|{RETRIEVED}"
+    end = "\n" if "x" in flags[1] else ""  # a comment ends with its line
+    return f"(?{flags[1]}:{pattern[flags.end() :]}{end})|{RETRIEVED}"
 
 
 def _frames(template: str | BasePromptTemplate) -> list[str]:

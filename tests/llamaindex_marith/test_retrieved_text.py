@@ -21,7 +21,7 @@ from llama_index.core.prompts import (
 from llama_index.core.query_engine import citation_query_engine
 
 from llamaindex_marith.chat_messages import to_dicts
-from llamaindex_marith.retrieved_text import RETRIEVED, context_of
+from llamaindex_marith.retrieved_text import RETRIEVED, context_of, or_retrieved
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import see
@@ -156,3 +156,18 @@ def test_a_variable_may_have_another_name() -> None:
 def test_a_template_that_does_not_show_its_context_is_refused(template: Any, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         context_of(template)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(?x)<c>.*?</c>  # passages", "(?is)<C>.*?</c>", "<c>.*?</c>", "(?x)<c> .*? </c>"]
+)
+def test_a_pattern_with_flags_stands_beside_the_templates(pattern: str) -> None:
+    seen = Prompted(hide=or_retrieved(pattern))
+    template = default_prompts.DEFAULT_TEXT_QA_PROMPT
+    shown = template.format(context_str="A Passage.", query_str="Who?")
+    messages = [{"role": "user", "content": f"<c>another</c> {shown}"}]
+    (message,) = see(seen, messages)
+    assert "another" not in message["content"]
+    assert "A Passage" not in message["content"]
+    assert "Who?" in message["content"]
+    assert or_retrieved(None) == RETRIEVED
