@@ -8,6 +8,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -112,3 +114,20 @@ def test_every_test_that_a_page_names_exists() -> None:
         named = [span for span in spans(page) if re.fullmatch(r"test_\w+", span)]
         missing = [each for each in named if f"def {each}(" not in source]
         assert missing == [], name(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_dotted_name_of_marith_that_a_page_names_exists(page: Path) -> None:
+    if page.name == "changelog.md":
+        return  # which names what there was
+    paths = {span for span in spans(page) if re.fullmatch(r"marith(\.\w+)+", span)}
+    assert [path for path in paths - {"marith.toml"} if not _exists(path)] == []
+
+
+def _exists(path: str) -> bool:
+    """Whether a dotted name is a module, or what one defines."""
+    module, _, last = path.rpartition(".")
+    try:
+        return find_spec(path) is not None or hasattr(import_module(module), last)
+    except ModuleNotFoundError:
+        return hasattr(import_module(module), last)
