@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from support.strategies import speakers
 
@@ -144,3 +145,11 @@ def test_every_primitive_is_on_the_page() -> None:
     missing = [name for name in CALLS if name not in RECIPES and f"`{name}(" not in told]
     assert not missing
     assert all(f"`F.{name}(" in told for name in METHODS)
+
+
+def test_a_recipe_takes_whole_numbers_of_numpy() -> None:
+    model, judge = Name("M"), Classifier("m")
+    fudge = marith.recipes.fudge
+    assert fudge(model, judge, 1, numpy.int64(5)) == fudge(model, judge, 1, 5)
+    with pytest.raises(FormulaError, match="top_k of fudge is a whole number or None"):
+        fudge(model, judge, 1, numpy.float64(5))  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from marith.errors import FormulaError, MarithError, shown
+from marith.formula.scalars import plain
 from marith.formula.tree import factors, operators, signals
 from marith.formula.tree.factors import Varying, is_number
 from marith.formula.tree.node import Node
@@ -102,7 +103,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Factor": ("a number or a function of the context", _is_factor),
     "Varying": ("a function of the context", lambda value: isinstance(value, Varying)),
     "float": ("a number", is_number),
-    "int": ("a whole number", lambda value: isinstance(value, int) and is_number(value)),
+    "int": ("a whole number", lambda value: isinstance(plain(value), int) and is_number(value)),
     "bool": ("True or False", lambda value: isinstance(value, bool)),
     "str": ("a text", lambda value: isinstance(value, str)),
     "Sequence[Factor]": (
