@@ -19,6 +19,7 @@ from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 _TABLES = ("model", "terms", "formulas")
 LOWERED = {"trusted": False, "frozen": True}  # the only values in a file: it never raises trust
+_KEYS = {"classifier": "model", "ngram": "path", "prompted": "system"}
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
 
 
@@ -43,7 +44,7 @@ def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
     A file that is not `trusted` may contain only the texts that `marith.formula.text.trust` allows,
     and only options of how an answer is drawn; its option `trusted` is False.
 
-    A term is a system prompt, formula text, or a table: `{system = …, hide = …}`,
+    A term is a system prompt, formula text, or a table: `{prompted = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
     table: `{formula = …, description = …}` and options. Raises FormulaError, which names the place.
     """
@@ -78,12 +79,11 @@ def read_term(name: str, value: Any) -> str | Formula:
     if not isinstance(value, Mapping):
         raise FormulaError(f"term {name!r} is a text or a table, not {shown(value)}")
     table = dict(value)
-    kind = next((k for k in ("classifier", "ngram") if k in table), "prompted")
-    if kind != "prompted":
-        key = "model" if kind == "classifier" else "path"
-        if key in table:
-            raise FormulaError(f"term {name!r} has both {kind!r} and {key!r}")
-        table[key] = table.pop(kind)
+    kind = next((k for k in _KEYS if k in table), "prompted")
+    if kind in table:
+        if _KEYS[kind] in table:
+            raise FormulaError(f"term {name!r} has both {kind!r} and {_KEYS[kind]!r}")
+        table[_KEYS[kind]] = table.pop(kind)
     if isinstance(table.get("guide"), str):
         table["guide"] = parse_text(table["guide"])
     try:

@@ -180,3 +180,11 @@ def test_a_path_that_is_none_is_a_formula_error() -> None:
 def test_a_model_named_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormulaError):
         load_file(_written(tmp_path, "[terms]\nx = {classifier = 'm', model = 'n'}"))
+
+
+def test_a_table_may_name_a_prompted_term_as_it_names_the_others() -> None:
+    assert read_term("x", {"prompted": "Be kind.", "mode": "replace"}) == Prompted(
+        "Be kind.", mode="replace"
+    )
+    with pytest.raises(FormulaError, match="has both 'prompted' and 'system'"):
+        read_term("x", {"prompted": "a", "system": "b"})
