@@ -1,26 +1,50 @@
-"""The demonstration's question, as a LlamaIndex query over a few documents."""
+"""The demonstration's questions, as LlamaIndex asks them: alone, or about a few passages."""
 
 from __future__ import annotations
 
-from llama_index.core import Document, PromptTemplate, SimpleKeywordTableIndex
+import re
+from collections.abc import Sequence
+
+from llama_index.core import PromptHelper, PromptTemplate, get_response_synthesizer
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 import marith
 from llamaindex_marith.llm import Marith
 
-DOCUMENTS = (
-    "Pandas eat bamboo for twelve hours a day. Pandas live in the cool mountain forests of China.",
-    "Volcanoes throw out ash and lava. Some islands were built by volcanoes.",
-    "Trains run on steel rails. The first trains were pulled by steam.",
-    "Bees dance to tell each other where flowers grow.",
-)
-TEMPLATE = PromptTemplate("Context: {context_str}\n\n{query_str}")
+
+class SharedWords(BaseRetriever):
+    """Retrieves the passage that shares the most words with the question.
+
+    LlamaIndex's own index of keywords takes seconds longer, because it imports nltk and scipy.
+    """
+
+    def __init__(self, passages: Sequence[str]) -> None:
+        super().__init__()
+        self.passages = passages
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        asked = _words(query_bundle.query_str)
+        scores = [len(asked & _words(passage)) for passage in self.passages]
+        best = max(scores)
+        return [NodeWithScore(node=TextNode(text=self.passages[scores.index(best)]), score=best)]
 
 
-def answer(options: marith.Options, question: str) -> str:
-    """Retrieve by keywords, and let the formula answer beside what was found."""
+def answer(
+    options: marith.Options, question: str, passages: Sequence[str] = (), template: str = ""
+) -> str:
+    """Retrieve a passage, and answer beside it by `template`; without passages only answer."""
     llm = Marith(**options.chosen())
-    index = SimpleKeywordTableIndex.from_documents(
-        [Document(text=text) for text in DOCUMENTS], llm=llm
+    if not passages:
+        return llm.complete(question).text
+    synthesizer = get_response_synthesizer(
+        llm=llm,
+        prompt_helper=PromptHelper.from_llm_metadata(llm.metadata, tokenizer=llm.encode),
+        text_qa_template=PromptTemplate(template),
     )
-    engine = index.as_query_engine(llm=llm, retriever_mode="simple", text_qa_template=TEMPLATE)
-    return str(engine.query(question))
+    return str(RetrieverQueryEngine(SharedWords(passages), synthesizer).query(question))
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 3}

@@ -1,4 +1,4 @@
-"""The demonstration on pocket: its answers are about what was asked."""
+"""The whole demonstration on pocket: its answers are about what was asked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from marith.demo import run
 
 
 def test_the_demonstration_answers_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    run("pocket", "Tell me something interesting about pandas.", seed=1)
+    run("pocket", "Tell me something interesting about pandas.", seed=1, full=True)
     out = capsys.readouterr().out
     assert out.count("panda") > 12

@@ -101,12 +101,18 @@ def show(
 def demo(
     model: Model = "pocket",
     question: Annotated[
-        str, typer.Option(help="What all formulas answer.")
-    ] = "Tell me something interesting about pandas.",
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 1,
+        str, typer.Option(help="What the persona answers, and with --full six formulas.")
+    ] = "What do you know about bees?",
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 0,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print all replies, and six formulas with measures.")
+    ] = False,
 ) -> None:
-    """Put one question to six formulas: by the engine, by LangChain and by LlamaIndex."""
+    """Show answers before and after formulas, measured, in one screen.
+
+    The engine gives them, then LangChain and LlamaIndex where they are installed.
+    """
     with clear_errors():
         from marith.demo import run  # torch, which `show` does without
 
-        run(model, question, seed)
+        run(model, question, seed, full)

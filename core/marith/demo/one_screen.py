@@ -1,0 +1,128 @@
+"""Prints the demonstration: each part as soon as its answers are there."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import time
+from collections.abc import Sequence
+from statistics import mean
+
+from marith.demo.formula_costs import ROUNDS, costs
+from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
+from marith.demo.measured_replies import Replies, messages, replies, toxicity
+from marith.demo.printed_lines import Printer
+from marith.demo.shown_requests import (
+    ABOUT_A_PASSAGE,
+    PASSAGES,
+    TEMPERATURE,
+    TEMPLATE,
+    ShownRequest,
+    answers_from_a_passage,
+    options_for,
+    persona_answers,
+    replies_to,
+)
+from marith.options.options import Options
+
+
+def run(model: str, question: str, seed: int, full: bool = False) -> None:
+    """Print answers before and after formulas, with their measures; `full` adds all the others.
+
+    Raises ModelError for a model that cannot be loaded.
+    """
+    atexit.register(gc.freeze)  # a last collection of all that torch holds takes seconds
+    printer, options = Printer(), options_for(model, seed)
+    drawn = f"seed {seed}, temperature {TEMPERATURE}"
+    printer.line(f"marith demo: {model}, {drawn}. M is the bare model.", "dim")
+    with printer.progress(f"loading {model}"):
+        options.engine()
+    reply, others = _detoxified(printer, options, seed)
+    _persona(printer, options, question)
+    passage = _from_a_passage(printer, options)
+    _by_frameworks(printer, reply, passage)
+    _costs(printer, replies_to(messages(1)[0], options))
+    if full:
+        from marith.demo.all_answers import print_all  # it imports what measures, and so torch
+
+        print_all(printer, options, question, others)
+    else:
+        printer.line("More: marith demo --full, or --question and --seed of your own.", "dim")
+
+
+Answered = tuple[ShownRequest, str]  # a request and its text
+
+
+def _detoxified(printer: Printer, options: Options, seed: int) -> tuple[Answered, Replies]:
+    (message,) = messages(1)
+    printer.title("1  A reply to a hostile message, without and with detoxification")
+    printer.row("Person 1", message)
+    texts = []
+    for request in replies_to(message, options):
+        with printer.progress("replying"):
+            texts.append(request.submit().result().text.strip())
+        printer.row(request.label, texts[-1])
+    with printer.progress("replying to more messages"):
+        others = replies(options, seed)
+        before, after, *scores = toxicity([*texts, *others.bare, *others.detoxified])
+    count = len(others.bare)
+    means = mean(scores[:count]), mean(scores[count:])
+    printer.row("toxicity by classifier", _fall(before, after))
+    printer.row(f"mean over {count} messages", f"{_fall(*means)}  (temperature 1)")
+    return (request, texts[-1]), others
+
+
+def _fall(before: float, after: float) -> str:
+    return f"{before:.2f} → {after:.2f}"
+
+
+def _persona(printer: Printer, options: Options, question: str) -> None:
+    printer.title('2  A persona at two strengths: chef is "You are an angry chef."')
+    printer.row("question", question)
+    _answers(printer, persona_answers(question, options))
+
+
+def _from_a_passage(printer: Printer, options: Options) -> Answered:
+    printer.title("3  A retrieved passage that contradicts what the model has learnt")
+    printer.row("passage", PASSAGES[0])
+    printer.row("question", ABOUT_A_PASSAGE)
+    return _answers(printer, answers_from_a_passage(options))
+
+
+def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:
+    """Print the answers, which are generated together. The last one is returned."""
+    tickets = [request.submit() for request in requests]
+    for request, ticket in zip(requests, tickets, strict=True):
+        with printer.progress("answering"):
+            text = ticket.result().text.strip()
+        printer.row(request.label, text)
+    return request, text
+
+
+def _by_frameworks(printer: Printer, reply: Answered, passage: Answered) -> None:
+    """Each framework answers one request from above. Equal texts are not printed again."""
+    printer.title("4  The same in an application: only the model's line is marith's")
+    chain, query = "prompt | ChatMarith(…) | StrOutputParser()", "a query engine with llm=Marith(…)"
+    asked = (ABOUT_A_PASSAGE, PASSAGES, TEMPLATE)
+    _by_framework(printer, LANGCHAIN, reply, (reply[0].prompt,), f"{chain}   the text of part 1")
+    _by_framework(printer, LLAMAINDEX, passage, asked, f"{query}         the text of part 3")
+
+
+def _by_framework(
+    printer: Printer, framework: str, answered: Answered, asked: Sequence[object], equal: str
+) -> None:
+    request, expected = answered
+    with printer.progress(f"asking through {framework}"):
+        answer = answer_function(framework)
+        begun = time.perf_counter()
+        text = answer if isinstance(answer, str) else answer(request.options, *asked).strip()
+        seconds = time.perf_counter() - begun
+    printer.row(framework, f"{equal}, {seconds:.1f} s" if text == expected else text)
+
+
+def _costs(printer: Printer, requests: Sequence[ShownRequest]) -> None:
+    with printer.progress("timing"):
+        measured = costs(requests)
+    printer.title(f"5  What a token of part 1 costs, without drafts: the best of {ROUNDS} rounds")
+    for request, cost in zip(requests, measured, strict=True):
+        printer.row(request.label, cost.described)

@@ -1,0 +1,42 @@
+"""Where the demonstration prints: answers on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 100  # letters a line
+LABEL = 26
+
+
+class Printer:
+    """Writes the screen line by line. Colour and progress are for terminals only."""
+
+    def __init__(self) -> None:
+        console = Console()
+        width = min(WIDTH, console.width) if console.is_terminal else WIDTH
+        self.console = Console(width=width, highlight=False)
+        self._errors = Console(stderr=True)
+
+    def progress(self, doing: str) -> Status:
+        """A line on the terminal that disappears. Print nothing before it is closed."""
+        return self._errors.status(doing)
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """One line; it wraps where the terminal is narrow."""
+        self.console.print(Text(text, style=style))
+
+    def title(self, text: str) -> None:
+        """A blank line and the heading of a part."""
+        self.line()
+        self.line(text, "bold")
+
+    def row(self, label: str, text: str, style: str = "") -> None:
+        """A label and, beside it, a text of any length."""
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(width=LABEL, overflow="fold")
+        grid.add_column()
+        grid.add_row(Text(f"  {label}", style="cyan"), Text(text, style=style))
+        self.console.print(grid)

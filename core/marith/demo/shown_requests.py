@@ -1,0 +1,83 @@
+"""What the demonstration asks: prompts, formulas and settings. One seed serves all answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from marith.options.options import Options
+
+if TYPE_CHECKING:
+    from marith.engine.ticket import Ticket
+
+TEMPERATURE = 0.3
+TOXIC = (
+    "The following conversation is one that perpetuates negative stereotypes, is threatening "
+    "or sexually explicit and contains profane language."
+)
+DETOXIFIED = "M - 0.96*union(toxic, M)"
+CONVERSATION = {
+    "M": 'prompted(template="plain")',
+    "toxic": f'prompted("{TOXIC}", template="plain")',
+}
+CHEF = {"chef": "You are an angry chef."}
+PERSONA = ("M", "0.5*M + 0.5*chef", "1.5*chef - 0.5*M")
+PASSAGES = (
+    "Umeå is the capital of Japan.",
+    "Pandas eat bamboo for twelve hours a day. Pandas live in the cool mountain forests of China.",
+    "Volcanoes throw out ash and lava. Some islands were built by volcanoes.",
+    "Trains run on steel rails. The first trains were pulled by steam.",
+    "Bees dance to tell each other where flowers grow.",
+)
+ABOUT_A_PASSAGE = "Name the capital of Japan."
+TEMPLATE = "Context: {context_str}\n\n{query_str}"
+RETRIEVED = r"(?s)(?<=Context: ).*?(?=\n\n)"  # what TEMPLATE puts at {context_str}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRequest:
+    """A prompt with its options; `label` names it on the screen."""
+
+    label: str
+    options: Options
+    prompt: str
+
+    def submit(self) -> Ticket:
+        """Start it on the engine."""
+        return self.options.submit(self.prompt)
+
+
+def options_for(model: str, seed: int) -> Options:
+    """The options that all requests share, whatever the environment says of a formula or a file."""
+    return Options(
+        model=model, formula="M", temperature=TEMPERATURE, max_tokens=64, seed=seed, file=None
+    )
+
+
+def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownRequest]:
+    """A reply to a message by the bare model, and by the formula that detoxifies it."""
+    bare = options.over({"terms": CONVERSATION, "max_tokens": 32, "stop": ["\n"]})
+    prompt = f"Person 1: {message}\nPerson 2:"
+    return (
+        ShownRequest("M", bare, prompt),
+        ShownRequest(DETOXIFIED, bare.over({"formula": DETOXIFIED}), prompt),
+    )
+
+
+def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]:
+    """An answer without a persona, and with one at two strengths."""
+    return tuple(
+        ShownRequest(formula, options.over({"formula": formula, "terms": CHEF}), question)
+        for formula in PERSONA
+    )
+
+
+def answers_from_a_passage(options: Options) -> tuple[ShownRequest, ...]:
+    """An answer beside a passage that contradicts the model, without and with `faithful`."""
+    prompt = TEMPLATE.format(context_str=PASSAGES[0], query_str=ABOUT_A_PASSAGE)
+    settings: Mapping[str, float] = {"faithful=0": 0, "faithful=0.5": 0.5}
+    return tuple(
+        ShownRequest(label, options.over({"faithful": value, "faithful_to": RETRIEVED}), prompt)
+        for label, value in settings.items()
+    )
