@@ -37,7 +37,7 @@ def answer(
     """Retrieve a passage, and answer beside it by `template`; without passages only answer."""
     llm = Marith(**options.chosen())
     if not passages:
-        return llm.complete(question).text
+        return str(llm.complete(question))
     synthesizer = get_response_synthesizer(
         llm=llm,
         prompt_helper=PromptHelper.from_llm_metadata(llm.metadata, tokenizer=llm.encode),

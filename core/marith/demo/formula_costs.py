@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from marith.demo.shown_requests import ShownRequest
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 class Cost(NamedTuple):

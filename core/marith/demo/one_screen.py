@@ -104,8 +104,8 @@ def _by_frameworks(printer: Printer, reply: Answered, passage: Answered) -> None
     printer.title("4  The same in an application: only the model's line is marith's")
     chain, query = "prompt | ChatMarith(…) | StrOutputParser()", "a query engine with llm=Marith(…)"
     asked = (ABOUT_A_PASSAGE, PASSAGES, TEMPLATE)
-    _by_framework(printer, LANGCHAIN, reply, (reply[0].prompt,), f"{chain}   the text of part 1")
-    _by_framework(printer, LLAMAINDEX, passage, asked, f"{query}         the text of part 3")
+    _by_framework(printer, LANGCHAIN, reply, (reply[0].prompt,), f"{chain:<45}the text of part 1")
+    _by_framework(printer, LLAMAINDEX, passage, asked, f"{query:<45}the text of part 3")
 
 
 def _by_framework(
