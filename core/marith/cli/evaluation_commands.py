@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from marith.cli.shared import Model, Terms, clear_errors, evals, split_terms
-from marith.errors import RequestError
+from marith.cli.shared import Model, Terms, clear_errors, evals, pairs, split_terms
 
 _FORMULAS = "NAME=FORMULA, a file with one a line, or a TOML file of personas. Repeatable."
 Data = Annotated[
@@ -211,17 +210,9 @@ def examples(
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
     kept = {name: value for name, value in options.items() if name not in ("term", "yes")}
-    where = dict(_pair(text) for text in options["where"] or ())
     return {
         **kept,
-        "where": where,
+        "where": pairs("--where", "COLUMN=VALUE", options["where"]),
         "formulas": tuple(options["formulas"] or ()),
         "terms": split_terms(options["term"]),
     }
-
-
-def _pair(text: str) -> tuple[str, str]:
-    column, equals, value = text.partition("=")
-    if not equals or not column:
-        raise RequestError(f"--where is COLUMN=VALUE, not {text!r}")
-    return column, value
