@@ -29,6 +29,8 @@ class PlainWindow:
         self.plan = plan
         self.tokens: list[int] = []
         self._steered = steered
+        formulas = [formula for formula in (plan.whole, plan.aside) if formula is not None]
+        self._terms = {formula: plan.leaves(formula) for formula in formulas}
         self._counts = dict.fromkeys(plan.terms, 1)
         self._answers: Mapping[Term, Sequence[Row]] = {}
 
@@ -71,7 +73,7 @@ class PlainWindow:
     def blocks(self) -> list[Block]:
         """The block to compose."""
         (formula,) = self.formulas
-        return [Block(formula, self.plan.leaves(formula), self._answers, 1)]
+        return [Block(formula, self._terms[formula], self._answers, 1)]
 
     def accept(self, verdict: Verdict) -> list[int]:
         """Add the token that was drawn, and return it."""
