@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -40,9 +40,19 @@ class RequestOptions(TypedDict, total=False):
     template_options: Mapping[str, Any] | None
     ban: Ban | None
     trusted: bool
+    constraints: Sequence[RowFunction]
 
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
+# Takes composed log-probabilities [positions, vocab] as a tensor, the tokens of the answer so far,
+# and for each row the place that it is for, which follows text[:place]; returns changed rows.
+RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
+
+
+def _functions(name: str, functions: Any) -> tuple[RowFunction, ...]:
+    if not isinstance(functions, (list, tuple)) or not all(map(callable, functions)):
+        raise RequestError(f"{name} is a list of functions, not {shown(functions)}")
+    return tuple(functions)
 
 
 def template_options(name: str, options: Any) -> Mapping[str, Any]:
@@ -69,6 +79,12 @@ class Request:
     likeliest in its place; `template_options` are those of the terms' chat templates. A request
     that is not finished `timeout` seconds after it was made is given up, and raises
     DeadlineExceeded. Unless it is `trusted`, the text in `formula` and `terms` is untrusted.
+
+    `constraints` are functions `f(rows, text, places)` that change the composed log-probabilities
+    [positions, vocab], in order, before a token is drawn; row i is for the token after
+    text[:places[i]]. What they return is normalised, and -inf forbids a token. A row must depend
+    only on itself and the tokens before its place: several rows may be of drafts. They run on the
+    engine's thread.
     """
 
     prompt: str | Sequence[Message]
@@ -86,6 +102,7 @@ class Request:
     )
     ban: Ban | None = field(default=None, metadata=by(optional(of_kind(Ban))))
     trusted: bool = field(default=True, metadata=by(flag))
+    constraints: Sequence[RowFunction] = field(default=(), metadata=by(_functions))
 
     def __post_init__(self) -> None:
         hold(self)

@@ -15,6 +15,7 @@ from marith.answers.backtracking import Backtracking
 from marith.answers.logprobs import LogprobRecorder
 from marith.answers.output import Output, completion
 from marith.decoding.constraints.constraint import Constraint
+from marith.decoding.constraints.custom import CustomConstraint
 from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.constraints.repetition import RepetitionPenalty
 from marith.decoding.random_numbers import Draws, fresh_seed
@@ -85,6 +86,9 @@ class Generation:
             matcher = None if self._grammar is None else Matcher(self._grammar)
             self._allowed = AllowedTokens(matcher, self._backtracking, self.window)
             self._constraints = [self._allowed]
+        if request.constraints:
+            custom = map(CustomConstraint, request.constraints)
+            self._constraints = [*self._constraints, *custom]
         if sampling.repetition_penalty != 1.0:
             self._constraints = [*self._constraints, RepetitionPenalty(sampling.repetition_penalty)]
         self._begun = True
