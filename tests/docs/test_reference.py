@@ -43,3 +43,9 @@ def test_every_program_is_on_its_page(adapter: str) -> None:
     page = (DOCS / "how-to" / f"{adapter}.md").read_text(encoding="utf-8")
     shown = set(re.findall(rf"examples/({adapter}_\w+\.py)", page))
     assert shown == {path.name for path in (DOCS / "examples").glob(f"{adapter}_*.py")}
+
+
+def test_a_decorated_method_has_the_arguments_that_it_was_written_with() -> None:
+    page = (DOCS / "reference" / "llamaindex_marith.md").read_text(encoding="utf-8")
+    assert "complete(*args" not in page
+    assert "\ncomplete(prompt: str, formatted: bool = False, **kwargs: Any)" in page

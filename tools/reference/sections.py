@@ -57,11 +57,18 @@ def methods(kinds: Iterable[type]) -> dict[str, Callable[..., Any]]:
     """The public methods that these classes define themselves, by name."""
     found = {name: value for kind in kinds for name, value in vars(kind).items()}
     functions = {
-        name: inspect.unwrap(getattr(value, "__func__", value))
+        name: _undecorated(inspect.unwrap(getattr(value, "__func__", value)))
         for name, value in sorted(found.items())
         if inspect.isroutine(value) and not name.startswith("_")
     }
     return {name: function for name, function in functions.items() if _of_ours(function)}
+
+
+def _undecorated(function: Any) -> Any:
+    """The function as it was written: LlamaIndex's decorators set no `__wrapped__`."""
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    same = (of for of in cells if getattr(of, "__qualname__", "") == function.__qualname__)
+    return next(filter(inspect.isfunction, same), function)
 
 
 def _of_ours(function: Any) -> bool:

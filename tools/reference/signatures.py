@@ -26,9 +26,15 @@ class _Source:
         return self.text
 
 
+def _signature_of(function: Any) -> inspect.Signature:
+    """The signature of a function, on which LlamaIndex may have set `__wrapped__ = True`."""
+    is_wrapped = callable(getattr(function, "__wrapped__", None))
+    return inspect.signature(function, follow_wrapped=is_wrapped)
+
+
 def signature(name: str, function: Any) -> str:
     """A call as its definition has it, without `self`; a long one has a parameter on each line."""
-    made = inspect.signature(function)
+    made = _signature_of(function)
     parameters = [p for p in made.parameters.values() if p.name not in ("self", "_self", "cls")]
     written = [_written(parameter) for parameter in parameters]
     kinds = [parameter.kind for parameter in parameters]
@@ -61,7 +67,7 @@ def documented(value: Any, links: Links, inside: str = "") -> str:
     """
     text = inspect.getdoc(value) or ""
     called = inspect.isfunction(value) or is_dataclass(value)
-    own = {inside, *(inspect.signature(value).parameters if called else ())}
+    own = {inside, *(_signature_of(value).parameters if called else ())}
 
     def quoted(match: re.Match[str]) -> str:
         to = links.get(match[1])
