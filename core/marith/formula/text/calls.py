@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -77,8 +77,7 @@ def checked(name: str, method: Method) -> Method:
         try:
             bound = signature.bind(*given, **named)
         except TypeError as error:
-            takes = ", ".join(map(_plain, signature.parameters.values()))
-            raise FormulaError(f"{name}({takes}): {error}") from None
+            raise misfit(name, method, given, named, error) from None
         for parameter, value in bound.arguments.items():
             _check(name, signature.parameters[parameter], value)
         try:
@@ -131,6 +130,27 @@ def _check(name: str, parameter: inspect.Parameter, value: Any) -> None:
             raise FormulaError(f"{parameter.name} of {name} is {wanted}, not {shown(argument)}")
 
 
-def _plain(parameter: inspect.Parameter) -> str:
-    """A parameter as one writes it, without its annotation."""
-    return str(parameter.replace(annotation=inspect.Parameter.empty))
+def misfit(
+    name: str,
+    build: Callable[..., object],
+    positional: Sequence[object],
+    named: Collection[str],
+    error: TypeError,
+) -> FormulaError:
+    """The error for arguments that a call does not take: what it takes, and what was meant."""
+    signature = inspect.signature(build)
+    taken = signature.parameters.values()
+    takes = ", ".join(str(each.replace(annotation=each.empty)) for each in taken)
+    has_others = any(each.kind is each.VAR_KEYWORD for each in taken)
+    for unknown in (
+        () if has_others else [each for each in named if each not in signature.parameters]
+    ):
+        similar = get_close_matches(unknown, signature.parameters, 1)
+        hint = f"; did you mean {similar[0]!r}?" if similar else ""
+        problem = f"got an unexpected keyword argument {unknown!r}{hint}"
+        return FormulaError(f"{name}({takes}): {problem}")
+    try:
+        signature.bind(*positional, **dict.fromkeys(named))
+    except TypeError as problem:
+        return FormulaError(f"{name}({takes}): {problem}")
+    return FormulaError(str(error))

@@ -12,6 +12,7 @@ from typing import Any
 from marith.errors import FormulaError, shown
 from marith.formula.meaning.binding import BARE, resolve
 from marith.formula.meaning.checking import check
+from marith.formula.text.calls import misfit
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.trust import OF_A_CALL, restricted
 from marith.formula.tree.nodes import Formula
@@ -90,7 +91,8 @@ def read_term(name: str, value: Any) -> str | Formula:
         term: Formula = _KINDS[kind](**table)
         return term
     except TypeError as error:
-        raise FormulaError(f"term {name!r}: {str(error).split('() ')[-1]}") from None
+        problem = misfit(kind, _KINDS[kind], (), table, error).problem
+        raise FormulaError(f"term {name!r}: {problem}") from None
     except FormulaError as error:
         raise FormulaError(f"term {name!r}: {error.problem}") from None
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError, Untrusted, shown
 from marith.formula.text import packages
-from marith.formula.text.calls import ALLOWED, CALLS, near
+from marith.formula.text.calls import ALLOWED, CALLS, misfit, near
 from marith.formula.text.calls import define as define
 from marith.formula.text.syntax import read_tree
 from marith.formula.tree.bounds import MAX_DEPTH, MAX_NODES
@@ -171,7 +171,14 @@ class _Reader:
         named = {k.arg: self.read(k.value, depth + 1) for k in node.keywords if k.arg}
         if len(named) < len(node.keywords):
             raise self.error("** has no meaning in a formula", node)
-        return self.built(node, lambda: build(*positional, **named))
+
+        def called() -> Node:
+            try:
+                return build(*positional, **named)
+            except TypeError as error:
+                raise misfit(_written(node.func), build, positional, named, error) from None
+
+        return self.built(node, called)
 
     def is_call(self, name: str, node: ast.Call) -> bool:
         """Whether formulas call a name; for untrusted text no package is asked."""
@@ -208,6 +215,10 @@ class _Reader:
     ) -> FormulaError:
         start = _characters(self.source, node.col_offset)
         return kind(problem, self.source, start, _characters(self.source, node.end_col_offset or 0))
+
+
+def _written(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
 
 
 def _characters(source: str, byte_offset: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -276,3 +277,22 @@ def test_the_length_that_is_refused_is_the_length_that_is_compared() -> None:
     prompted = f'prompted("{"a" * 50_000}")'
     with pytest.raises(FormulaError, match="at most 20000 characters, not 30013"):
         parse_text(f"{prompted} + " + "M+" * 15_004 + "M")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("prompted(sytem='a')", r"prompted\(system=.*'sytem'; did you mean 'system'"),
+        ("union(M, a, foo=1)", r"union\(\*\w+\): got an unexpected keyword argument 'foo'$"),
+        ("supersede(M, M, M)", r"supersede\(\w+, \w+\): too many positional arguments"),
+        ("cfg(M, unconditonal=M)", "'unconditonal'; did you mean 'unconditional'"),
+        ("M.top_k(kk=3)", r"top_k\(\w+\): got an unexpected keyword argument 'kk'"),
+        ("classifier()", r"classifier\(model.*missing a required argument: 'model'"),
+    ],
+)
+def test_arguments_that_a_call_does_not_take_are_answered_by_what_it_takes(
+    text: str, says: str
+) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse_text(text)
+    assert re.search(says, caught.value.problem)
