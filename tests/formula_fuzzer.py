@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 import time
@@ -173,9 +174,11 @@ def seconds(asked: Asked) -> float:
     """The processor time of the slowest call that answers or refuses a formula.
 
     On a slower machine, or beside others that share its caches, it is divided by how much longer
-    counting takes there and then. Anything but an answer or a MarithError is raised.
+    counting takes there and then; no search for garbage goes through what else is in memory.
+    Anything but an answer or a MarithError is raised.
     """
-    took = []
+    took, enabled = [], gc.isenabled()
+    gc.disable()
     for call in (_explain, _request):
         start = time.process_time()
         try:
@@ -183,6 +186,8 @@ def seconds(asked: Asked) -> float:
         except MarithError:
             pass
         took.append(time.process_time() - start)
+    if enabled:
+        gc.enable()
     return max(took) / max(1.0, _counting() / COUNTING)
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from support.speaking_model import FORMULA, MAP, STYLE, Make, by_engine, clock
 
 import marith
@@ -134,7 +135,8 @@ def test_calls_may_be_steered_or_not(scripted: Make) -> None:
     assert steered.invoke(asked, steer_tools=False).tool_calls[0]["args"] == {"place": "Málaga"}
 
 
-def test_template_options_reach_the_template(scripted: Make, thinking_dir: str) -> None:
-    model = scripted(model=thinking_dir, chat_template_kwargs={"add_generation_prompt": True})
-    with pytest.raises(marith.RequestError, match="add_generation_prompt"):
-        model.invoke("Hello!")
+def test_a_template_option_that_the_engine_sets_is_refused(
+    scripted: Make, thinking_dir: str
+) -> None:
+    with pytest.raises(ValidationError, match="'add_generation_prompt' is set by the engine"):
+        scripted(model=thinking_dir, chat_template_kwargs={"add_generation_prompt": True})

@@ -145,7 +145,7 @@ def misfit(
     for unknown in (
         () if has_others else [each for each in named if each not in signature.parameters]
     ):
-        similar = get_close_matches(unknown, signature.parameters, 1)
+        similar = get_close_matches(str(unknown), signature.parameters, 1)
         hint = f"; did you mean {similar[0]!r}?" if similar else ""
         problem = f"got an unexpected keyword argument {unknown!r}{hint}"
         return FormulaError(f"{name}({takes}): {problem}")
