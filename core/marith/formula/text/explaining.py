@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import TypeAlias
 
 from marith.formula.meaning.binding import Terms, names_in, parse, resolve
@@ -165,6 +165,7 @@ def _rounded(value: float) -> str:
     return number_text(float(f"{value:.6g}"))
 
 
+@lru_cache(maxsize=1024)  # a name may occur thousands of times
 def _stand_in(name: str) -> Formula:
     return Classifier(name) if name == "C" else Prompted(system=name)
 
