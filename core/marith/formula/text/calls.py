@@ -45,8 +45,8 @@ def define(name: str, build: Callable[..., Node]) -> None:
     text may call it only once `allow` names it. Raises FormulaError for a name that has a
     meaning, or that is no plain word.
     """
-    plain = isinstance(name, str) and name.isidentifier() and name.isascii()
-    if not plain or keyword.iskeyword(name) or name == _BARE:
+    is_word = isinstance(name, str) and name.isidentifier() and name.isascii()
+    if not is_word or keyword.iskeyword(name) or name == _BARE:
         raise FormulaError(f"a formula calls a function by a plain word, not by {shown(name)}")
     if not callable(build):
         raise FormulaError(f"{name!r} is defined by a function, not by {shown(build)}")
