@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, try_to_load_from_cache
+from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import (
     GatedRepoError,
-    HFValidationError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.locate import meant
+from marith.scoring.checkpoints.locate import downloaded, meant
 
 SECONDS = 5.0  # for one answer of the hub; a download may take longer
 
@@ -24,7 +23,7 @@ def require(name: str, revision: str | None = None, file: str = "config.json") -
     transformers would try again for a minute. A model is in the cache where `file` of it is.
     Nothing is asked where the hub must not be asked (HF_HUB_OFFLINE).
     """
-    if Path(name).is_dir() or _is_cached(name, revision, file):
+    if Path(name).is_dir() or downloaded(name, revision, file) is not None:
         return
     nowhere = f"there is no directory {name!r}, and nothing of this name in the hub's cache"
     if constants.HF_HUB_OFFLINE:
@@ -40,13 +39,6 @@ def require(name: str, revision: str | None = None, file: str = "config.json") -
             f"there is no directory {name!r}, and no model {name!r} on the hub, or it is private "
             f"and HF_TOKEN is not set{meant(name)}"
         ) from None
-    except Exception as error:  # of a library that is the hub's own affair
+    except Exception as error:  # no connection, no answer in time, or an answer that is none
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise ModelError(f"{nowhere}; the hub cannot be asked: {reason}{meant(name)}") from None
-
-
-def _is_cached(name: str, revision: str | None, file: str) -> bool:
-    try:
-        return isinstance(try_to_load_from_cache(name, file, revision=revision), str)
-    except HFValidationError:
-        return False

@@ -58,8 +58,8 @@ def locate(name: str | PathLike[str]) -> str:
         )
     if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
         raise ModelError(f"there is no model directory {name!r}{meant(name)}")
-    if "/" not in name and _near(name) and not _in_cache(name):
-        raise ModelError(f"there is no model {name!r}{meant(name)}")
+    if "/" not in name and downloaded(name) is None and (hint := meant(name)):
+        raise ModelError(f"there is no model {name!r}{hint}")
     return name
 
 
@@ -80,11 +80,6 @@ def _near(name: str) -> str | None:
     return next(iter(ours or get_close_matches(name, folders, 1, 0.75)), None)
 
 
-def _in_cache(name: str) -> bool:
-    """Whether a hub model has been downloaded before."""
-    return _downloaded(name, None) is not None
-
-
 def context_length_of(name: str, revision: str | None = None) -> int | None:
     """How many tokens a model reads at most, as its files on this machine say.
 
@@ -93,20 +88,20 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
     try:
         where = locate(name)
         home = Path(where)
-        file = home / "config.json" if home.is_dir() else _downloaded(where, revision)
+        file = home / "config.json" if home.is_dir() else downloaded(where, revision)
         config = {} if file is None else json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):  # the loader says what is wrong with it
         return None
     return _context(config)
 
 
-def _downloaded(name: str, revision: str | None) -> Path | None:
-    """The configuration of a hub model, if it was downloaded before."""
+def downloaded(name: str, revision: str | None = None, file: str = "config.json") -> Path | None:
+    """A file of a hub model, if it was downloaded before."""
     try:
-        file = try_to_load_from_cache(name, "config.json", revision=revision)
+        path = try_to_load_from_cache(name, file, revision=revision)
     except HFValidationError:
         return None
-    return Path(file) if isinstance(file, str) else None
+    return Path(path) if isinstance(path, str) else None
 
 
 def _context(config: Any) -> int | None:
