@@ -17,6 +17,46 @@ IN_FLIGHT = 128  # requests of one call: enough to fill the lanes of most engine
 PATIENCE = 1.0  # seconds before progress is shown
 
 
+class _InFlight:
+    """The requests that wait to be submitted, the tickets of those that run, and what is done."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.waiting = deque(requests)
+        self.tickets: deque[Ticket] = deque()
+        self.done: list[Completion] = []
+        self.full = False  # whether the engine takes on no more before one is done
+
+    @property
+    def may_submit(self) -> bool:
+        """Whether to submit the next request, and not to wait for the first ticket."""
+        return bool(self.waiting) and not self.full and len(self.tickets) < IN_FLIGHT
+
+    @contextmanager
+    def submitting(self) -> Iterator[None]:
+        """Raises Busy only where the engine takes on none of the requests."""
+        try:
+            yield
+        except Busy:
+            if not self.tickets:
+                raise
+            self.full = True
+        else:
+            self.waiting.popleft()
+
+    def finish(self, completion: Completion) -> None:
+        """The first ticket's completion has come."""
+        self.tickets.popleft()
+        self.done.append(completion)
+        self.full = False
+
+    def __enter__(self) -> _InFlight:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for ticket in self.tickets:
+            ticket.cancel()
+
+
 def completions(
     requests: Sequence[Request], submit: Callable[[Request], Ticket]
 ) -> list[Completion]:
@@ -24,50 +64,30 @@ def completions(
 
     Raises Busy only where the engine takes on none of them.
     """
-    waiting, tickets, done = deque(requests), deque[Ticket](), list[Completion]()
-    try:
-        with progress(len(requests)) as advance:
-            while waiting or tickets:
-                while waiting and len(tickets) < IN_FLIGHT:
-                    try:
-                        tickets.append(submit(waiting[0]))
-                    except Busy:
-                        if not tickets:
-                            raise
-                        break
-                    waiting.popleft()
-                done.append(tickets[0].result())
-                tickets.popleft()
+    with _InFlight(requests) as flight, progress(len(requests)) as advance:
+        while flight.waiting or flight.tickets:
+            if flight.may_submit:
+                with flight.submitting():
+                    flight.tickets.append(submit(flight.waiting[0]))
+            else:
+                flight.finish(flight.tickets[0].result())
                 advance()
-    finally:
-        for ticket in tickets:
-            ticket.cancel()
-    return done
+    return flight.done
 
 
 async def acompletions(
     requests: Sequence[Request], submit: Callable[[Request], Awaitable[Ticket]]
 ) -> list[Completion]:
     """As `completions`, awaited: the event loop is not blocked."""
-    waiting, tickets, done = deque(requests), deque[Ticket](), list[Completion]()
-    try:
-        with progress(len(requests)) as advance:
-            while waiting or tickets:
-                while waiting and len(tickets) < IN_FLIGHT:
-                    try:
-                        tickets.append(await submit(waiting[0]))
-                    except Busy:
-                        if not tickets:
-                            raise
-                        break
-                    waiting.popleft()
-                done.append(await tickets[0])
-                tickets.popleft()
+    with _InFlight(requests) as flight, progress(len(requests)) as advance:
+        while flight.waiting or flight.tickets:
+            if flight.may_submit:
+                with flight.submitting():
+                    flight.tickets.append(await submit(flight.waiting[0]))
+            else:
+                flight.finish(await flight.tickets[0])
                 advance()
-    finally:
-        for ticket in tickets:
-            ticket.cancel()
-    return done
+    return flight.done
 
 
 @contextmanager

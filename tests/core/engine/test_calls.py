@@ -60,7 +60,7 @@ def test_the_first_error_of_a_list_is_raised_and_cancels_the_others(engine: Engi
     assert engine.generate("Hello!", temperature=0, max_tokens=2).tokens
 
 
-def test_who_finds_no_room_at_all_is_told_so(engine: Engine) -> None:
+def test_busy_is_raised_where_no_request_is_accepted(engine: Engine) -> None:
     def full(_: Any) -> Any:
         raise Busy("full")
 
