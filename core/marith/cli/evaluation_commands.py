@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from marith.cli.shared import Model, Terms, clear_errors, evals, pairs, split_terms
+from marith.cli.shared import (
+    Device,
+    Dtype,
+    Model,
+    Stops,
+    Terms,
+    clear_errors,
+    evals,
+    pairs,
+    split_terms,
+)
 
 _FORMULAS = "NAME=FORMULA, a file with one a line, or a TOML file of personas. Repeatable."
 Data = Annotated[
@@ -31,8 +41,6 @@ Seed = Annotated[int, typer.Option(help="Equal seeds give equal texts, but for r
 Samples = Annotated[int, typer.Option(help="Texts of each formula for each prompt.")]
 Tokens = Annotated[int | None, typer.Option(help="At most so many tokens a text.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; else the fastest there is.")]
-Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a very long run.")]
 Frame = Annotated[
     str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
@@ -110,15 +118,12 @@ def texts(
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
     frame: Frame = None,
-    stop: Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")] = None,
+    stop: Stops = None,
     device: Device = None,
     dtype: Dtype = None,
     yes: Yes = False,
 ) -> None:
-    """Any measures of the texts of formulas: classifiers, perplexity, functions of your own.
-
-    marith eval texts --measure pocket-formality:formal --direction up --measure perplexity
-    """
+    """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
     options = locals()  # all options by name
     options |= {"measures": options.pop("measure"), "directions": options.pop("direction") or ()}
     options["stop"] = stop or ()

@@ -15,6 +15,7 @@ import typer
 from marith.cli.shared import (
     Device,
     Dtype,
+    Stops,
     Terms,
     app,
     clear_errors,
@@ -77,9 +78,6 @@ Penalty = Annotated[
     typer.Option(help="Above 1: the answer repeats its tokens less.  [default: 1.0]"),
 ]
 Seed = Annotated[int | None, typer.Option(help="Equal seeds give equal texts.")]
-Stops = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")
-]
 Bans = Annotated[
     list[str] | None,
     typer.Option(metavar="TEXT", help="A text that must not appear. Repeatable."),

@@ -56,6 +56,9 @@ Model = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
+Stops = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")
+]
 AsJson = Annotated[
     Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
 ]

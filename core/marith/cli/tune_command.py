@@ -9,6 +9,7 @@ import typer
 from marith.cli.evaluation_commands import (
     Column,
     Count,
+    Frame,
     Out,
     Samples,
     Seed,
@@ -17,7 +18,7 @@ from marith.cli.evaluation_commands import (
     Where,
     settings,
 )
-from marith.cli.shared import Model, Terms, app, clear_errors
+from marith.cli.shared import Model, Stops, Terms, app, clear_errors
 
 _PROMPTS = "A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."
 Unknown = Annotated[
@@ -38,10 +39,6 @@ Task = Annotated[
     str, typer.Option(help="How prompts are framed, and its terms: chat, toxicity or sentiment.")
 ]
 Prompts = Annotated[str | None, typer.Option("--prompts", "--data", help=_PROMPTS)]
-Frame = Annotated[
-    str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
-]
-Stops = Annotated[list[str] | None, typer.Option(help="End before this. Repeatable.")]
 
 
 @app.command()
