@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from marith.errors import RequestError, shown
+from marith.evals.metrics.lexicon import VADER, ToneLexicon
 from marith.evals.metrics.metric import DIRECTIONS, Better, Metric
 from marith.evals.metrics.own_measure import OwnMeasure, TextMeasure, imported, names_function
+from marith.evals.metrics.simplicity import Simplicity
 from marith.evals.metrics.text_classifier import Attribute
 from marith.evals.metrics.text_perplexity import Perplexity
-from marith.evals.paper.attributes.attribute_metrics import parse_metric
 
 PERPLEXITY = "perplexity"
+TONES = ("positive", "negative")
+LENGTH = "length"
 _NAMED = re.compile(r"([^=:/\\]+)=(.+)", re.DOTALL)
 _FILES = ("texts", "settings", "table", "report")  # of the folder of results
 
@@ -43,6 +46,23 @@ def metrics_of(
         metrics.append(_metric(measure, better, bool(each), terms, device))
         _check_name(metrics)
     return tuple(metrics)
+
+
+def parse_metric(name: str, text: str, better: Better = "higher") -> Metric:
+    """The judge MODEL:LABEL, a classifier's label; or vader:positive, vader:negative, length.
+
+    A label is a class by name, or by index where no class has that name. Raises RequestError for
+    what is none.
+    """
+    model, _, label = text.rpartition(":")
+    if model == VADER and label in TONES:
+        return ToneLexicon(label, better)
+    if text == LENGTH:
+        return Simplicity(better=better)
+    if not model or not label or model == VADER:
+        problem = f"a judge is MODEL:LABEL, {VADER}:positive, {VADER}:negative or {LENGTH}"
+        raise RequestError(f"{problem}, not {text!r}")
+    return Attribute(name, model, label, better)
 
 
 def _metric(

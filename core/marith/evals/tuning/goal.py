@@ -9,7 +9,7 @@ from typing import Any
 from marith.errors import RequestError
 from marith.evals.experiment.evaluation_settings import GenerationSettings, check_frame
 from marith.evals.metrics.metric import DIRECTIONS, Metric
-from marith.evals.paper.attributes.attribute_metrics import parse_metric
+from marith.evals.metrics.named_metrics import parse_metric
 from marith.evals.tuning.tasks import TASKS, TuningTask
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.formula.meaning.binding import bind, parse, resolve

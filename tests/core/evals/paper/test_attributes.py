@@ -13,13 +13,10 @@ from typer.testing import CliRunner
 from marith import Engine, ModelError, RequestError, parse
 from marith.cli.shared import app
 from marith.evals.experiment.texts import Text
+from marith.evals.metrics.named_metrics import parse_metric
+from marith.evals.metrics.simplicity import simplicity
 from marith.evals.metrics.text_classifier import Attribute, attribute
-from marith.evals.paper.attributes.attribute_metrics import (
-    OPEN,
-    POCKET,
-    parse_metric,
-    simplicity,
-)
+from marith.evals.paper.attributes.attribute_metrics import OPEN, POCKET
 from marith.evals.paper.attributes.curves import CURVES, first, second
 from marith.evals.paper.attributes.fine_control import CurveSettings, run
 from marith.evals.pocket_texts import phrases_by_prompt

@@ -9,33 +9,13 @@ from statistics import fmean
 from typing import Any
 
 from marith.engine.engine import Engine
-from marith.errors import RequestError
-from marith.evals.metrics.lexicon import VADER, ToneLexicon
 from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
+from marith.evals.metrics.simplicity import Simplicity
 from marith.evals.metrics.text_classifier import Attribute
 from marith.evals.pocket_texts import phrases_by_prompt
 
-TONES = ("positive", "negative")
-LENGTH = "length"
 TOPICS = "cardiffnlp/tweet-topic-21-multi"
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-
-
-def parse_metric(name: str, text: str, better: Better = "higher") -> Metric:
-    """The judge MODEL:LABEL, a classifier's label; or vader:positive, vader:negative, length.
-
-    A label is a class by name, or by index where no class has that name. Raises RequestError for
-    what is none.
-    """
-    model, _, label = text.rpartition(":")
-    if model == VADER and label in TONES:
-        return ToneLexicon(label, better)
-    if text == LENGTH:
-        return Simplicity(better=better)
-    if not model or not label or model == VADER:
-        problem = f"a judge is MODEL:LABEL, {VADER}:positive, {VADER}:negative or {LENGTH}"
-        raise RequestError(f"{problem}, not {text!r}")
-    return Attribute(name, model, label, better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +37,6 @@ class SystemPromptStyle(Metric):
         ]
         pattern = re.compile("|".join(phrases))
         return lambda texts: [_share(text.text, pattern) for text in texts]
-
-
-@dataclass(frozen=True, slots=True)
-class Simplicity(Metric):
-    """1 − the mean length of a text's words over 10: the paper's measure of simple language."""
-
-    name: str = "simple"
-    better: Better = "higher"
-
-    def described(self) -> Mapping[str, Any]:
-        """What is computed."""
-        return {"computed": "1 - mean word length / 10"}
-
-    def open(self, engine: Engine | None) -> ValuesOfTexts:
-        """A text without words has none."""
-        return lambda texts: [simplicity(text.text) for text in texts]
-
-
-def simplicity(text: str) -> float | None:
-    """1 − x / 10, x being the mean length of words, as white space parts them."""
-    words = text.split()
-    return 1 - fmean(map(len, words)) / 10 if words else None
 
 
 def _share(text: str, pattern: re.Pattern[str]) -> float | None:

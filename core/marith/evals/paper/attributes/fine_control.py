@@ -11,8 +11,9 @@ from marith.evals.experiment.evaluation_settings import GenerationSettings, sour
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.texts import NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
+from marith.evals.metrics.named_metrics import parse_metric
 from marith.evals.metrics.text_perplexity import Perplexity
-from marith.evals.paper.attributes.attribute_metrics import OPEN, POCKET, TOPICS, parse_metric
+from marith.evals.paper.attributes.attribute_metrics import OPEN, POCKET, TOPICS
 from marith.evals.paper.attributes.curves import CLASSIFIER, CURVES, SYSTEM_PROMPT_NAMES, Curve
 from marith.evals.paper.attributes.measured_curves import MeasuredCurves, measured_curves
 from marith.evals.pocket_texts import QUESTIONS
