@@ -51,12 +51,10 @@ def hide_bars_of_transformers() -> None:
 
 def _is_local(model: str) -> bool:
     """Whether the files of a model are on this machine."""
-    from huggingface_hub import try_to_load_from_cache
-
-    from marith.scoring.checkpoints.locate import locate
+    from marith.scoring.checkpoints.locate import downloaded, locate
 
     try:
         where = locate(model)
     except ModelError:  # the loader raises it too
         return False
-    return Path(where).is_dir() or isinstance(try_to_load_from_cache(where, "config.json"), str)
+    return Path(where).is_dir() or downloaded(where) is not None
