@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, ModelError, shown
 from marith.formula.tree.terms import (
     Classifier,
     Judgement,
@@ -44,6 +44,8 @@ class Registry:
         cache_bytes: int = CACHE_BYTES,
         loaded_bytes: int = LOADED_BYTES,
     ) -> None:
+        if not isinstance(base, Checkpoint):
+            raise ModelError(f"an engine is made by Engine.load({shown(base)})")
         self._recent = Recent(loaded_bytes)
         self.base = PromptedScorer(base, cache_bytes, self._recent)
         self.cache_bytes = cache_bytes

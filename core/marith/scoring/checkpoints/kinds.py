@@ -66,8 +66,9 @@ def check_kind(name: str, config: Any, wanted: str, architecture: str = "") -> N
         raise ModelError(f"{name!r} is an encoder-decoder ({class_name}); marith needs {wanted}")
     kind = next((kind for ending, kind in _ENDINGS.items() if class_name.endswith(ending)), wanted)
     if kind != wanted:
-        use = f", and in formulas this is classifier({name!r})" if kind == CLASSIFIER else ""
-        raise ModelError(f"{name!r} is {kind} ({class_name}); {wanted} is needed here{use}")
+        use = {CLASSIFIER: f"classifier({name!r})", LANGUAGE_MODEL: f"prompted(model={name!r})"}
+        advice = f", and in formulas this is {use[kind]}" if kind in use else ""
+        raise ModelError(f"{name!r} is {kind} ({class_name}); {wanted} is needed here{advice}")
     configs: Any = CLASSES[wanted]._model_mapping
     if not architecture and type(config) not in configs:
         raise ModelError(

@@ -5,6 +5,8 @@ Not safe between threads by itself: the engine, which owns the threads, takes tu
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,18 +18,22 @@ from weakref import WeakValueDictionary
 
 import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
-from transformers.utils import logging
+from transformers.utils import logging as transformers_logging
 
-from marith.errors import ModelError
+from marith.errors import ModelError, shown
+from marith.request.checks import device_name, dtype_name, no_device
 from marith.scoring.checkpoints import hub_lookup, kinds
+from marith.scoring.checkpoints.amounts import amount
 from marith.scoring.checkpoints.kinds import CLASSES, CLASSIFIER, LANGUAGE_MODEL, refusing
-from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate
-from marith.scoring.checkpoints.shared_weights import independent
+from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate, require_tokenizer
+from marith.scoring.checkpoints.shared_weights import independent, nbytes, weights
 from marith.scoring.checkpoints.sizes import check_size
+from marith.scoring.cpu_threads import threads_of
 from marith.scoring.layouts import packing
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 _ANY = 2048  # tokens of context where a configuration does not say
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -38,6 +44,12 @@ class Checkpoint:
     model: Any
     vocabulary: Vocabulary
     context_length: int
+
+    @property
+    def summary(self) -> str:
+        """The model's class, size in memory, type of numbers and device."""
+        kind, dtype = type(self.model).__name__, str(self.model.dtype).removeprefix("torch.")
+        return f"{kind}, {amount(nbytes(weights(self.model)))}, {dtype} on {self.model.device}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,15 @@ def language_model(name: str | PathLike[str], placement: Placement) -> Checkpoin
     return _cached(LANGUAGE_MODEL, name, placement)
 
 
+def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
+    """A causal language model by name, or one that is loaded already with its tokenizer."""
+    if not isinstance(model, (str, PathLike)):
+        return from_loaded(model, tokenizer, placement)
+    if tokenizer is not None:
+        raise ModelError(f"{model!r} brings its own tokenizer; leave out tokenizer=")
+    return language_model(model, placement)
+
+
 def classifier(name: str, placement: Placement) -> Checkpoint:
     """A sequence classifier by embedded name, directory or hub id."""
     return _cached(CLASSIFIER, name, placement)
@@ -86,8 +107,10 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     The tokenizer may be the name of a directory, or a hub id. The model stays as it is: what
     changes is a copy, which shares its weights unless they are packed, or it writes to them.
     """
+    begun = time.monotonic()
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
-        raise ModelError(f"a model is one of transformers', not {type(model).__name__}")
+        named = "a name, a directory, a hub id or a loaded model of transformers"
+        raise ModelError(f"a model is {named}, not {shown(model)}")
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
     if isinstance(tokenizer, (str, PathLike)):
@@ -100,8 +123,10 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     kinds.check_loaded(name, model)
-    unchanging = independent(model, partial(kinds.try_out, name))
-    return _checkpoint(name, _packed(unchanging), tokenizer, placement)
+    with threads_of(model):
+        unchanging = independent(model, partial(kinds.try_out, name))
+        packing.pack(unchanging)
+    return _logged(_checkpoint(name, unchanging, tokenizer, placement), begun)
 
 
 def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
@@ -115,11 +140,19 @@ def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
 
 
 def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
+    begun = time.monotonic()
     model, tokenizer = _read(kind, name, where, placement)
     if kind == LANGUAGE_MODEL:
-        kinds.try_out(name, model)
-        model = _packed(model)
-    return _checkpoint(name, model, tokenizer, placement)
+        with threads_of(model):
+            kinds.try_out(name, model)
+            packing.pack(model)
+    return _logged(_checkpoint(name, model, tokenizer, placement), begun)
+
+
+def _logged(checkpoint: Checkpoint, begun: float) -> Checkpoint:
+    seconds = time.monotonic() - begun
+    _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, checkpoint.summary)
+    return checkpoint
 
 
 def _read(
@@ -133,25 +166,23 @@ def _read(
     device = _device(placement.device)
     dtype = _dtype(placement.dtype, device)
     given = {"revision": placement.revision, "trust_remote_code": False}
-    hub_lookup.require(where, placement.revision)
+    _require_found(name, where, placement.revision)
     with refusing(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
         config = AutoConfig.from_pretrained(where, **given)
         kinds.check_kind(name, config, kind)
+        _context_length(name, placement, _stated_positions(config))
         if fits is not None:
             fits(config)
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
+        require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         check_size(name, where, placement.revision, CLASSES[kind], config)
         with _progress(shown=name not in EMBEDDED):
+            files = {"use_safetensors": True, "output_loading_info": True, **given}
             model, report = CLASSES[kind].from_pretrained(
-                where,
-                config=config,
-                dtype=dtype,
-                use_safetensors=True,
-                output_loading_info=True,
-                **given,
+                where, config=config, dtype=dtype, **files
             )
         model = model.to(device)
     missing = sorted(report["missing_keys"])
@@ -164,34 +195,43 @@ def _read(
     return model, tokenizer
 
 
-def _packed(model: Any) -> Any:
-    """The model itself, its large weights laid out anew."""
-    packing.pack(model)
-    return model
+def _require_found(name: str, where: str, revision: str | None) -> None:
+    """Raises ModelError for a model that is nowhere, and for a directory with a revision."""
+    if revision is not None and name in EMBEDDED:
+        raise ModelError(f"{name!r} is in the package and has no revisions; leave out revision")
+    if revision is not None and Path(where).is_dir():
+        problem = f"revision={revision!r} is of a model on the hub"
+        raise ModelError(f"{problem}, and {name!r} is a directory; leave out revision")
+    hub_lookup.require(where, revision)
 
 
 @contextmanager
 def _progress(shown: bool) -> Iterator[None]:
     """Bars are for what takes long: an embedded model loads before one could be read."""
-    hide = not shown and logging.is_progress_bar_enabled()
+    hide = not shown and transformers_logging.is_progress_bar_enabled()
     if hide:
-        logging.disable_progress_bar()
+        transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         if hide:
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()
 
 
 def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     config = model.config.get_text_config()
-    positions = positions_of(model)
-    wanted = positions if placement.context_length is None else placement.context_length
-    if not 2 <= wanted <= positions:
-        raise ModelError(f"the context of {name!r} holds {positions} tokens, not {wanted!r}")
+    length = _context_length(name, placement, positions_of(model))
     with refusing(f"cannot use the tokenizer of {name!r}"):
         vocabulary = Vocabulary(tokenizer, config.vocab_size, _ends(name, model))
-    return Checkpoint(name, model, vocabulary, wanted)
+    return Checkpoint(name, model, vocabulary, length)
+
+
+def _context_length(name: str, placement: Placement, positions: int) -> int:
+    """How many tokens the model reads: those that are asked for, or all of its positions."""
+    length = positions if placement.context_length is None else placement.context_length
+    if not 2 <= length <= positions:
+        raise ModelError(f"the context of {name!r} holds {positions} tokens, not {length!r}")
+    return length
 
 
 def _ends(name: str, model: Any) -> list[int]:
@@ -211,14 +251,18 @@ def positions_of(model: Any) -> int:
 
     RoBERTa and its kin count positions from behind that of their padding, which so are none.
     """
-    config = model.config.get_text_config()
-    stated = getattr(config, "max_position_embeddings", None)
-    positions = stated if isinstance(stated, int) and stated > 0 else _ANY
+    positions = _stated_positions(model.config)
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
             positions = min(positions, module.weight.shape[0] - padding - 1)
     return positions
+
+
+def _stated_positions(config: Any) -> int:
+    """How many tokens a model reads at most, as its configuration says."""
+    stated = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return stated if isinstance(stated, int) and stated > 0 else _ANY
 
 
 def _has_tokenizer(where: str) -> bool:
@@ -227,12 +271,15 @@ def _has_tokenizer(where: str) -> bool:
 
 
 def _device(name: str | None) -> torch.device:
+    device_name("device", name, ModelError)
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, TypeError):
-        raise ModelError(f"there is no device {name!r}") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"this machine has no device {name!r}")
+        raise no_device("device", name, ModelError) from None
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
+        raise ModelError(f"this machine has no device {name!r}, but {present}")
     return device
 
 
@@ -240,7 +287,8 @@ def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     """float32 on a CPU and bfloat16 on an accelerator, unless a dtype is given."""
     if name is None:
         return torch.float32 if device.type == "cpu" else torch.bfloat16
+    dtype_name("dtype", name, ModelError)
     dtype = getattr(torch, str(name).removeprefix("torch."), None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ModelError(f"there is no floating-point type {name!r}")
+    if not isinstance(dtype, torch.dtype):
+        raise ModelError(f"this release of torch has no type {name!r}")
     return dtype

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
-from marith.errors import ModelError
+from marith.errors import ModelError, similar
 
 WEIGHTS = Path(__file__).parents[2] / "pocket" / "weights"
 EMBEDDED = {
@@ -26,8 +25,13 @@ EMBEDDED = {
     "pocket-formality": "formality",
     "pocket-education": "education",
 }
+ADAPTERS = {"pocket-polite": "polite", "pocket-rude": "rude"}
+ADAPTER_CONFIG = "adapter_config.json"
+# What tokenizers are saved in: one file of `tokenizers`, or those of older kinds.
+_TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_OLLAMA = re.compile(r"[\w.-]+:[\w.-]+")
+_HUB_ADDRESS = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+).*")
+_OLLAMA = re.compile(r"([\w.-]+/)?[\w.-]+:[\w.-]+")
 _CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
 
 
@@ -38,19 +42,20 @@ def locate(name: str | PathLike[str]) -> str:
     if not isinstance(name, str) or not name:
         raise ModelError(f"a model is a name, a directory or a hub id, not {name!r}")
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
+    if name in ADAPTERS and not path.is_dir():
+        raise _is_adapter(name)
     if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
         raise ModelError(f"no model in the package is called {name!r}; there are {_listed()}")
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelError(f"the directory {str(path)!r} holds no model: it has no config.json")
-        if not list(path.glob("*.safetensors")):
-            raise ModelError(f"the directory {str(path)!r} holds no weights as safetensors")
+        _require_model(path)
         return str(path.resolve())
     if path.is_file() or path.suffix == ".gguf":
         raise ModelError(
             f"{name!r} names a file; a model is a directory with config.json and safetensors, "
             "or the hub id of one"
         )
+    if address := _HUB_ADDRESS.fullmatch(name):
+        raise ModelError(f"a model on the hub is named by its id: write {address[1]!r}")
     if _OLLAMA.fullmatch(name):
         raise ModelError(
             f"{name!r} is a name of Ollama's; a hub id names the same model by its owner, such as "
@@ -63,10 +68,35 @@ def locate(name: str | PathLike[str]) -> str:
     return name
 
 
+def _require_model(path: Path) -> None:
+    """Raises ModelError for a directory without a model that can be loaded."""
+    if not (path / "config.json").is_file():
+        if (path / ADAPTER_CONFIG).is_file():
+            raise _is_adapter(str(path))
+        raise ModelError(f"the directory {str(path)!r} holds no model: it has no config.json")
+    if not list(path.glob("*.safetensors")):
+        pickled = next(path.glob("*.bin"), None)
+        advice = "marith reads no pickles, and transformers' save_pretrained writes safetensors"
+        reason = f"; {pickled.name} is a pickle: {advice}" if pickled else ""
+        raise ModelError(f"the directory {str(path)!r} holds no weights as safetensors{reason}")
+
+
+def _is_adapter(name: str) -> ModelError:
+    use = f"in formulas over its base model it is prompted(adapter={name!r})"
+    return ModelError(f"{name!r} is a LoRA adapter and no model; {use}")
+
+
+def require_tokenizer(name: str, path: Path) -> None:
+    """Raises ModelError for a directory without any file of a tokenizer."""
+    if path.is_dir() and not any(found for kind in _TOKENIZERS for found in path.glob(kind)):
+        saved = f"tokenizer.save_pretrained({name!r})"
+        raise ModelError(f"the directory {name!r} has no tokenizer; {saved} writes one")
+
+
 def meant(name: str) -> str:
     """The end of an error about a model's name: what is similar to it on this machine, if any."""
-    similar = _near(name)
-    return f"; is {similar!r} meant?" if similar else ""
+    near = _near(name)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _near(name: str) -> str | None:
@@ -76,8 +106,12 @@ def _near(name: str) -> str | None:
         folders = [str(p) for p in path.parent.iterdir() if (p / "config.json").is_file()]
     except OSError:
         folders = []
-    ours = get_close_matches(name, EMBEDDED, 1, 0.75)
-    return next(iter(ours or get_close_matches(name, folders, 1, 0.75)), None)
+    return similar(name, EMBEDDED, 0.75) or similar(name, folders, 0.75)
+
+
+def is_here(name: str) -> bool:
+    """Whether a name is that of a model in the package, a directory, or one in the hub's cache."""
+    return name in EMBEDDED or Path(name).expanduser().is_dir() or downloaded(name) is not None
 
 
 def context_length_of(name: str, revision: str | None = None) -> int | None:

@@ -21,11 +21,10 @@ from transformers.pytorch_utils import Conv1D
 from marith.errors import FormulaError, ModelError
 from marith.formula.patterns import compiled
 from marith.scoring.checkpoints import hub_lookup
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.checkpoints.locate import ADAPTER_CONFIG as CONFIG
+from marith.scoring.checkpoints.locate import ADAPTERS, WEIGHTS
 from marith.scoring.checkpoints.shared_weights import nbytes
 
-EMBEDDED = {"pocket-polite": "polite", "pocket-rude": "rude"}
-CONFIG = "adapter_config.json"
 TENSORS = "adapter_model.safetensors"
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<part>[AB])\.weight")
@@ -106,12 +105,12 @@ def read(name: str, model: Any) -> Adapter:
 def _locate(name: str) -> Path:
     if not isinstance(name, str) or not name:
         raise ModelError(f"an adapter is a name, a directory or a hub id, not {name!r}")
-    path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
-    if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
-        names = ", ".join(EMBEDDED)
+    path = WEIGHTS / ADAPTERS[name] if name in ADAPTERS else Path(name).expanduser()
+    if name.startswith("pocket") and name not in ADAPTERS and not path.is_dir():
+        names = ", ".join(ADAPTERS)
         raise ModelError(f"no adapter in the package is called {name!r}; there are {names}")
     if not path.is_dir():
-        if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
+        if name in ADAPTERS or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
             raise ModelError(f"there is no adapter directory {name!r}")
         path = _fetched(name)
     if not (path / CONFIG).is_file():

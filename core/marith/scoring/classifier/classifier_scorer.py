@@ -25,6 +25,7 @@ from marith.scoring.classifier.whole_texts import (
     WholeTextRunner,
     to_logprobs,
 )
+from marith.scoring.cpu_threads import threads_of
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -57,10 +58,11 @@ class ClassifierScorer(WithoutContext):
         self._whole = WholeTextRunner(self.model, padding)
         self._warned_of_cut = False
         self.nbytes = nbytes(weights(self.model))
-        with refusing(f"the classifier {self.name!r} cannot classify a text"):
-            self._whole.classify([Case(None, self._tokens(("a",)))])
-        self._whole.passes = 0
-        self.runner: ClassifierRunner = self._start_runner(padding, cache_bytes)
+        with threads_of(self.model):
+            with refusing(f"the classifier {self.name!r} cannot classify a text"):
+                self._whole.classify([Case(None, self._tokens(("a",)))])
+            self._whole.passes = 0
+            self.runner: ClassifierRunner = self._start_runner(padding, cache_bytes)
 
     @property
     def passes(self) -> int:
@@ -109,7 +111,8 @@ class ClassifierScorer(WithoutContext):
         self._column(term)
         if not texts:
             return []
-        [answer] = self._whole.classify([Case(None, self._tokens(tuple(texts)))])
+        with threads_of(self.model):
+            [answer] = self._whole.classify([Case(None, self._tokens(tuple(texts)))])
         return self._scaled(replace(term, scale="log"), answer.logits).exp().tolist()
 
     def _scaled(self, term: Term, logits: Tensor) -> Tensor:

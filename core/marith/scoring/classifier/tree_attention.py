@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,11 +19,12 @@ from marith.scoring.classifier.whole_texts import (
     Text,
     WholeTextRunner,
 )
-from marith.scoring.kv_cache.cache_support import limit_of, mask_dtype
+from marith.scoring.kv_cache.cache_support import rotation_limit, unread_kinds
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lanes
-from marith.scoring.kv_cache.ragged_cache import KVCache, attended
-from marith.scoring.language_model.probe import SHORT, distance, tolerance, why_inexact
+from marith.scoring.kv_cache.layer_masks import LayerMasks
+from marith.scoring.kv_cache.ragged_cache import KVCache
+from marith.scoring.probing.probe import SHORT, distance, tolerance, why_inexact
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +80,7 @@ class TreeRunner:
         padding: int,
         context_length: int,
         most_bytes: int,
-        probed: bool = True,
+        masks: LayerMasks | None = None,
     ) -> None:
         self.model = model
         self.passes = 0
@@ -86,8 +88,8 @@ class TreeRunner:
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
         self.lanes = Lanes(self._cache, most_bytes)
         self._unfinished: dict[Hashable, set[int]] = {}
-        self._additive = mask_dtype(model)
-        if probed and (reason := self._why_whole(context_length)):
+        self._masks = masks or LayerMasks({})
+        if masks is None and (reason := self._why_whole(context_length)):
             raise ModelError(reason)
         self.passes = 0
 
@@ -167,6 +169,7 @@ class TreeRunner:
         reach = torch.zeros(shape, dtype=torch.long)  # it sees the slots up to this one
         slots = torch.full(shape, self._cache.padding_slot)
         mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
+        keys = torch.arange(mask.shape[-1]).repeat(len(rows), 1)
         for i, row in enumerate(rows):
             kept, tree, root = slice(row.stop - row.start), row.tree, row.work.prompt
             beyond = slice(row.stop - row.start, row.width)
@@ -178,13 +181,15 @@ class TreeRunner:
             reach[i, beyond] = torch.tensor(tree.forks, dtype=torch.long) - 1
             if tree.tokens:
                 mask[i, beyond, len(root) : row.seen] = tree.mask()
+                keys[i, len(root) : row.seen] = places[i, beyond]
         mask |= torch.arange(mask.shape[-1]) <= reach[:, :, None]
         device = self.model.device
+        places = places.to(device)
         self._cache.aim([row.work.lane.row for row in rows], slots.to(device), mask.shape[-1])
         out = self.model.base_model(
             input_ids=ids.to(device),
-            attention_mask=attended(mask.to(device), self._additive),
-            position_ids=places.to(device),
+            attention_mask=self._masks.within(mask.to(device), places, keys[:, None].to(device)),
+            position_ids=places,
             past_key_values=self._cache,
             use_cache=True,
         )
@@ -196,13 +201,22 @@ class TreeRunner:
         """Why this model must read whole texts; empty where it need not."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
             return "its head is not one product"
-        if limit := limit_of(self.model, context_length):
+        if limit := rotation_limit(self.model, context_length):
             return limit.reason
-        return why_inexact(self.model, context_length, self._differ)
+        if reason := unread_kinds(self.model):
+            return reason
+        for choice, masks in enumerate(LayerMasks.candidates(self.model)):
+            self._masks = masks
+            reason = why_inexact(self.model, context_length, partial(self._differ, choice))
+            if not reason:
+                break
+        return reason
 
-    def _differ(self, model: Any, extra: int) -> str:
+    def _differ(self, choice: int, model: Any, extra: int) -> str:
         """How the logits of trees differ from those of whole texts, over rows of many lengths."""
-        runner = self if model is self.model else TreeRunner(model, 0, 0, 0, probed=False)
+        runner = self
+        if model is not self.model:
+            runner = TreeRunner(model, 0, 0, 0, LayerMasks.candidates(model)[choice])
         vocab = int(model.config.get_text_config().vocab_size)
         draw = torch.Generator().manual_seed(0)
         texts = torch.randint(0, vocab, (3, SHORT + extra), generator=draw).tolist()

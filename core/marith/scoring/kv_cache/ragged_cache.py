@@ -82,26 +82,6 @@ class KVCache(Cache):
         """Aim by tensors where the keys are: writes at rows [rows, 1], reads the rows of `view`."""
         self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
 
-    def mask(self, places: Tensor, additive: torch.dtype | None = None) -> Tensor:
-        """What each position [rows, width] sees of the next pass: the slots up to its own.
-
-        [rows, 1, width, seen], boolean, or a number to be added to the attention's scores.
-        """
-        seen = torch.arange(self._seen, device=places.device) <= places[:, :, None]
-        return attended(seen, additive)
-
-
-def attended(seen: Tensor, additive: torch.dtype | None = None) -> Tensor:
-    """What each position sees, [rows, width, seen], as a model's attention takes it.
-
-    [rows, 1, width, seen], boolean, or a number to be added to the attention's scores.
-    """
-    mask = seen[:, None]
-    if additive is None:
-        return mask
-    shut = torch.zeros(mask.shape, dtype=additive, device=mask.device)
-    return shut.masked_fill(~mask, torch.finfo(additive).min)
-
 
 class _RaggedLayer(CacheLayerMixin):
     """One layer's keys and values, addressed by its owner's aim."""

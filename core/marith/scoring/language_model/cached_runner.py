@@ -10,9 +10,9 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.kv_cache.cache_support import mask_dtype
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lane, Lanes
+from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cuda_graphs import Captured
@@ -39,9 +39,11 @@ class CachedRunner:
 
     plain = False
 
-    def __init__(self, passes: ModelPasses, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self, passes: ModelPasses, masks: LayerMasks, cache_bytes: int = CACHE_BYTES
+    ) -> None:
         self.passes = passes
-        self._additive = mask_dtype(passes.model)
+        self._masks = masks
         self._cache = KVCache(int(passes.model.config.get_text_config().num_hidden_layers))
         self.lanes = Lanes(self._cache, cache_bytes)
         self.captured: Captured | None = None
@@ -49,7 +51,7 @@ class CachedRunner:
 
     def capture(self) -> None:
         """Captured passes from here on."""
-        self.captured = Captured(self.passes.model, self._cache, self._additive)
+        self.captured = Captured(self.passes.model, self._cache, self._masks)
 
     def give_up_capture(self, reason: str) -> None:
         """Ordinary passes from here on; a warning says why."""
@@ -114,6 +116,10 @@ class CachedRunner:
         """The lane is free for another text, which may continue what it holds."""
         self._unfinished.pop(owner, None)  # first: making room may fail
         self.lanes.release(owner)
+
+    def forget(self) -> None:
+        """Drop what all lanes hold."""
+        self.lanes.forget()
 
     def _begin(self, asked: Asked) -> _Work:
         adapter, count = asked.adapter, asked.count
@@ -229,7 +235,7 @@ class CachedRunner:
             count,
             layers,
             input_ids=ids.to(device),
-            attention_mask=self._cache.mask(places, self._additive),
+            attention_mask=self._masks.of(places, seen),
             position_ids=places,
             past_key_values=self._cache,
             use_cache=True,

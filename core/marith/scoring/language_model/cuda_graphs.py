@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.kv_cache.ragged_cache import KVCache
 
 MOST = 32  # graphs kept: the driver holds some megabytes for each
@@ -41,10 +42,10 @@ class Captured:
     used, until the cache's memory moves. On a device without graphs the same passes run eagerly.
     """
 
-    def __init__(self, model: Any, cache: KVCache, additive: torch.dtype | None = None) -> None:
+    def __init__(self, model: Any, cache: KVCache, masks: LayerMasks) -> None:
         self.model = model
         self.cache = cache
-        self.additive = additive
+        self.masks = masks
         self._stream = torch.cuda.Stream(model.device) if model.device.type == "cuda" else None
         self._pool: Any = None
         self._version = -1
@@ -112,7 +113,7 @@ class Captured:
         self.cache.point(rows, slots, step.seen, step.view)
         logits: Tensor = self.model(
             input_ids=tokens,
-            attention_mask=self.cache.mask(places, self.additive),
+            attention_mask=self.masks.of(places, step.seen),
             position_ids=places,
             past_key_values=self.cache,
             use_cache=True,

@@ -9,7 +9,7 @@ import torch
 from marith.errors import ModelError
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
-from marith.scoring.language_model.probe import distance
+from marith.scoring.probing.probe import distance
 from marith.tensor_rows import rows_of
 
 

@@ -14,6 +14,7 @@ from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.loader import Checkpoint
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
+from marith.scoring.cpu_threads import threads_of
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
@@ -39,14 +40,15 @@ class PromptedScorer:
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
-        self.runner = start_runner(
-            checkpoint.model,
-            self.vocabulary.size,
-            self.context_length,
-            cache_bytes,
-            name=checkpoint.name,
-            holes=self.vocabulary.holes,
-        )
+        with threads_of(checkpoint.model):
+            self.runner = start_runner(
+                checkpoint.model,
+                self.vocabulary.size,
+                self.context_length,
+                cache_bytes,
+                name=checkpoint.name,
+                holes=self.vocabulary.holes,
+            )
         self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
         self._changes = _changes(self._weights)
         self.nbytes = nbytes(self._weights)

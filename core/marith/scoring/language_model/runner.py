@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.kv_cache.cache_support import Limit, limit_of
+from marith.scoring.kv_cache.cache_support import rotation_limit, unread_kinds
+from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
-from marith.scoring.language_model.probe import SHORT, compare, why_inexact
 from marith.scoring.notices import warn
+from marith.scoring.probing.probe import compare, why_inexact
 
-Runner: TypeAlias = CachedRunner | PlainRunner
+Runner: TypeAlias = CachedRunner | LanewiseRunner | PlainRunner
+Maker: TypeAlias = Callable[[ModelPasses], CachedRunner | LanewiseRunner]
+_log = logging.getLogger(__name__)
 
 
 def start_runner(
@@ -32,33 +39,68 @@ def start_runner(
     `holes` are numbers below `vocab` that are no tokens, and impossible. Raises ModelError for a
     model that is not causal.
     """
+    begun = time.monotonic()
     passes = ModelPasses(model, vocab, name, holes)
-    runner = CachedRunner(passes, cache_bytes)
-    limit = limit_of(model, context_length) or _measured_limit(runner, context_length)
-    if limit is not None:
-        remedy = limit.tokens >= SHORT and _measured_limit(runner, limit.tokens) is None
-        advice = f"; with context_length={limit.tokens} it keeps one" if remedy else ""
-        plain = PlainRunner(passes, context_length)
-        warn(f"{passes.name!r} runs without a cache, and so slower: {limit.reason}{advice}")
-        passes.forget_counts()
-        return plain
-    if passes.device.type == "cuda" if capture is None else capture:
-        runner.capture()
-        if reason := compare(runner):
-            runner.give_up_capture(reason)
+    runner = _probed(passes, context_length, cache_bytes, capture)
     passes.forget_counts()
+    mode = "without a cache" if runner.plain else "with a cache"
+    _log.info("%r runs %s, probed in %.2f s", passes.name, mode, time.monotonic() - begun)
     return runner
 
 
-def _measured_limit(runner: CachedRunner, context_length: int) -> Limit | None:
-    """What a comparison of cached with uncached passes finds wrong."""
+def _probed(
+    passes: ModelPasses, context_length: int, cache_bytes: int, capture: bool | None
+) -> Runner:
+    """A runner with a cache, captured or not, or a plain one."""
+    limit = rotation_limit(passes.model, context_length)
+    longest = context_length if limit is None else limit.tokens
+    runner, reason = _cached(passes, longest, cache_bytes)
+    if limit is not None or runner is None:
+        advice = f"; with context_length={longest} it keeps one" if limit and runner else ""
+        reason = limit.reason if limit else reason
+        plain = PlainRunner(passes, context_length)
+        warn(f"{passes.name!r} runs without a cache, and so slower: {reason}{advice}")
+        return plain
+    on_gpu = passes.device.type == "cuda"
+    if isinstance(runner, CachedRunner) and (on_gpu if capture is None else capture):
+        runner.capture()
+        if reason := compare(runner):
+            runner.give_up_capture(reason)
+    return runner
 
-    def differ(model: Any, extra: int) -> str:
-        """How those of this model, or of a small one of its kind, differ."""
-        if model is runner.passes.model:
-            return compare(runner, extra)
-        vocab = int(model.config.get_text_config().vocab_size)
-        return compare(CachedRunner(ModelPasses(model, vocab)), extra)
 
-    reason = why_inexact(runner.passes.model, context_length, differ)
-    return Limit(0, reason) if reason else None
+def _cached(
+    passes: ModelPasses, context_length: int, cache_bytes: int
+) -> tuple[CachedRunner | LanewiseRunner | None, str]:
+    """The fastest runner with a cache whose answers are the uncached model's.
+
+    Where there is none, why the first of them is not right.
+    """
+    first = unread_kinds(passes.model)
+    for make in _makers(passes.model, cache_bytes):
+        runner = make(passes)
+        reason = why_inexact(passes.model, context_length, partial(_differ, runner, make))
+        if not reason:
+            return runner, ""
+        first = first or reason
+    return None, first
+
+
+def _differ(runner: CachedRunner | LanewiseRunner, make: Maker, model: Any, extra: int) -> str:
+    """How cached passes of the runner's model, or of a small one of its kind, differ."""
+    if model is not runner.passes.model:
+        runner = make(ModelPasses(model, int(model.config.get_text_config().vocab_size)))
+    return compare(runner, extra)
+
+
+def _makers(model: Any, cache_bytes: int) -> Iterator[Maker]:
+    """What makes a runner with a cache of passes, the fastest first."""
+    if not unread_kinds(model):
+        for choice in range(len(LayerMasks.candidates(model))):
+            yield partial(_by_slots, choice, cache_bytes)
+    for pieces in (True, False):
+        yield partial(LanewiseRunner, most_bytes=cache_bytes, pieces=pieces)
+
+
+def _by_slots(choice: int, cache_bytes: int, passes: ModelPasses) -> CachedRunner:
+    return CachedRunner(passes, LayerMasks.candidates(passes.model)[choice], cache_bytes)

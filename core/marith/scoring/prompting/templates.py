@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import groupby
 from typing import Any
 
-from marith.errors import RequestError, shown
+from marith.errors import RequestError, shown, suggestion
 from marith.formula.patterns import compiled
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Message, Prompt
@@ -203,6 +202,5 @@ def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
     for message in messages:
         role = message["role"]
         if not (role in ROLES or (role and role in template)):
-            meant = get_close_matches(role, ROLES, 1, cutoff=0.5)
-            hint = f"is {meant[0]!r} meant?" if meant else f"there are {', '.join(ROLES)}"
-            raise RequestError(f"no role of a message is called {shown(role)}; {hint}")
+            hint = suggestion(role, ROLES, f"; there are {', '.join(ROLES)}", cutoff=0.5)
+            raise RequestError(f"no role of a message is called {shown(role)}{hint}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from marith import Engine, ModelError, Prompted
+from langchain_marith import ChatMarith
+from llamaindex_marith import Marith
+from marith import Engine, FormulaError, ModelError, Options, Prompted
 from marith.scoring.checkpoints import hub_lookup
 from marith.testing import tiny_model
 
@@ -42,7 +45,7 @@ def refusal(name: Any, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("poket", "there is no model 'poket'; is 'pocket' meant?"),
+        ("poket", "there is no model 'poket'; did you mean 'pocket'?"),
         ("pocket-toxicty", "no model in the package is called 'pocket-toxicty'; there are pocket"),
         ("./x.gguf", "'./x.gguf' names a file; a model is a directory with config.json"),
         ("llama3.2:3b", "'llama3.2:3b' is a name of Ollama's; a hub id names the same model by"),
@@ -59,8 +62,11 @@ def test_a_directory_of_a_similar_name_is_suggested(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-model").mkdir()
     (tmp_path / "my-model" / "config.json").write_text("{}", encoding="utf-8")
-    assert refusal("mymodel") == "there is no model 'mymodel'; is 'my-model' meant?"
-    assert refusal("./my_model") == "there is no model directory './my_model'; is 'my-model' meant?"
+    assert refusal("mymodel") == "there is no model 'mymodel'; did you mean 'my-model'?"
+    assert (
+        refusal("./my_model")
+        == "there is no model directory './my_model'; did you mean 'my-model'?"
+    )
     assert not online
 
 
@@ -71,6 +77,71 @@ def test_the_hub_is_asked_once(online: list[str], name: str) -> None:
         "the hub cannot be asked: no route to the hub"
     )
     assert online == [name]
+
+
+@pytest.fixture
+def personas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "marith.toml"
+    path.write_text(
+        "[model]\nmodel = 'own'\n[formulas]\nformal = 'M'\ncheerful = '2*M'\n"
+        "small = {formula = 'M', model = 'other'}",
+        encoding="utf-8",
+    )
+    return Path("marith.toml")
+
+
+TYPO = (
+    "'marith.toml' has no formula 'cheerfull', and no model on this machine is called so; "
+    "did you mean 'cheerful'?"
+)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: Options.from_file(path, "formal").over({"model": "cheerfull"}),
+        lambda path: ChatMarith.from_file(path, "formal").invoke("x", model="cheerfull"),
+        lambda path: Marith.from_file(path, "formal").complete("x", model="cheerfull"),
+        lambda path: Options(**{**Options.from_file(path).values(), "model": "cheerfull"}),
+        lambda path: Options(file=path, model="cheerfull"),
+    ],
+    ids=["over", "ChatMarith", "Marith", "values", "Options"],
+)
+def test_a_mistyped_formula_of_a_file_is_never_asked_of_the_hub(
+    online: list[str], personas: Path, call: Callable[[Path], object]
+) -> None:
+    Options.from_file(personas)
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="cheerfull") as caught:
+        call(personas)
+    assert time.perf_counter() - start < SECONDS
+    assert TYPO in str(caught.value)
+    assert not online
+
+
+def test_the_environment_names_a_formula_or_a_model_that_is_here(
+    online: list[str], personas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARITH_FILE", str(personas))
+    monkeypatch.setenv("MARITH_MODEL", "cheerfull")
+    with pytest.raises(ValueError, match="did you mean 'cheerful'"):
+        Options()
+    personas.write_text("[formulas]\ncheerful = 'M'", encoding="utf-8")
+    with pytest.raises(ValueError, match="did you mean 'cheerful'"):
+        Options(formula="M")
+    assert not online
+
+
+def test_a_file_names_models_of_its_own_and_a_call_those_that_are_here_or_have_an_owner(
+    personas: Path,
+) -> None:
+    before = Options.from_file(personas, "formal")
+    Path("here").mkdir()
+    for name in ("own", "other", "pocket", "pocket-draft", "here", "owner/name", "./nowhere"):
+        assert before.over({"model": name}).model == name
+    with pytest.raises(FormulaError, match="there are formal, cheerful, small, and models by own"):
+        before.over({"model": "nothing-like-it"})
 
 
 def test_tokenizers_and_adapters_are_looked_for_alike(online: list[str]) -> None:

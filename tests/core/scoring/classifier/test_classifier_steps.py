@@ -17,7 +17,7 @@ from support.judges import (
     span,
     term,
 )
-from transformers import MistralConfig, MistralForSequenceClassification
+from transformers import GPTNeoConfig, GPTNeoForSequenceClassification
 
 from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
@@ -160,13 +160,12 @@ def test_a_classifier_that_reads_both_ways_is_judged_in_whole_texts() -> None:
 
 
 def test_a_causal_classifier_that_cannot_roll_back_says_so_and_judges_whole_texts() -> None:
-    config = MistralConfig(
-        vocab_size=28, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, sliding_window=8, num_labels=2,
-        pad_token_id=0, id2label={0: "no", 1: "yes"},
+    config = GPTNeoConfig(
+        vocab_size=28, hidden_size=32, num_layers=2, num_heads=4, window_size=8, pad_token_id=0,
+        attention_types=[[["global", "local"], 1]], id2label={0: "no", 1: "yes"},
     )  # fmt: skip
-    model = MistralForSequenceClassification(config).eval()
-    with pytest.warns(UserWarning, match="'judge' runs without a cache, .*slides over 8 tokens"):
+    model = GPTNeoForSequenceClassification(config).eval()
+    with pytest.warns(UserWarning, match="'judge' runs without a cache, .*layers of kind local"):
         scorer = scorer_of(model, tiny_tokenizer())
     assert isinstance(scorer.runner, WholeTextRunner)
     assert scorer.read(term, Prompt()) == ""

@@ -197,14 +197,22 @@ def test_a_head_is_read_in_half_precision_as_the_model_reads_it() -> None:
     torch.testing.assert_close(got.logits, want.logits, atol=0.2, rtol=0.1)
 
 
-def test_a_window_of_attention_is_refused() -> None:
+@pytest.mark.parametrize("window", [3, 8])
+def test_a_tree_sees_through_a_window_what_each_of_its_texts_sees(window: int) -> None:
     sizes = {k: getattr(tiny_model("llama").config, k) for k in ("hidden_size", "vocab_size")}
     config = MistralConfig(
         **sizes, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, sliding_window=8, max_position_embeddings=CONTEXT,
+        num_key_value_heads=2, sliding_window=window, max_position_embeddings=CONTEXT,
     )  # fmt: skip
-    with pytest.raises(ModelError, match="slides over 8 tokens"):
-        TreeRunner(from_config(config), PADDING, CONTEXT, 2**20)
+    model = from_config(config)
+    runner, whole = TreeRunner(model, PADDING, CONTEXT, 2**20), WholeTextRunner(model, PADDING)
+    root = tuple(range(2, 16))
+    ends = [(3,), (3, 5), (3, 5, 7, 9), (4, 4, 4)]
+    cases = [Case(0, [root, *(root + end for end in ends), *(root[:6] + end for end in ends)])]
+    [got], [want] = runner.classify(cases), whole.classify(cases)
+    assert got is not None
+    assert want is not None
+    torch.testing.assert_close(got.logits, want.logits, atol=CLOSE, rtol=0)
 
 
 def test_what_is_not_a_number_is_an_error_and_leaves_nothing_behind() -> None:

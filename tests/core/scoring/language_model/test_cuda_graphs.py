@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from marith import Engine, Request, Sampling, Stop
+from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.language_model import cuda_graphs as capture_module
 from marith.scoring.language_model import prompted_scorer as prompted_module
@@ -143,7 +144,7 @@ def test_steps_go_on_while_rows_and_room_grow(family: str) -> None:
 def test_what_was_recorded_is_dropped_when_the_cache_moves() -> None:
     kept = KVCache(2)
     kept.resize(4, 64)
-    captured = Captured(cached_model("llama"), kept)
+    captured = Captured(cached_model("llama"), kept, LayerMasks({"": None}))
     with torch.inference_mode():
         for rows in ([0, 1], [0, 1, 2], [2, 3]):
             captured.step(rows, rows, [0] * len(rows))
@@ -182,7 +183,7 @@ def test_nothing_passes_between_host_and_device_within_a_step(
     model.set_attn_implementation(attention)
     kept = KVCache(2)
     kept.resize(6, 64)
-    captured = Captured(model, kept, model.dtype if attention == "eager" else None)
+    captured = Captured(model, kept, LayerMasks.candidates(model)[0])
     with torch.inference_mode():
         captured.step(rows, [1, 2, 3], [4, 0, 60])
         [step] = captured._steps.values()

@@ -23,8 +23,9 @@ from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.early_exit import Exits
+from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.scorer import Scored, Span
 from marith.tensor_rows import gather
 from marith.testing import tiny_model, tiny_tokenizer
@@ -197,8 +198,7 @@ def test_a_model_may_run_for_others_while_its_end_is_looked_at() -> None:
 def test_a_model_without_a_cache_leaves_early_too() -> None:
     torch.manual_seed(0)
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=6)).eval()
-    with pytest.warns(UserWarning, match="without a cache"):
-        runner = start_runner(model, VOCAB, CONTEXT)
+    runner = PlainRunner(ModelPasses(model, VOCAB), CONTEXT)
     tokens = text(17)
     [answer] = runner.ask([Asked(0, tokens, 2, exits=(0, 1))])
     assert answer is not None

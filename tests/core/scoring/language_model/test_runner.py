@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,20 +12,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
+from support.rounds import Round, play, rounds, tokens
 from transformers import (
-    MambaConfig,
-    MambaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
 )
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache import chunked_prefill
 from marith.scoring.kv_cache import lanes as lanes_module
 from marith.scoring.language_model.asked import Asked
-from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
@@ -38,40 +33,6 @@ SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
          "max_position_embeddings": CONTEXT}  # fmt: skip
 
 cached_model = cache(tiny_model)
-tokens = st.integers(0, VOCAB - 1)
-
-Round = list[tuple[int, int, list[int], int, bool]]
-
-
-@st.composite
-def rounds(draw: st.DrawFn, longest_tail: int = 9) -> list[Round]:
-    """Rounds of (lane, how much of its last text is kept, new tail, count, released after)."""
-    one = st.tuples(
-        st.integers(0, 12),
-        st.integers(0, 60),
-        st.lists(tokens, max_size=longest_tail),
-        st.integers(1, 12),
-        st.booleans(),
-    )
-    together = st.lists(one, min_size=1, max_size=5, unique_by=lambda item: item[0])
-    return draw(st.lists(together, min_size=1, max_size=6))
-
-
-def play(model: Any, runner: CachedRunner, script: list[Round], close: float = CLOSE) -> None:
-    """Ask every round, and compare each answer with the uncached model's."""
-    texts: dict[int, list[int]] = {}
-    for together in script:
-        asked = []
-        for lane, kept, tail, count, _ in together:
-            texts[lane] = (texts.get(lane, [])[:kept] + tail)[:100] or [lane]
-            asked.append(Asked(lane, texts[lane], min(count, len(texts[lane]))))
-        for question, answer in zip(asked, ask(runner, asked), strict=True):
-            want = uncached(model, question.tokens, question.count)
-            assert answer.logprobs.shape == want.shape
-            torch.testing.assert_close(answer.logprobs, want, atol=close, rtol=0)
-        for lane, _, _, _, released in together:
-            if released:
-                runner.release(lane)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -219,41 +180,6 @@ def test_rows_and_room_grow_without_losing_what_is_kept(family: str) -> None:
         assert answer.cached == 3
         want = uncached(model, [*question.tokens, 5])
         torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
-
-
-def sliding_mistral() -> Any:
-    return MistralForCausalLM(MistralConfig(**SMALL, sliding_window=6))
-
-
-def sliding_qwen() -> Any:
-    kinds = ["full_attention", "sliding_attention"]
-    return Qwen2ForCausalLM(
-        Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=6, layer_types=kinds)
-    )
-
-
-def mamba() -> Any:
-    sizes = {"vocab_size": VOCAB, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
-    return MambaForCausalLM(MambaConfig(**sizes))
-
-
-@pytest.mark.parametrize("build", [sliding_mistral, sliding_qwen, mamba])
-def test_a_past_that_cannot_be_rolled_back_runs_plain_and_says_so_once(
-    build: Callable[[], Any],
-) -> None:
-    torch.manual_seed(0)
-    model = build().eval()
-    with pytest.warns(UserWarning, match="without a cache") as said:
-        runner = start_runner(model, VOCAB, CONTEXT)
-        script: list[Round] = [
-            [(0, 0, [1] * 5 + [2] * 9, 3, False), (1, 0, [6, 7], 1, True)],
-            [(0, 7, [8, 9, 10], 2, False), (2, 0, list(range(20)), 12, False)],
-        ]
-        play(model, runner, script)
-    assert runner.plain
-    assert [w for w in said if "without a cache" in str(w.message)] == list(said)
-    assert len(said) == 1
-    assert runner.passes.count == 4
 
 
 def test_a_window_as_wide_as_the_context_is_no_window() -> None:

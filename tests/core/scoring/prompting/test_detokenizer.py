@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.vocabularies import TEXTS, byte_level, llama_like
 from tokenizers import pre_tokenizers
 
+from marith.scoring.checkpoints.loader import Placement, language_model
 from marith.scoring.prompting.detokenizer import Detokenizer
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_tokenizer
@@ -123,3 +124,15 @@ def test_a_copy_reads_on_by_itself(tokens: list[int], others: list[int], at: int
     ]
     pieces += [detokenizer.feed(token) for token in tokens[at:]]
     assert (pieces, detokenizer.flush()) == streamed(vocabulary, tokens)
+
+
+def test_a_mark_of_calls_is_text_unless_the_tokenizer_lists_it_as_special() -> None:
+    """As transformers decodes it with `skip_special_tokens`: pocket's are none, as Qwen's are."""
+    vocabulary = language_model("pocket", Placement()).vocabulary
+    words = vocabulary.encode("A", literal=True)
+    for mark, text in (("</tool_call>", "A</tool_call>"), ("<|tool|>", "A")):
+        tokens = [*words, *vocabulary.encode(mark, literal=False)]
+        assert len(tokens) == len(words) + 1
+        detokenizer = Detokenizer(vocabulary)
+        assert "".join(map(detokenizer.feed, tokens)) + detokenizer.flush() == text
+        assert vocabulary.tokenizer.decode(tokens, skip_special_tokens=True) == text

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from support.architectures import endless, uncached, words
+from support.architectures import build, endless, uncached, words
 from support.asking import CONTEXT, VOCAB, text
 from tokenizers import Tokenizer
 from transformers import (
@@ -19,8 +20,6 @@ from transformers import (
     GPTNeoConfig,
     GPTNeoForCausalLM,
     LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
     PreTrainedTokenizerFast,
 )
 
@@ -28,8 +27,11 @@ import marith
 from marith.errors import ModelError
 from marith.scoring.classifier.tree_attention import TreeRunner
 from marith.scoring.kv_cache import cache_support
+from marith.scoring.language_model import runner as runner_module
 from marith.scoring.language_model.asked import Asked
-from marith.scoring.language_model.runner import start_runner
+from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.plain_runner import PlainRunner
+from marith.scoring.language_model.runner import _by_slots, start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
@@ -74,9 +76,7 @@ def reasons(model: Any, context_length: int = CONTEXT) -> list[str]:
 
 def test_two_texts_beside_each_other_are_read_as_each_alone_by_gpt_neo() -> None:
     model, prompts = gpt_neo(256, vocab=258), (words(6, 1), words(423, 3))
-    with pytest.warns(UserWarning, match="slides over 256 tokens"):
-        engine = marith.Engine.load(model, tokenizer=endless())
-    with engine:
+    with marith.Engine.load(model, tokenizer=endless()) as engine:
         requests = [marith.Request(p, stop=marith.Stop(5), logprobs=0) for p in prompts]
         for ticket, prompt in [(engine.submit(r), r.prompt) for r in requests]:
             out, start = ticket.result(60), engine.encode(prompt)
@@ -90,8 +90,8 @@ def test_two_texts_beside_each_other_are_read_as_each_alone_by_gpt_neo() -> None
 def test_a_window_that_no_rule_knows_is_found_by_reading_beyond_it(
     window: int, said: str, layers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(cache_support.WINDOWS, "local")
-    monkeypatch.setattr(cache_support, "_UNLIMITED", {"full_attention", "global", "local"})
+    monkeypatch.setattr(cache_support, "_READ", {"global", "local"})
+    monkeypatch.setattr(runner_module, "_makers", lambda *_: [partial(_by_slots, 0, 2**20)])
     [warning] = reasons(gpt_neo(window, layers=layers), 512)
     assert said in warning
     assert not reasons(gpt_neo(window, layers=layers), window)
@@ -104,6 +104,7 @@ def test_a_window_that_cannot_be_built_small_is_not_trusted(
     assert not reasons(model, 512)
     model.config.local_attention_window = 300
     assert not reasons(model, 512)  # a name that this model gives no meaning
+    monkeypatch.setattr(runner_module, "_makers", lambda *_: [partial(_by_slots, 0, 2**20)])
     monkeypatch.setattr(type(model), "__init__", None)
     [warning] = reasons(model, 512)
     assert "its window of 300 tokens cannot be checked" in warning
@@ -115,10 +116,9 @@ def test_a_classifier_beyond_its_window_is_judged_whole(
 ) -> None:
     config = gpt_neo(window, pad_token_id=0).config
     model = sharpened(AutoModelForSequenceClassification.from_config(config))
-    with pytest.raises(ModelError, match=f"slides over {window} tokens"):
+    with pytest.raises(ModelError, match="layers of kind local"):
         TreeRunner(model, 0, 512, 2**20)
-    monkeypatch.delitem(cache_support.WINDOWS, "local")
-    monkeypatch.setattr(cache_support, "_UNLIMITED", {"global", "local"})
+    monkeypatch.setattr(cache_support, "_READ", {"global", "local"})
     with pytest.raises(ModelError, match="differ by"):
         TreeRunner(model, 0, 512, 2**20)
 
@@ -144,6 +144,13 @@ def test_a_sound_model_is_cached_in_every_precision(
     assert not reasons(model)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_pocket_is_cached_in_every_precision(dtype: str) -> None:
+    with collecting() as said, marith.Engine.load("pocket", dtype=dtype) as engine:
+        assert "cached" in repr(engine)
+    assert not said
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_wrong_positions_are_found_in_every_precision(dtype: torch.dtype) -> None:
     model = tiny_model(sharpness=0.5)
@@ -154,7 +161,7 @@ def test_wrong_positions_are_found_in_every_precision(dtype: torch.dtype) -> Non
 
 def test_the_warning_names_model_reason_remedy_and_the_callers_line_for_each_model() -> None:
     for name in ("first", "second"):
-        model = gpt_neo(16, vocab=258)
+        model = build("phi3 longrope")
         model.config._name_or_path = name
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
@@ -162,23 +169,20 @@ def test_the_warning_names_model_reason_remedy_and_the_callers_line_for_each_mod
             marith.Engine.load(model, tokenizer=endless()).close()
         [warning] = caught
         assert str(warning.message) == (
-            f"'{name}' runs without a cache, and so slower: its attention slides over 16 tokens; "
-            "with context_length=16 it keeps one"
+            f"'{name}' runs without a cache, and so slower: its rotary frequencies depend on the "
+            "longest text of a pass; with context_length=64 it keeps one"
         )
         assert (warning.filename, warning.lineno) == (__file__, line)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        engine = marith.Engine.load(model, tokenizer=endless(), context_length=16)
+        engine = marith.Engine.load(model, tokenizer=endless(), context_length=64)
     with engine:
         assert not engine._registry.base.runner.plain
 
 
 def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
-    config = MistralConfig(**tiny_model().config.to_dict() | {"sliding_window": 16})
-    model, widths = sharpened(MistralForCausalLM(config)), []
-    with collecting():
-        runner = start_runner(model, VOCAB, CONTEXT)
-    assert runner.plain
+    model, widths = tiny_model(), []
+    runner = PlainRunner(ModelPasses(model, VOCAB), CONTEXT)
     model.lm_head.register_forward_hook(lambda _m, args, _out: widths.append(args[0].shape[1]))
     for count in (1, 3):
         [answer] = runner.ask([Asked(0, text(60), count)])
@@ -188,14 +192,14 @@ def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
         assert widths[-2:] == [count, 60]
 
 
-@pytest.mark.parametrize("build", [tiny_model, lambda: gpt_neo(16)])
-def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(build: Any) -> None:
-    broken = build()
+@pytest.mark.parametrize("make", [tiny_model, lambda: gpt_neo(16)])
+def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(make: Any) -> None:
+    broken = make()
     with torch.no_grad():
         broken.get_output_embeddings().weight.fill_(torch.nan)
     with pytest.raises(ModelError, match="not a number"), collecting():
         marith.Engine.load(broken, tokenizer=tiny_tokenizer())
-    model = build()
+    model = make()
     with collecting():
         runner = start_runner(model, VOCAB, CONTEXT)
     with torch.no_grad():
@@ -213,12 +217,12 @@ def holed() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token=START, eos_token=END)
 
 
-@pytest.mark.parametrize("build", [tiny_model, lambda: gpt_neo(16)])
-def test_numbers_that_are_no_tokens_are_never_sampled(build: Any) -> None:
+@pytest.mark.parametrize("make", [tiny_model, lambda: gpt_neo(16)])
+def test_numbers_that_are_no_tokens_are_never_sampled(make: Any) -> None:
     formulas = ("M", "uniform()", "ngram(texts=('a b c',)) + 0.1*M", "union(uniform(), M)")
     hot = marith.Sampling(seed=1, temperature=5.0)
     with collecting():
-        engine = marith.Engine.load(build(), tokenizer=holed())
+        engine = marith.Engine.load(make(), tokenizer=holed())
     with engine:
         for formula in formulas:
             row = engine.next_logprobs("a b", formula)

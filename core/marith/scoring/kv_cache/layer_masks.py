@@ -1,0 +1,95 @@
+"""What each kind of layer sees of the keys that a pass reads: all, a window, or a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+# Where a configuration says how wide the layers of a kind see.
+WIDTHS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+FULL = "full_attention"
+
+Mask: TypeAlias = "Tensor | dict[str, Tensor]"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMasks:
+    """Makes the attention masks of one model, as its code takes them.
+
+    `widths` has for each kind of layer the tokens that its window or its chunk holds, None where
+    the layer sees the whole text. Under the name "" stands the one mask of a model that takes no
+    others. `additive` is the type of a mask that the model adds to its attention's scores; None for
+    boolean masks.
+    """
+
+    widths: Mapping[str, int | None]
+    additive: torch.dtype | None = None
+
+    @classmethod
+    def candidates(cls, model: Any) -> list[LayerMasks]:
+        """The masks that a model may take, the likeliest first. A comparison says which is right.
+
+        A model that names the kinds of its layers takes a mask for each kind. Others take one,
+        and so do some that name only one kind.
+        """
+        text, additive = model.config.get_text_config(), mask_dtype(model)
+        kinds = set(getattr(text, "layer_types", None) or ())
+        widths = {kind: getattr(text, key, None) for kind, key in WIDTHS.items() if kind in kinds}
+        by_kind = cls({FULL: None, **widths}, additive)
+        if not kinds:
+            slides = getattr(text, "use_sliding_window", True)
+            return [cls({"": getattr(text, "sliding_window", None) if slides else None}, additive)]
+        if not any(widths.values()):
+            return [cls({"": None}, additive)]
+        alone = [cls({"": width}, additive) for width in widths.values()]
+        return [by_kind, *alone] if len(kinds) == 1 else [by_kind]
+
+    def of(self, places: Tensor, seen: int) -> Mask:
+        """What each position [rows, width] sees of the first `seen` slots of its row.
+
+        Slots hold keys in their order. A tensor [rows, 1, width, seen], or one for each kind.
+        """
+        slots = torch.arange(seen, device=places.device)
+        return self.within(slots <= places[:, :, None], places, slots)
+
+    def within(self, seen: Tensor, places: Tensor, keys: Tensor) -> Mask:
+        """What of the keys `seen`, [rows, width, keys], each kind of layer sees.
+
+        `places` are those of the queries, [rows, width], `keys` those of the keys: [keys], or
+        [rows, 1, keys].
+        """
+        masks = {
+            kind: attended(seen & _near(kind, width, places[:, :, None], keys), self.additive)
+            if width is not None and width < seen.shape[-1]
+            else attended(seen, self.additive)
+            for kind, width in self.widths.items()
+        }
+        return masks.get("", masks)
+
+
+def _near(kind: str, width: int, places: Tensor, keys: Tensor) -> Tensor:
+    """Which keys lie in the window of each place, or in its chunk."""
+    chunked = kind == "chunked_attention"
+    return keys >= (places // width * width if chunked else places - width + 1)
+
+
+def attended(seen: Tensor, additive: torch.dtype | None = None) -> Tensor:
+    """What each position sees, [rows, width, seen], as a model's attention takes it.
+
+    [rows, 1, width, seen], boolean, or a number to be added to the attention's scores.
+    """
+    mask = seen[:, None]
+    if additive is None:
+        return mask
+    shut = torch.zeros(mask.shape, dtype=additive, device=mask.device)
+    return shut.masked_fill(~mask, torch.finfo(additive).min)
+
+
+def mask_dtype(model: Any) -> torch.dtype | None:
+    """What a mask is made of that the model adds to its attention's scores; None for booleans."""
+    additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
+    return model.dtype if additive else None

@@ -1,0 +1,108 @@
+"""Models with states of their own: a pass for each lane, answered as without a cache."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import given, settings
+from support.architectures import build
+from support.asking import CONTEXT, ask, text, uncached
+from support.rounds import Round, play, rounds
+
+from marith.errors import ModelError
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.lanewise_runner import LanewiseRunner
+from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.runner import start_runner
+from marith.scoring.notices import collecting
+
+NAMES = ("mamba", "lfm2", "qwen3_next", "falcon_h1", "gpt_neo", "bloom")
+EACH = max(3, settings().max_examples // 8)
+ROOM = 2**30
+
+model_of = cache(build)
+
+
+def runner_of(name: str, most_bytes: int = ROOM) -> LanewiseRunner:
+    model = model_of(name)
+    with collecting() as said:
+        runner = start_runner(model, model.config.vocab_size, CONTEXT, most_bytes)
+    assert isinstance(runner, LanewiseRunner)
+    assert not said
+    return runner
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=EACH)
+@given(script=rounds(longest_tail=25))
+def test_any_sequence_of_questions_is_answered_as_without_a_cache(
+    name: str, script: list[Round]
+) -> None:
+    play(model_of(name), runner_of(name), script, close=1e-3)
+
+
+@pytest.mark.parametrize("pieces", [True, False])
+def test_a_token_costs_one_token_and_a_rejected_draft_is_read_from_the_state_before(
+    pieces: bool,
+) -> None:
+    passes = ModelPasses(model_of("mamba"), 258)
+    runner = LanewiseRunner(passes, pieces=pieces)
+    prompt = tuple(text(60))
+    ask(runner, [Asked("a", prompt)])
+    passes.forget_counts()
+    ask(runner, [Asked("a", prompt, 1, continuation=[3])])
+    assert passes.tokens_read == 1
+    ask(runner, [Asked("a", prompt, 3, continuation=[3, 4, 5, 6])])
+    assert passes.tokens_read == 1 + 3
+    [answer] = ask(runner, [Asked("a", prompt, 1, continuation=[3, 9])])
+    assert passes.tokens_read == 4 + 1
+    want = uncached(model_of("mamba"), [*prompt, 3, 9])
+    torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
+
+
+def test_many_answers_to_one_prompt_read_it_once() -> None:
+    runner, prompt = runner_of("lfm2"), tuple(text(80))
+    for lane in range(5):
+        [answer] = ask(runner, [Asked(lane, prompt)])
+        assert answer.cached == (79 if lane else 0)
+    assert runner.passes.tokens_read <= 80 + 5
+
+
+def test_a_second_turn_goes_on_from_the_first() -> None:
+    runner, prompt = runner_of("qwen3_next"), tuple(text(40))
+    ask(runner, [Asked("first", prompt)])
+    ask(runner, [Asked("first", prompt, continuation=[7])])
+    runner.release("first")
+    [answer] = ask(runner, [Asked("second", (*prompt, 7, 8, 9))])
+    assert answer.cached == 41
+
+
+def test_states_weigh_no_more_than_their_bound() -> None:
+    runner = runner_of("mamba", most_bytes=200_000)
+    for lane in range(30):
+        ask(runner, [Asked(lane, [lane, *text(30)])])
+        runner.release(lane)
+        assert sum(state.nbytes for state in runner._kept) <= 200_000
+    assert runner._kept
+    runner = runner_of("mamba", most_bytes=0)
+    ask(runner, [Asked("a", text(30))])
+    runner.release("a")
+    assert not runner._kept
+
+
+def test_what_is_no_number_leaves_no_state_behind() -> None:
+    model = build("mamba")
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    runner = LanewiseRunner(ModelPasses(model, 258))
+    kept = model.lm_head.weight.detach().clone()
+    with torch.no_grad():
+        model.lm_head.weight.fill_(torch.nan)
+    with pytest.raises(ModelError, match="not a number"):
+        runner.ask([Asked("a", text(30))])
+    with torch.no_grad():
+        model.lm_head.weight.copy_(kept)
+    [answer] = ask(runner, [Asked("a", text(30))])
+    assert answer.cached == 0
+    torch.testing.assert_close(answer.logprobs, uncached(model, text(30)), atol=1e-4, rtol=0)

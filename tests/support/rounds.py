@@ -1,0 +1,47 @@
+"""Rounds of questions to a runner, in any order, and their answers beside the uncached model's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from support.asking import CLOSE, VOCAB, ask, uncached
+
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.cached_runner import CachedRunner
+
+tokens = st.integers(0, VOCAB - 1)
+
+Round = list[tuple[int, int, list[int], int, bool]]
+
+
+@st.composite
+def rounds(draw: st.DrawFn, longest_tail: int = 9) -> list[Round]:
+    """Rounds of (lane, how much of its last text is kept, new tail, count, released after)."""
+    one = st.tuples(
+        st.integers(0, 12),
+        st.integers(0, 60),
+        st.lists(tokens, max_size=longest_tail),
+        st.integers(1, 12),
+        st.booleans(),
+    )
+    together = st.lists(one, min_size=1, max_size=5, unique_by=lambda item: item[0])
+    return draw(st.lists(together, min_size=1, max_size=6))
+
+
+def play(model: Any, runner: CachedRunner, script: list[Round], close: float = CLOSE) -> None:
+    """Ask every round, and compare each answer with the uncached model's."""
+    texts: dict[int, list[int]] = {}
+    for together in script:
+        asked = []
+        for lane, kept, tail, count, _ in together:
+            texts[lane] = (texts.get(lane, [])[:kept] + tail)[:100] or [lane]
+            asked.append(Asked(lane, texts[lane], min(count, len(texts[lane]))))
+        for question, answer in zip(asked, ask(runner, asked), strict=True):
+            want = uncached(model, question.tokens, question.count)
+            assert answer.logprobs.shape == want.shape
+            torch.testing.assert_close(answer.logprobs, want, atol=close, rtol=0)
+        for lane, _, _, _, released in together:
+            if released:
+                runner.release(lane)
