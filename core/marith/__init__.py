@@ -23,7 +23,6 @@ from marith.formula.meaning.binding import parse
 from marith.formula.text.calls import define
 from marith.formula.text.explaining import explain
 from marith.formula.text.files import FormulaFile, load_file
-from marith.formula.text.packages import allow
 from marith.formula.tree.factors import largest, sigmoid, smallest
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import (
@@ -146,7 +145,6 @@ __all__ = [
     "Uniform",
     "Usage",
     "agreed",
-    "allow",
     "balance",
     "decay",
     "define",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import singledispatch
+from difflib import SequenceMatcher, get_close_matches
+from functools import singledispatch, wraps
+from inspect import signature
 from reprlib import Repr
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+Target = TypeVar("Target", bound=Callable[..., Any])
 
 
 class MarithError(Exception):
@@ -39,7 +44,7 @@ class RequestError(MarithError, ValueError):
 
 
 class UnknownOption(RequestError, TypeError):
-    """An option that a request does not have."""
+    """An option that a request, an engine or a term does not have."""
 
 
 class ContextOverflow(RequestError):
@@ -102,6 +107,85 @@ def from_validation(error: ValidationError) -> MarithError:
         return RequestError(first["msg"].removeprefix("Value error, "))
     where = ".".join(map(str, first["loc"]))
     return RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")
+
+
+def similar(name: object, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name that an unknown one resembles, in either case; None where none does.
+
+    Of names that are nearly as similar it is one of like length: "uniom" is "union", and not
+    "uniform". `cutoff` is that of `difflib.get_close_matches`.
+    """
+    word, by_lower = str(name).lower(), {each.lower(): each for each in names}
+
+    def likeness(other: str) -> float:
+        return SequenceMatcher(None, other, word).ratio() - abs(len(other) - len(word)) / 10
+
+    best = max(get_close_matches(word, by_lower, 5, cutoff), key=likeness, default=None)
+    return best and by_lower[best]
+
+
+def suggestion(name: object, names: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
+    """The end of a sentence about an unknown name: the name that it resembles, or `otherwise`."""
+    meant = similar(name, names, cutoff)
+    return f"; did you mean {meant!r}?" if meant else otherwise
+
+
+def names_checked(
+    instead: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[Target], Target]:
+    """A decorator: a function, or a class, refuses arguments of unknown names in one sentence.
+
+    `instead` has advice about names that others have.
+    """
+
+    def decorate(target: Target) -> Target:
+        if isinstance(target, type):
+            made: Any = target
+            made.__init__ = decorate(made.__init__)
+            return target
+        takes = signature(target)
+        names = [name for name in takes.parameters if name not in ("self", "cls")]
+        called, accepted = target.__qualname__.removesuffix(".__init__"), set(names)
+
+        @wraps(target)
+        def checked(*given: Any, **named: Any) -> Any:
+            if not named.keys() <= accepted:
+                require_known(called, named, names, instead)
+            return target(*given, **named)
+
+        vars(checked)["__signature__"] = takes
+        return cast(Target, checked)
+
+    return decorate
+
+
+def require_known(
+    called: str,
+    given: Iterable[str],
+    names: Collection[str],
+    instead: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Raise UnknownOption for a name of an argument that is not among `names`."""
+    for name in given:
+        if name in names:
+            continue
+        meant = similar(name, [*names, *instead])
+        if meant is not None and meant in instead:
+            raise UnknownOption(f"{called} takes no {name!r}; {instead[meant]}")
+        listed = f"; did you mean {meant!r}?" if meant else f", but {', '.join(names)}"
+        raise UnknownOption(f"{called} takes no {name!r}{listed}")
+
+
+def missing_extra(
+    error: ModuleNotFoundError, package: str, needed_by: str, extra: str
+) -> ModuleNotFoundError:
+    """The error for a package that an extra installs; the same error where another is missing."""
+    if (error.name or "").partition(".")[0] != package:
+        return error
+    command = f"pip install 'marith[{extra}]'"
+    return ModuleNotFoundError(
+        f"{needed_by} needs {package}, which is not installed: {command}", name=package
+    )
 
 
 def unreadable(path: object, error: Exception) -> RequestError:

@@ -12,10 +12,13 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from pydantic import BaseModel
+
 from marith.errors import RequestError, shown
 from marith.request.checks import whole
 from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
 from marith.request.grammar import Grammar
+from marith.request.json_schema import schema_of
 from marith.request.tools import Tools
 
 ToDefinitions: TypeAlias = (
@@ -132,7 +135,8 @@ def require_calls(tool_calls: Any) -> Sequence[Any]:
 def to_grammar(grammar: Grammar | None, response_format: Any) -> Grammar | None:
     """A grammar as it is given, or as `response_format` describes it. Raises RequestError."""
     if grammar is not None and not isinstance(grammar, Grammar):
-        raise RequestError(f"grammar is a marith.Grammar, not {shown(grammar)}")
+        advice = "such as Grammar.json_schema(…)"
+        raise RequestError(f"grammar is a marith.Grammar, {advice}, not {shown(grammar)}")
     described = _described(response_format)
     if grammar is not None and described is not None:
         raise RequestError("an answer follows a grammar or a response_format, not both")
@@ -145,26 +149,38 @@ def _described(response_format: Any) -> Grammar | None:
             return None
         case {"type": "json_object"}:
             return Grammar.json_object()
+        case type():
+            return schema_grammar(response_format, None)
         case {"type": "json_schema", "json_schema": {"schema": Mapping() as schema, **rest}}:
             strict = rest.get("strict")
             strict = strict if isinstance(strict, bool) else None
             return schema_grammar(schema, strict, rest.get("show_schema", True), rest.get("name"))
     raise RequestError(
-        "response_format is {'type': 'text'}, {'type': 'json_object'} or {'type': 'json_schema', "
-        f"'json_schema': {{'name': …, 'schema': …}}}}, not {shown(response_format)}"
+        "response_format is a class of pydantic's, {'type': 'text'}, {'type': 'json_object'} or "
+        "{'type': 'json_schema', 'json_schema': {'name': …, 'schema': …}}, "
+        f"not {shown(response_format)}"
     )
 
 
 def schema_grammar(
-    schema: Mapping[str, Any], strict: bool | None, show_schema: Any = True, name: Any = None
+    schema: Mapping[str, Any] | type[BaseModel],
+    strict: bool | None,
+    show_schema: Any = True,
+    name: Any = None,
 ) -> Grammar:
     """The grammar of a schema, which the prompt shows to the model if `show_schema`."""
+    schema = schema_of(schema)
     if not isinstance(show_schema, bool):
         raise RequestError(f"show_schema is True or False, not {shown(show_schema)}")
     if not show_schema:
         return Grammar.json_schema(schema, strict)
     title = name or schema.get("title") or "answer"
     return Grammar.json_schema(without_titles(schema), strict, show_as=str(title))
+
+
+def to_n(n: Any) -> int:
+    """How many answers there are for each prompt; None means one. Raises RequestError."""
+    return 1 if n is None else whole("n", n, 1)
 
 
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Shows results: lines and tables on the terminal, and pictures where matplotlib is installed."""
+"""Shows results: lines, tables and bars on the terminal, pictures where matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 
 from marith.errors import RequestError
 
@@ -29,6 +30,18 @@ def say(console: Console, lines: Iterable[str]) -> None:
     """Print lines as they are: brackets are no markup, and no line is broken."""
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def bars(*columns: ProgressColumn, everywhere: bool = False) -> Progress:
+    """Bars on standard error: on a terminal, or `everywhere`; in a notebook, by its widgets.
+
+    A notebook without ipywidgets has no bars: rich, which draws them, would only warn of it.
+    """
+    console = Console(stderr=True)
+    shown = everywhere or console.is_terminal
+    if console.is_jupyter:
+        shown = find_spec("ipywidgets") is not None
+    return Progress(*columns, console=console, disable=not shown)
 
 
 def check_file(path: Path | None) -> None:

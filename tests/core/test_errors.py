@@ -6,7 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from marith import Options
-from marith.errors import FormulaError, MarithError, RequestError, from_validation, shown
+from marith.errors import (
+    FormulaError,
+    MarithError,
+    RequestError,
+    from_validation,
+    shown,
+    similar,
+    suggestion,
+)
 from marith.formula.tree.nodes import Name
 from marith.formula.tree.signals import entropy
 
@@ -46,3 +54,36 @@ def test_what_pydantic_refuses_is_an_error_of_ours(
     assert type(error) is kind
     with pytest.raises(kind, match=text):
         raise error
+
+
+CALLED = ["union", "uniform", "unscaled", "cfg", "M"]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("uniom", "union"),
+        ("unoin", "union"),
+        ("UNION", "union"),
+        ("unifrm", "uniform"),
+        ("m", "M"),
+        ("print", None),
+        ("", None),
+        (5, None),
+    ],
+)
+def test_a_mistyped_name_resembles_one_of_like_length(name: object, meant: str | None) -> None:
+    assert similar(name, CALLED) == meant
+
+
+@pytest.mark.parametrize("meant", [name for name in Options.model_fields if len(name) > 5])
+def test_two_letters_that_changed_places_are_seen(meant: str) -> None:
+    swapped = {meant[:i] + meant[i + 1] + meant[i] + meant[i + 2 :] for i in range(len(meant) - 1)}
+    for typed in swapped - {meant}:
+        assert similar(typed, Options.model_fields) == meant
+
+
+def test_a_name_that_resembles_none_is_followed_by_what_there_is() -> None:
+    assert suggestion("uniom", CALLED) == "; did you mean 'union'?"
+    assert suggestion("print", CALLED) == ""
+    assert suggestion("print", CALLED, "; there are two") == "; there are two"

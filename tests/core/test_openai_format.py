@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from pydantic import BaseModel
 
 import langchain_marith.messages
 import llamaindex_marith.chat_messages
@@ -31,6 +32,10 @@ CALLS = st.lists(
     min_size=1,
     max_size=3,
 )
+
+
+class River(BaseModel):
+    tidal: bool
 
 
 def tool(name: str, **function: Any) -> dict[str, Any]:
@@ -125,12 +130,14 @@ def test_formats_are_what_openai_calls_them() -> None:
         to_grammar(None, described)
     assert to_grammar(None, {"type": "json_object"}) == marith.Grammar.json_object()
     assert to_grammar(None, {"type": "text"}) is None
-    for wrong in ("json", {"type": "xml"}, {"type": "json_schema"}):
-        with pytest.raises(marith.RequestError, match="response_format is"):
+    schema = openai_format.without_titles(River.model_json_schema())
+    assert to_grammar(None, River) == marith.Grammar.json_schema(schema, show_as="River")
+    for wrong in ("json", {"type": "xml"}, {"type": "json_schema"}, int):
+        with pytest.raises(marith.RequestError, match="a class of pydantic's"):
             to_grammar(None, wrong)
     with pytest.raises(marith.RequestError, match="not both"):
         to_grammar(marith.Grammar.regex("a"), {"type": "json_object"})
-    with pytest.raises(marith.RequestError, match=r"grammar is a marith\.Grammar, not 'a'"):
+    with pytest.raises(marith.RequestError, match=r"grammar is a marith\.Grammar, .*, not 'a'"):
         to_grammar("a", None)  # type: ignore[arg-type]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from marith.formula.text.calls import ALLOWED, checked, register
+from marith.formula.text.calls import BUILT_IN, checked, register
 from marith.formula.tree.nodes import Formula
 
 Method = TypeVar("Method", bound=Callable[..., Formula])
@@ -21,6 +21,6 @@ def recipe(method: Method) -> Method:
     """
     name, asked = method.__name__, checked(method.__name__, method)
     register(name, asked)
-    ALLOWED.add(name)
+    BUILT_IN.add(name)
     RECIPES[name] = asked
     return asked

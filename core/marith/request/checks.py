@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from marith.errors import MarithError, RequestError, shown
+from marith.errors import MarithError, RequestError, shown, similar, suggestion
 from marith.formula.scalars import plain
 
 LEVELS = 100  # templates and JSON recurse for each level
 PARTS = 100_000
+
+# Names of torch's devices and types, which are checked without torch.
+DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
+_DEVICE = re.compile(r"([a-z_]+)(:\d+)?")  # torch lets backends add names
+_DTYPE = re.compile(
+    r"(torch\.)?(float32|float|float64|double|float16|half|bfloat16|float8_\w+|float4_\w+)"
+)
+_DEFAULT = "leave it out for what the machine has"
+# What others call a device or a type, and what to write here.
+_DEVICE_INSTEAD = {
+    **dict.fromkeys(("gpu", "nvidia", "rocm", "amd"), "write 'cuda'"),
+    **dict.fromkeys(("metal", "apple"), "write 'mps'"),
+    "auto": _DEFAULT,
+    "meta": "it holds no weights",
+}
+_DTYPE_INSTEAD = {
+    **dict.fromkeys(("fp16", "f16"), "write 'float16'"),
+    "bf16": "write 'bfloat16'",
+    **dict.fromkeys(("fp32", "f32"), "write 'float32'"),
+    "auto": _DEFAULT,
+}
 
 Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → the value to store
 
@@ -84,12 +105,13 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
-def of_kind(kind: type[Any]) -> Check:
-    """A check for an instance of a class."""
+def of_kind(kind: type[Any], example: str) -> Check:
+    """A check for an instance of a class; `example` is one as it is written."""
 
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
-            raise RequestError(f"{name} is a {kind.__name__}, not {shown(value)}")
+            problem = f"{name} is a {kind.__name__}, not {shown(value)}"
+            raise RequestError(f"{problem}; write, for example, {example}")
         return value
 
     return check
@@ -160,13 +182,8 @@ def check_names(given: Mapping[str, Any], names: Collection[str], kind: str) -> 
     """Raise RequestError for a name that no option has, with the name that it resembles."""
     for name in given:
         if name not in names:
-            raise RequestError(f"{kind} takes no option {shown(name)}{suggestion(name, names)}")
-
-
-def suggestion(name: str, names: Collection[str]) -> str:
-    """The end of a sentence about an unknown name: the name that it resembles, or all names."""
-    similar = get_close_matches(str(name), names, 1, 0.7)
-    return f"; did you mean {similar[0]!r}?" if similar else f", but {', '.join(names)}"
+            hint = suggestion(name, names, f", but {', '.join(names)}")
+            raise RequestError(f"{kind} takes no option {shown(name)}{hint}")
 
 
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
@@ -178,3 +195,48 @@ def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
         twice = next(text for text in value if value.count(text) > 1)
         raise RequestError(f"{name} has {shown(twice)} twice")
     return tuple(value)
+
+
+def device_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
+    """The name of a device, or None. Raises `error` for what is none of torch's.
+
+    A name that resembles no known one passes: it may be that of a backend of its own.
+    """
+    device = _name_of(value)
+    if device is None:
+        return None
+    match = _DEVICE.fullmatch(device) if isinstance(device, str) else None
+    word = match[1] if match else str(device).lower().rstrip("0123456789:")
+    is_device = word in DEVICES or not (word in _DEVICE_INSTEAD or similar(word, DEVICES, 0.7))
+    if match is None or not is_device:
+        raise no_device(name, device, error)
+    return device
+
+
+def no_device(name: str, device: Any, error: type[MarithError] = RequestError) -> MarithError:
+    """The error for a device that torch does not have, with what to write instead."""
+    word = str(device).lower().rstrip("0123456789:")
+    advice = _DEVICE_INSTEAD.get(word, "")
+    if device in DEVICES:  # a backend that is not installed
+        return error(f"this torch has no device {device!r}")
+    if not advice and (meant := similar(word, DEVICES, 0.7)):
+        advice = f"write {meant!r}"
+    end = f"; {advice}" if advice else ""
+    kinds = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
+    return error(f"{name} is {kinds}, not {shown(device)}{end}")
+
+
+def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
+    """The name of a floating-point type, or None. Raises `error` for what is none of torch's."""
+    dtype = _name_of(value)
+    if dtype is None or (isinstance(dtype, str) and _DTYPE.fullmatch(dtype)):
+        return dtype
+    advice = _DTYPE_INSTEAD.get(str(dtype).lower())
+    end = f"; {advice}" if advice else ""
+    kinds = "a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16'"
+    raise error(f"{name} is {kinds}, not {shown(dtype)}{end}")
+
+
+def _name_of(value: Any) -> Any:
+    """A device or type of torch's as its name; any other value as it is."""
+    return str(value) if type(value).__module__ == "torch" else value

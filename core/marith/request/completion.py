@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from marith.errors import RequestError
+from marith.request.display.completion_html import completion_html
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
@@ -73,6 +74,16 @@ class Chunk:
     reasoning: str = ""
     calls: tuple[CallChunk, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
+
+    def __repr__(self) -> str:
+        reasoning = [f"reasoning {_brief(self.reasoning)}"] * bool(self.reasoning)
+        calls = [f"call {call.name or call.index} {_brief(call.arguments)}" for call in self.calls]
+        ends = [] if self.finish_reason is None else [self.finish_reason]
+        after = [*reasoning, *calls, _counted(len(self.tokens)), *ends]
+        return f"<Chunk {_brief(self.text)}: {', '.join(after)}>"
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +206,17 @@ class Completion:
     logprobs: tuple[TokenLogprob, ...] | None = None
     stop_string: str | None = None
 
+    def __repr__(self) -> str:
+        calls = [f"calls {', '.join(call.name for call in self.calls)}"] * bool(self.calls)
+        after = [*calls, self.finish_reason, _counted(len(self.tokens)), _time(self.stats.seconds)]
+        return f"<Completion {_brief(self.text)}: {', '.join(after)}>"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return completion_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -217,3 +239,31 @@ class Choice:
         weights = {text: math.exp(value - logprobs[best]) for text, value in logprobs.items()}
         total = math.fsum(weights.values())
         return cls(best, {text: weight / total for text, weight in weights.items()}, logprobs)
+
+    def __repr__(self) -> str:
+        probable = sorted(self.probabilities.items(), key=lambda pair: -pair[1])
+        listed = [f"{_brief(text)} {share:.3g}" for text, share in probable[:_LISTED]]
+        rest = [f"{len(probable) - _LISTED} more"] * (len(probable) > _LISTED)
+        return f"<Choice {', '.join([*listed, *rest])}>"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_SHOWN = 60  # letters of a text in a `repr`
+_LISTED = 5  # texts of a choice
+
+
+def _brief(text: str) -> str:
+    """A text in quotation marks; one that was shortened has "…" and its length behind them."""
+    if len(text) <= _SHOWN:
+        return repr(text)
+    return f"{text[:_SHOWN]!r}… ({len(text)} letters)"
+
+
+def _counted(tokens: int) -> str:
+    return "1 token" if tokens == 1 else f"{tokens} tokens"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"  # 1e+03 is no time

@@ -10,10 +10,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from llguidance import LLMatcher, LLParserLimits
+from pydantic import BaseModel
 
-from marith.errors import RequestError, shown
+from marith.errors import RequestError, shown, suggestion
 from marith.request.checks import distinct_texts
-from marith.request.json_schema import LEVELS, levels, schema_text
+from marith.request.json_schema import LEVELS, levels, schema_of, schema_text
 
 _MAKE: dict[str, Callable[[str], str]] = {
     "json_schema": LLMatcher.grammar_from_json_schema,
@@ -32,6 +33,12 @@ LIMITS = LLParserLimits(
     verbose_errors=False,
 )
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
+# How llguidance says what is wrong with an expression, or with a schema.
+_PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
+_REFUSED = re.compile(r"\(in regex\): ([^\n;]+?)(?:;| in regex|\n)")
+_INVALID_TYPE = re.compile(r"Invalid type: (\w+)")
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_START = re.compile(r"^\s*start\s*:", re.MULTILINE)
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 
@@ -59,15 +66,19 @@ class Grammar:
 
     @classmethod
     def json_schema(
-        cls, schema: Mapping[str, Any], strict: bool | None = None, show_as: str | None = None
+        cls,
+        schema: Mapping[str, Any] | type[BaseModel],
+        strict: bool | None = None,
+        show_as: str | None = None,
     ) -> Grammar:
-        """JSON that a schema describes, its keys in the schema's order.
+        """JSON that a schema or a class of pydantic's describes, its keys in that order.
 
         Objects contain only the properties that the schema names, unless it allows others itself
         or `strict` is False. With a name in `show_as`, the prompt shows a schema of objects to the
         model as the chat template writes a tool of that name, whose arguments are the answer;
         beside other tools it is not shown.
         """
+        schema = schema_of(schema)
         text, tool = schema_text(schema, strict), ""
         if show_as is not None and schema.get("type", "object") == "object":
             tool = json.dumps(_tool(schema, strict, show_as), ensure_ascii=False)
@@ -121,6 +132,18 @@ def one_line(problem: str) -> str:
     return " ".join(problem.split())[:200]
 
 
+def _reason(kind: str, text: str, problem: str) -> str:
+    """Why a grammar cannot be followed: llguidance's error without its own grammar around it."""
+    line = one_line(problem)
+    if kind == "regex" and (match := _PARSE_ERROR.search(problem) or _REFUSED.search(problem)):
+        return f"{' '.join(match[1].split())}: {shown(text[:80])}"
+    if kind == "json_schema" and (match := _INVALID_TYPE.search(line)):
+        return f"{line}{suggestion(match[1], _TYPES)}"
+    if kind == "lark" and not _START.search(text):
+        return f"{line}; it begins with a rule start: …"
+    return line
+
+
 def require_bounded(kind: str, text: str) -> None:
     """Raises RequestError for a grammar that costs too much to compile.
 
@@ -155,5 +178,5 @@ def _source(kind: str, text: str) -> str:
         raise RequestError(f"no {kind}: {error}: {shown(text[:80])}") from None
     is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
     if is_invalid:
-        raise RequestError(f"this {kind} cannot be followed: {one_line(problems[0])}")
+        raise RequestError(f"this {kind} cannot be followed: {_reason(kind, text, problems[0])}")
     return source

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic.errors import PydanticUserError
+
 from marith.errors import RequestError, shown
 from marith.request.checks import require_shallow
 
@@ -21,10 +24,22 @@ EMPTY = {"type": "object", "properties": {}}
 LEVELS = 700  # of a schema and the definitions that it refers to: 2,100 overflowed the stack
 
 
+def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
+    """A JSON schema as it is, or that of a class of pydantic's. Raises RequestError."""
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        try:
+            return schema.model_json_schema()
+        except PydanticUserError as error:
+            problem = f"{schema.__name__} has no JSON schema"
+            raise RequestError(f"{problem}: {error.message}") from error
+    if not isinstance(schema, Mapping):
+        problem = "a JSON schema is a mapping, or a class of pydantic's"
+        raise RequestError(f"{problem}, not {shown(schema)}")
+    return schema
+
+
 def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
     """A JSON schema as text, with the white space of its JSON. Raises RequestError."""
-    if not isinstance(schema, Mapping):
-        raise RequestError(f"a JSON schema is a mapping, not {shown(schema)}")
     require_shallow(schema, "a JSON schema")
     try:
         return _written(json.dumps(schema, ensure_ascii=False), strict is not False)

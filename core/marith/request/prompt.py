@@ -42,13 +42,27 @@ def to_prompt(
     if isinstance(prompt, str):
         return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
     if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
-        raise RequestError(f"a prompt is a text or a list of messages, not {shown(prompt)}")
+        raise RequestError(
+            f"a prompt is a text or a list of messages, not {shown(prompt)}{_as_prompt(prompt)}"
+        )
     if many := prompts_of(prompt):
         kind = f"one prompt is needed here, not a list of {len(many)}"
-        raise RequestError(f"{kind}; Engine.generate and agenerate take lists of prompts")
+        written = f"and a message is written as {_SHAPE}"
+        raise RequestError(
+            f"{kind}; Engine.generate and agenerate take lists of prompts, {written}"
+        )
     named: dict[Any, str] = {}
     messages = tuple(_to_message(message, named) for message in prompt)
     return Prompt(messages, tuple(tools), options or {})
+
+
+def _as_prompt(value: Any) -> str:
+    """The end of a sentence about a value that is no prompt: how it is written as one."""
+    if isinstance(value, (bytes, bytearray)):
+        return "; bytes are decoded first: prompt.decode()"
+    if isinstance(value, Mapping):
+        return "; a message stands in a list: [message]"
+    return f"; an empty prompt has no message: [{_SHAPE}]" if value == [] else ""
 
 
 def prompts_of(prompt: Any) -> list[Any] | None:

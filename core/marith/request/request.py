@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from marith.errors import FormulaError, RequestError, shown
+from marith.errors import FormulaError, RequestError, names_checked, shown
 from marith.formula.meaning.binding import BARE, Terms
+from marith.formula.text.packages import check_allowed
 from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import check_template_options
@@ -40,6 +41,7 @@ class RequestOptions(TypedDict, total=False):
     template_options: Mapping[str, Any] | None
     ban: Ban | None
     trusted: bool
+    allowed: Collection[str]
     constraints: Sequence[RowFunction]
 
 
@@ -49,7 +51,24 @@ Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
 
 
-def _functions(name: str, functions: Any) -> tuple[RowFunction, ...]:
+IS_SAMPLING = of_kind(Sampling, "Sampling(temperature=0.7)")
+_INSTEAD = {
+    **{f.name: f"write sampling=Sampling({f.name}=…)" for f in fields(Sampling)},
+    **dict.fromkeys(("max_tokens", "max_new_tokens"), "write stop=Stop(max_tokens=…)"),
+    "messages": "write prompt=…",
+}
+
+
+def _formula(_: str, formula: Any) -> Any:
+    if isinstance(formula, (str, Formula)):
+        return formula
+    is_terms = isinstance(formula, Mapping)
+    advice = "; terms are given after it, or by name: terms={…}" if is_terms else ""
+    raise FormulaError(f"a formula is a text or a Formula, not {shown(formula)}{advice}")
+
+
+def row_functions(name: str, functions: Any) -> tuple[RowFunction, ...]:
+    """Functions of composed rows, see `Request`."""
     if not isinstance(functions, (list, tuple)) or not all(map(callable, functions)):
         raise RequestError(f"{name} is a list of functions, not {shown(functions)}")
     return tuple(functions)
@@ -70,6 +89,7 @@ def template_options(name: str, options: Any) -> Mapping[str, Any]:
     return options
 
 
+@names_checked(instead=_INSTEAD)
 @dataclass(frozen=True, slots=True)
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
@@ -78,7 +98,8 @@ class Request:
     call; with `logprobs` the answer has the log-probability of each token, and of so many of the
     likeliest in its place; `template_options` are those of the terms' chat templates. A request
     that is not finished `timeout` seconds after it was made is given up, and raises
-    DeadlineExceeded. Unless it is `trusted`, the text in `formula` and `terms` is untrusted.
+    DeadlineExceeded. Unless it is `trusted`, the text in `formula` and `terms` is untrusted: it may
+    call a function that `marith.define` or a package named only if `allowed` lists the name.
 
     `constraints` are functions `f(rows, text, places)` that change the composed log-probabilities
     [positions, vocab], in order, before a token is drawn; row i is for the token after
@@ -88,21 +109,24 @@ class Request:
     """
 
     prompt: str | Sequence[Message]
-    formula: str | Formula = BARE
+    formula: str | Formula = field(default=BARE, metadata=by(_formula))
     terms: Terms | None = None
-    sampling: Sampling = field(default=Sampling(), metadata=by(of_kind(Sampling)))
-    stop: Stop = field(default=Stop(), metadata=by(of_kind(Stop)))
+    sampling: Sampling = field(default=Sampling(), metadata=by(IS_SAMPLING))
+    stop: Stop = field(default=Stop(), metadata=by(of_kind(Stop, "Stop(max_tokens=40)")))
     speculation: Speculation = field(default="auto", metadata=by(check_speculation))
     timeout: float | None = field(default=None, metadata=by(seconds))
-    grammar: Grammar | None = field(default=None, metadata=by(optional(of_kind(Grammar))))
-    tools: Tools | None = field(default=None, metadata=by(optional(of_kind(Tools))))
+    grammar: Grammar | None = field(
+        default=None, metadata=by(optional(of_kind(Grammar, "Grammar.regex('yes|no')")))
+    )
+    tools: Tools | None = field(default=None, metadata=by(optional(of_kind(Tools, "Tools([…])"))))
     logprobs: int | None = field(default=None, metadata=by(optional(whole_from(0))))
     template_options: Mapping[str, Any] | None = field(
         default=None, metadata=by(optional(template_options))
     )
-    ban: Ban | None = field(default=None, metadata=by(optional(of_kind(Ban))))
+    ban: Ban | None = field(default=None, metadata=by(optional(of_kind(Ban, "Ban(['word'])"))))
     trusted: bool = field(default=True, metadata=by(flag))
-    constraints: Sequence[RowFunction] = field(default=(), metadata=by(_functions))
+    allowed: Collection[str] = ()
+    constraints: Sequence[RowFunction] = field(default=(), metadata=by(row_functions))
 
     def __post_init__(self) -> None:
         hold(self)
@@ -112,8 +136,10 @@ class Request:
         if not self.steered and isinstance(self.speculation, Plan):
             allowed = "None or 'auto' for speculation"
             raise RequestError(f"tools without steer take {allowed}, not {self.speculation}")
+        if self.allowed != ():
+            check_allowed(self.allowed, self.trusted)
         if not self.trusted:
-            formula, terms = restricted(self.formula, self.terms)
+            formula, terms = restricted(self.formula, self.terms, self.allowed)
             object.__setattr__(self, "formula", formula)
             object.__setattr__(self, "terms", terms)
 

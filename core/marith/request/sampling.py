@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from marith.errors import names_checked
 from marith.request.checks import by, hold, number, optional, whole_from
 
+_INSTEAD = {
+    **dict.fromkeys(("max_tokens", "max_new_tokens", "max_length"), "write Stop(max_tokens=…)"),
+    **dict.fromkeys(("stop", "strings"), "write Stop(strings=['…'])"),
+    "do_sample": "write temperature=0 for the likeliest tokens",
+}
 
+
+@names_checked(instead=_INSTEAD)
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How a token is drawn from the composed distribution.
@@ -33,3 +41,8 @@ class Sampling:
 
     def __post_init__(self) -> None:
         hold(self)
+
+
+def sample_seed(seed: int, i: int) -> int:
+    """The seed of sample `i` of a prompt: seed + i in 64 bits; the smallest follows the largest."""
+    return (seed + i + 2**63) % 2**64 - 2**63

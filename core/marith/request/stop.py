@@ -7,7 +7,7 @@ from typing import Any
 
 from ahocorasick import STORE_LENGTH, Automaton
 
-from marith.errors import RequestError, shown
+from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import by, hold, optional, texts, whole_from
 
 LETTERS = 2_000_000  # of all stop strings: their automaton takes 60 MB and a second
@@ -16,6 +16,15 @@ LETTERS = 2_000_000  # of all stop strings: their automaton takes 60 MB and a se
 _STRINGS = texts("strings is", "a stop string has at least one letter", "the stop strings", LETTERS)
 
 
+_SAMPLING = ("temperature", "top_k", "top_p", "seed", "min_p", "repetition_penalty")
+_INSTEAD = {
+    **{name: f"write Sampling({name}=…)" for name in _SAMPLING},
+    **dict.fromkeys(("stop", "stop_strings", "stop_sequences"), "write strings=['…']"),
+    "max_new_tokens": "write max_tokens=…",
+}
+
+
+@names_checked(instead=_INSTEAD)
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text.
@@ -28,6 +37,10 @@ class Stop:
     search: Automaton | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.max_tokens, str):
+            problem = f"max_tokens is a whole number from 1, not {shown(self.max_tokens)}"
+            named = f"Stop(strings=[{shown(self.max_tokens)}])"
+            raise RequestError(f"{problem}; a text that ends an answer is written {named}")
         hold(self)
         object.__setattr__(self, "search", _search(self.strings))
 

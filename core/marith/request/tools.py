@@ -84,8 +84,9 @@ class Tools:
             schema = {"type": "object", **schema}
             if schema["type"] != "object":
                 kind = schema["type"]
+                form = "an object: {'type': 'object', 'properties': {…}}"
                 raise RequestError(
-                    f"the parameters of {tool['name']!r} have names: no {shown(kind)}"
+                    f"the parameters of {tool['name']!r} are {form}, not of type {shown(kind)}"
                 )
         return schema_text(schema, self.strict if strict is None else strict)
 

@@ -16,8 +16,8 @@ from marith import Classifier, FormulaError, parse
 from marith.decoding.composition.evaluate import evaluate
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.checking import check
+from marith.formula.text.advice import METHODS
 from marith.formula.text.calls import CALLS
-from marith.formula.text.parsing import METHODS
 from marith.formula.tree.nodes import Formula, Name
 from marith.recipes import RECIPES
 from marith.recipes.book import recipe

@@ -221,8 +221,9 @@ def test_lark_derives_from_start() -> None:
         (lambda: Grammar("yaml", "x"), "json_schema, regex, lark, not 'yaml'"),  # type: ignore[arg-type]
         (lambda: Grammar.regex(5), "a regex is a text, not 5"),  # type: ignore[arg-type]
         (lambda: Grammar.lark(None), "a lark is a text, not None"),  # type: ignore[arg-type]
-        (lambda: Grammar.json_schema([1]), r"a mapping, not \[1\]"),  # type: ignore[arg-type]
-        (lambda: Grammar.json_schema("{}"), "a mapping, not '{}'"),  # type: ignore[arg-type]
+        (lambda: Grammar.json_schema([1]), r"a mapping, or a class of pydantic's, not \[1\]"),  # type: ignore[arg-type]
+        (lambda: Grammar.json_schema("{}"), "a mapping, or a class of pydantic's, not '{}'"),  # type: ignore[arg-type]
+        (lambda: Grammar.json_schema(int), "a class of pydantic's, not <class 'int'>"),  # type: ignore[arg-type]
         (lambda: Grammar("json_schema", "{"), "json_schema cannot be followed"),
         (lambda: Grammar.regex("("), "unclosed group"),
         (lambda: Grammar.regex("(?=a)b"), "look-around"),

@@ -12,7 +12,11 @@ from torch import Tensor
 from marith.errors import RequestError
 from marith.request.grammar import LIMITS, one_line
 
-CANNOT_WRITE = "the grammar asks for text that this vocabulary cannot write"
+CANNOT_WRITE = (
+    "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need a "
+    "model whose tokens have letters, digits and punctuation"
+)
+_STUCK = "NoExtensionBias"  # llguidance's error where no token goes on
 
 
 class Lexicon:
@@ -118,7 +122,10 @@ def _problem(matcher: LLMatcher) -> str:
     """Why a matcher has stopped, such as a bound of llguidance's; empty if it can go on."""
     if not matcher.is_error():
         return ""
-    return f"the grammar cannot be followed: {one_line(matcher.get_error())}"
+    problem = matcher.get_error()
+    if _STUCK in problem:
+        return CANNOT_WRITE
+    return f"the grammar cannot be followed: {one_line(problem)}"
 
 
 def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:

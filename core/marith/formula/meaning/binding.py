@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from marith.errors import FormulaError, TooLarge, Untrusted, shown
 from marith.formula.text.calls import CALLS
 from marith.formula.text.intent import is_meant_as_formula
+from marith.formula.text.packages import check_allowed
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.bounds import MAX_LENGTH, letters_of
 from marith.formula.tree.node import Node, descend, rebuilt
@@ -27,16 +28,23 @@ _CALL = re.compile(r"\s*(\w+)\s*\(")
 Terms: TypeAlias = "Mapping[str, str | Formula]"
 
 
-def parse(text: str | Formula, terms: Terms | None = None, trusted: bool = True) -> Formula:
+def parse(
+    text: str | Formula,
+    terms: Terms | None = None,
+    trusted: bool = True,
+    allowed: Collection[str] = (),
+) -> Formula:
     """The formula of a text, its names replaced by `terms` where these are given.
 
-    Text that is not `trusted` may contain only what `marith.formula.text.trust` allows.
+    Text that is not `trusted` may contain only what `marith.formula.text.trust` describes. It may
+    call a function that `define` or a package named only if `allowed` lists the name.
     Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
     """
+    check_allowed(allowed, trusted)
     if not trusted:
         from marith.formula.text.trust import restricted  # which imports this module
 
-        text, bounded = restricted(text, terms)
+        text, bounded = restricted(text, terms, allowed)
         terms = terms and bounded
     formula = text if isinstance(text, Formula) else parse_text(text)
     return formula if terms is None else bind(formula, resolve(terms))
@@ -49,9 +57,7 @@ def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     FormulaError if it has a fault; any other text is a system prompt. With `used_by`, only the
     names in these formulas, `M`, and the names that those refer to are resolved.
     """
-    if terms is not None and not isinstance(terms, Mapping):
-        raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
-    given = {BARE: BARE_MODEL, **(terms or {})}
+    given = {BARE: BARE_MODEL, **checked_terms(terms)}
     for name in () if used_by else given:
         Name(name)  # raises for what is no plain word
     names = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]
@@ -62,6 +68,15 @@ def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     return bound
 
 
+def checked_terms(terms: Any) -> Mapping[str, Any]:
+    """The terms of a request, or none. Raises FormulaError for what is no mapping."""
+    if terms is not None and not isinstance(terms, Mapping):
+        example = {"formal": "Speak formally."}
+        problem = f"terms map names to prompts or terms, such as {example}"
+        raise FormulaError(f"{problem}, not {shown(terms)}")
+    return terms or {}
+
+
 def names_in(formula: Formula) -> Iterator[str]:
     """The names of a formula, those in a classifier's guide and in factors included."""
     nodes = descend(formula, lambda node: node.inner)
@@ -70,6 +85,8 @@ def names_in(formula: Formula) -> Iterator[str]:
 
 def unknown(name: str, terms: Iterable[str]) -> str:
     """The message for a name that is not among the terms."""
+    if name in CALLS:
+        return f"{name!r} is called, as in {name}(…), and is no term"
     return f"unknown term {name!r}; known are {', '.join(sorted(terms)) or 'none'}"
 
 
@@ -135,9 +152,15 @@ def _(classifier: Classifier, binding: Binding) -> Node:
 
 
 def meaning(
-    name: str, value: str | Formula, names: Collection[str], trusted: bool = True
+    name: str,
+    value: str | Formula,
+    names: Collection[str],
+    allowed: Collection[str] | None = None,
 ) -> Formula:
-    """The formula of a term, its names not yet replaced; `names` are those of all terms."""
+    """The formula of a term, its names not yet replaced; `names` are those of all terms.
+
+    `allowed` is as for `parse_text`.
+    """
     if isinstance(value, Formula):
         return value
     if not isinstance(value, str):
@@ -150,7 +173,7 @@ def meaning(
     if letters_of(value) > MAX_LENGTH and not is_call:
         return Prompted(system=value)
     try:
-        formula = parse_text(value, trusted)
+        formula = parse_text(value, allowed)
     except FormulaError as error:
         if isinstance(error, Untrusted) or is_call or is_meant_as_formula(value, names):
             problem = f"in term {name!r}: {error.problem}; {_AS_PROMPT}"

@@ -5,17 +5,16 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Collection, Iterable, Sequence
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from marith.errors import FormulaError, MarithError, shown
+from marith.errors import FormulaError, MarithError, shown, suggestion
 from marith.formula.scalars import plain
 from marith.formula.tree import factors, operators, signals
 from marith.formula.tree.factors import Varying, is_number
 from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+from marith.formula.tree.terms import Classifier, NGram, Prompted, Term, Uniform
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -34,7 +33,7 @@ CALLS: dict[str, Callable[..., Node]] = {
     )},
     **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
 }  # fmt: skip
-ALLOWED = {*CALLS}  # what untrusted text may call, terms within the bounds of the parser
+BUILT_IN = {*CALLS}  # what any untrusted text may call, terms within the bounds of the parser
 _BARE = "M"
 
 
@@ -42,7 +41,7 @@ def define(name: str, build: Callable[..., Node]) -> None:
     """Let formulas call a function by a name: one that makes a node, a factor or a recipe.
 
     Arguments are checked by the annotations of the function, as those of a recipe are. Untrusted
-    text may call it only once `allow` names it. Raises FormulaError for a name that has a
+    text may call it only where `allowed` lists it. Raises FormulaError for a name that has a
     meaning, or that is no plain word.
     """
     is_word = isinstance(name, str) and name.isidentifier() and name.isascii()
@@ -59,10 +58,16 @@ def register(name: str, build: Callable[..., Node]) -> None:
         raise FormulaError(f"{name!r} already means something in a formula")
 
 
+def opens_files(name: str) -> bool:
+    """Whether a call makes a term that reads a model or a file, which untrusted text never does."""
+    build = CALLS.get(name)
+    is_term = isinstance(build, type) and issubclass(build, Term)
+    return is_term and build not in (Prompted, Uniform)
+
+
 def near(name: object, others: Iterable[str] = ()) -> str:
     """A hint at the call with the most similar name, among `others` too."""
-    matches = get_close_matches(name, [*CALLS, *others], 1) if isinstance(name, str) else ()
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    return suggestion(name, [*CALLS, *others]) if isinstance(name, str) else ""
 
 
 def checked(name: str, method: Method) -> Method:
@@ -70,7 +75,12 @@ def checked(name: str, method: Method) -> Method:
 
     So it does for a result that is no part of a formula, and for an error in the method.
     """
-    signature = inspect.signature(method)
+    try:
+        signature = inspect.signature(method)
+    except ValueError:  # some functions that are written in C have none
+        raise FormulaError(
+            f"{name!r} is defined by {shown(method)}, of no known arguments"
+        ) from None
 
     @wraps(method)
     def asked(*given: Any, **named: Any) -> Node:
@@ -145,8 +155,7 @@ def misfit(
     for unknown in (
         () if has_others else [each for each in named if each not in signature.parameters]
     ):
-        similar = get_close_matches(str(unknown), signature.parameters, 1)
-        hint = f"; did you mean {similar[0]!r}?" if similar else ""
+        hint = suggestion(unknown, signature.parameters)
         problem = f"got an unexpected keyword argument {unknown!r}{hint}"
         return FormulaError(f"{name}({takes}): {problem}")
     try:

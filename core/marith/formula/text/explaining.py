@@ -23,6 +23,7 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.printing import number_text, times_text, to_text
 from marith.formula.tree.terms import Classifier, Prompted
 
+CLASSIFIER = "C"  # what the paper's formulas call a classifier
 Branches: TypeAlias = list[tuple[str, Formula]]
 
 
@@ -167,7 +168,7 @@ def _rounded(value: float) -> str:
 
 @lru_cache(maxsize=1024)  # a name may occur thousands of times
 def _stand_in(name: str) -> Formula:
-    return Classifier(name) if name == "C" else Prompted(system=name)
+    return Classifier(name) if name == CLASSIFIER else Prompted(system=name)
 
 
 def draw_tree(formula: Formula) -> str:
@@ -176,15 +177,21 @@ def draw_tree(formula: Formula) -> str:
 
 
 def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:
-    while isinstance(formula, Scaled):
-        factor += f"{times_text(formula.factor)} × "
-        formula = formula.of
-    label, parts = drawn(formula)
-    yield f"{lead}{factor}{label}"
+    label, parts = label_of(formula, factor)
+    yield f"{lead}{label}"
     for i, (share, part) in enumerate(parts):
         last = i == len(parts) - 1
         branch, below = ("└── ", "    ") if last else ("├── ", "│   ")
         yield from _tree(part, rest + branch, rest + below, share)
+
+
+def label_of(formula: Formula, factor: str = "") -> tuple[str, Branches]:
+    """What a drawn tree says of a formula, its factors first, and the formulas below it."""
+    while isinstance(formula, Scaled):
+        factor += f"{times_text(formula.factor)} × "
+        formula = formula.of
+    label, below = drawn(formula)
+    return f"{factor}{label}", below
 
 
 @singledispatch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from marith.errors import FormulaError, shown
 from marith.formula.meaning.binding import BARE, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.calls import misfit
+from marith.formula.text.packages import check_allowed
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.trust import OF_A_CALL, restricted
 from marith.formula.tree.nodes import Formula
@@ -39,23 +40,24 @@ class FormulaFile:
     descriptions: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_file(path: str | Path, trusted: bool = True) -> FormulaFile:
+def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] = ()) -> FormulaFile:
     """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
 
-    A file that is not `trusted` may contain only the texts that `marith.formula.text.trust` allows,
-    and only options of how an answer is drawn; its option `trusted` is False.
+    A file that is not `trusted` may contain only texts as `parse` takes them with `allowed`, and
+    only options of how an answer is drawn; its option `trusted` is False.
 
     A term is a system prompt, formula text, or a table: `{prompted = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
     table: `{formula = …, description = …}` and options. Raises FormulaError, which names the place.
     """
+    check_allowed(allowed, trusted)
     data = _toml(path)
     unknown_tables = sorted(set(data) - set(_TABLES))
     if unknown_tables:
         raise FormulaError(f"{str(path)!r} has an unknown table {unknown_tables[0]!r}")
     options, terms, formulas = (_table(path, data, name) for name in _TABLES)
     if not trusted:
-        _check_trust(path, terms, formulas, options)
+        _check_trust(path, terms, formulas, options, allowed)
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
         read_terms = {name: read_term(name, value) for name, value in terms.items()}
@@ -102,10 +104,11 @@ def _check_trust(
     terms: Mapping[str, Any],
     formulas: Mapping[str, Any],
     options: Mapping[str, Any],
+    allowed: Collection[str],
 ) -> None:
     """Raises FormulaError for what an untrusted file must not contain, and for too much of it."""
     with _located(f"{str(path)!r}"):
-        restricted(BARE, terms)
+        restricted(BARE, terms, allowed)
         for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
             raise FormulaError(f"the option {option!r} is the application's")
         for option, low in LOWERED.items():
@@ -114,7 +117,7 @@ def _check_trust(
     for name, value in formulas.items():
         with _located(f"{str(path)!r}, formula {name!r}"):
             table = _formula_table(name, value)
-            restricted(table["formula"], terms)
+            restricted(table["formula"], terms, allowed)
             for option in sorted(table.keys() - OF_A_CALL - {"formula", "description"}):
                 raise FormulaError(f"the option {option!r} is the application's")
 

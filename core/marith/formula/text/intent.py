@@ -9,15 +9,23 @@ from difflib import get_close_matches
 from itertools import islice
 
 from marith.errors import FormulaError
+from marith.formula.text.advice import METHODS
 from marith.formula.text.calls import CALLS
-from marith.formula.text.parsing import METHODS
 from marith.formula.text.syntax import read_tree
 
 _QUOTATION = re.compile(r"(?<!\w)(?:\"[^\"]*\"|'[^']*')")
 _WORD = r"[^\W\d_]{2,}(?:['’]\w+)?"
 _TWO_WORDS = re.compile(rf"(?<!\w){_WORD}\s+{_WORD}(?!\w)")  # no formula has a word beside a word
 _PRODUCT = re.compile(r"(?<![\w.])\d[\d.]*\s*\*\s*[^\W\d]")
-_FIRST_NAME = re.compile(r"[\s(+-]*([^\W\d]\w*)\s*[-+*/(,.]")
+# With a sign of prose too, as in "3 × a day" or "kind · polite": its name has to be a term's.
+_SIGNED_PRODUCT = re.compile(
+    r"(?<![\w.])(?:\d[\d.]*\s*[×·]\s*([^\W\d]\w*)|([^\W\d]\w*)\s*[×·]\s*\d)"
+)
+_FACTOR = r"(?:\d+(?:\.\d+)?\s*\(?\s*)"  # "0.5 M" and "2M" lack an operator
+_SIGN = r"[-+*/−–]"  # some look like those of formulas
+_FIRST_NAME = re.compile(
+    rf"[\s(+-]*(?:([^\W\d]\w*)\s*(?:{_SIGN}|[(,.])|{_FACTOR}([^\W\d]\w*)\s*(?:{_SIGN}|[)]|$))"
+)
 _CALL = re.compile(r"(?<![\w.])([^\W\d]\w*)\(\s*(?:[\"'\d]|(\w+)\s*[,)])")
 _HYPHENATED = 5  # words at most, as in "up-to-the-minute-news"
 _NAMES = 100  # that are compared, since system prompts are read at each request
@@ -46,7 +54,8 @@ def _begins_as_formula(text: str, names: Collection[str]) -> bool:
     calls = ((call[1], call[2]) for call in _CALL.finditer(text))
     return (
         _PRODUCT.search(bare) is not None
-        or (first is not None and first[1] in names)
+        or any((product[1] or product[2]) in names for product in _SIGNED_PRODUCT.finditer(bare))
+        or (first is not None and (first[1] or first[2]) in names)
         or any(_is_like_call(call) and (name is None or name in names) for call, name in calls)
     )
 
@@ -80,7 +89,10 @@ class _Intent:
             case ast.Call(func=ast.Name()):
                 return self.is_call(node)
             case ast.Attribute(value=of, attr=attribute):
-                return self.is_near(of) and bool(get_close_matches(attribute, METHODS, 1))
+                similar = attribute in CALLS or get_close_matches(attribute, METHODS, 1)
+                return self.is_near(of) and bool(similar)
+            case ast.Call(func=ast.Constant(), args=[factored]):  # 2(toxic), for 2*toxic
+                return self.is_near(factored)
             case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
                 return self.is_near(operand)
             case ast.Compare(ops=[ast.Gt() | ast.GtE() | ast.Lt() | ast.LtE(), *_]):

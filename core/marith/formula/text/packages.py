@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marith.errors import FormulaError, shown
-from marith.formula.text.calls import ALLOWED, CALLS, define, near
+from marith.formula.text.calls import CALLS, define, near, opens_files
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -25,16 +26,31 @@ def offered() -> dict[str, list[EntryPoint]]:
     return by_name
 
 
-def allow(*names: str) -> None:
-    """Let untrusted text call functions that `define` or an installed package named.
+def check_allowed(names: Collection[str], trusted: bool) -> None:
+    """Check what an application lets untrusted text call, and import what packages offer of it.
 
-    It holds for the whole process. Raises FormulaError for a name that nothing defines.
+    Raises FormulaError for a name that nothing defines, for a term that opens a model or a file,
+    and for names beside trusted text.
     """
+    if listed(names) and trusted:
+        raise FormulaError("allowed is for text from others: write trusted=False beside it")
     for name in names:
-        if not isinstance(name, str) or not load(name):
-            problem = f"nothing defines {shown(name)} in a formula"
+        if opens_files(name):
+            problem = f"allowed names {name!r}, which text from others never calls"
+            raise FormulaError(f"{problem}; define it as one of the application's terms")
+        if not load(name):
+            problem = f"allowed names {shown(name)}, which nothing defines in a formula"
             raise FormulaError(f"{problem}{near(name, offered())}")
-    ALLOWED.update(names)
+
+
+def listed(names: Any) -> list[Any]:
+    """The names in `allowed`. Raises FormulaError for what is no list of them."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Collection):
+        raise FormulaError(f"allowed is a list of names of functions, not {shown(names)}")
+    for name in names:
+        if not isinstance(name, str):
+            raise FormulaError(f"allowed names {shown(name)}, which nothing defines in a formula")
+    return [*names]
 
 
 def load(name: str) -> bool:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError, Untrusted, shown
-from marith.formula.text import packages
-from marith.formula.text.calls import ALLOWED, CALLS, misfit, near
+from marith.formula.text import advice, packages
+from marith.formula.text.advice import METHODS
+from marith.formula.text.calls import BUILT_IN, CALLS, misfit, near, opens_files
 from marith.formula.text.calls import define as define
 from marith.formula.text.syntax import read_tree
 from marith.formula.tree.bounds import MAX_DEPTH, MAX_NODES
 from marith.formula.tree.factors import Comparison, Varying, is_number, number
 from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Formula, Name, added
-from marith.formula.tree.terms import Prompted, Term, Uniform
+from marith.formula.tree.terms import Prompted
 
 T = TypeVar("T")
 
 Value: TypeAlias = "Node | float | int | str | bool | list[Any] | dict[Any, Any] | None"
 
 PLAIN = ("system", "mode")  # the arguments of `prompted` in untrusted text
-METHODS = ("top_k", "top_p", "plausible", "temperature")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -34,15 +34,19 @@ _RELATIONS: Mapping[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
-def parse_text(text: str, trusted: bool = True) -> Formula:
+def parse_text(text: str, allowed: Collection[str] | None = None) -> Formula:
     """The formula of a text; names that are no calls stay names.
 
-    A text that is not `trusted` names no model, file or expression, and `prompted` has only the
-    arguments `system` and `mode`. Raises FormulaError, with the text quoted and a caret, for
-    anything else.
+    Where `allowed` is not None, the text is untrusted: it names no model, file or expression,
+    `prompted` has only the arguments `system` and `mode`, and functions that are not marith's own
+    are called only if `allowed` lists them. Raises FormulaError, with the text quoted and a caret,
+    for anything else.
     """
     source, tree = read_tree(text)
-    value = _Reader(source, trusted).read(tree.body, 0)
+    if isinstance(tree.body, (ast.List, ast.Tuple)):
+        problem = f"a formula needs a term; this is a list{advice.of_list(source)}"
+        raise FormulaError(problem, source, 0, len(source))
+    value = _Reader(source, allowed).read(tree.body, 0)
     if not isinstance(value, Formula):
         kind = "the factor " if isinstance(value, Varying) else ""
         problem = f"a formula needs a term; this is {kind}{shown(value)}"
@@ -53,10 +57,11 @@ def parse_text(text: str, trusted: bool = True) -> Formula:
 class _Reader:
     """Turns one syntax tree into a formula; keeps the text so that errors can point into it."""
 
-    def __init__(self, source: str, trusted: bool) -> None:
+    def __init__(self, source: str, allowed: Collection[str] | None) -> None:
         self.source = source
         self.names: dict[str, Name] = {}
-        self.trusted = trusted
+        self.trusted = allowed is None
+        self.callable = {*BUILT_IN, *(allowed or ())}
 
     def read(self, node: ast.expr, depth: int) -> Value:
         if depth > MAX_DEPTH + 2:  # the options of a term are deeper, and so are rows of a sum
@@ -86,8 +91,7 @@ class _Reader:
                 cut = getattr(self.formula(of, depth), name)
                 return self.call(cut, node, depth)
             case ast.Call(func=ast.Name(id=name)):
-                similar = near(name, packages.offered() if self.trusted else ())
-                raise self.error(f"{name!r} has no meaning in a formula{similar}", node)
+                raise self.error(f"{name!r} has no meaning in a formula{self.meant(name)}", node)
             case ast.Compare(left=left, ops=[relation], comparators=[right]):
                 return self.comparison(left, _RELATIONS.get(type(relation), ""), right, node, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -97,7 +101,7 @@ class _Reader:
                     self.key(k, node): self.read(v, depth + 1)
                     for k, v in zip(keys, values, strict=True)
                 }
-        raise self.error("this has no meaning in a formula", node)
+        raise self.error(advice.of_node(self.source, node), node)
 
     def comparison(
         self, left: ast.expr, relation: str, right: ast.expr, node: ast.expr, depth: int
@@ -151,6 +155,9 @@ class _Reader:
         return self.built(operation, lambda: combine(left, right))
 
     def arithmetic(self, node: ast.expr, depth: int) -> Any:
+        if isinstance(node, ast.Tuple):
+            hint = advice.of_list(self.source)
+            raise self.error(f"a list has no place in a sum or a product{hint}", node)
         value = self.read(node, depth + 1)
         if isinstance(value, (Formula, Varying)):
             return value
@@ -167,6 +174,8 @@ class _Reader:
         return value
 
     def call(self, build: Callable[..., Node], node: ast.Call, depth: int) -> Node:
+        if wrong := advice.of_call(self.source, node):
+            raise self.error(*wrong)
         positional = [self.read(argument, depth + 1) for argument in node.args]
         named = {k.arg: self.read(k.value, depth + 1) for k in node.keywords if k.arg}
         if len(named) < len(node.keywords):
@@ -180,20 +189,24 @@ class _Reader:
 
         return self.built(node, called)
 
+    def meant(self, name: str) -> str:
+        """The end of a sentence about a call without a meaning; "" where nothing resembles it."""
+        if name in METHODS:
+            return f"; a formula has it: M.{name}(…)"
+        return near(name, packages.offered() if self.trusted else ())
+
     def is_call(self, name: str, node: ast.Call) -> bool:
         """Whether formulas call a name; for untrusted text no package is asked."""
         return name in CALLS or (self.trusted and self.built(node, lambda: packages.load(name)))
 
     def check_trust(self, name: str, node: ast.Call) -> None:
         """Raises Untrusted for a call, or an argument of it, that untrusted text may not have."""
-        if name not in ALLOWED:
+        if name not in self.callable:
             problem = f"{name} is not for text from others: the application does not allow it"
             raise self.error(problem, node, Untrusted)
-        build = CALLS[name]
-        is_term = isinstance(build, type) and issubclass(build, Term) and build is not Uniform
-        if is_term and build is not Prompted:
+        if opens_files(name):
             raise self.error(f"{name} is not for text from others", node, Untrusted)
-        if is_term:
+        if CALLS[name] is Prompted:
             refused = [*node.args[2:], *(k.value for k in node.keywords if k.arg not in PLAIN)]
             if refused:
                 problem = f"in text from others {name} takes {' and '.join(PLAIN)} alone"

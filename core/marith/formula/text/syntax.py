@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from contextlib import suppress
+from keyword import iskeyword
 
 from marith.errors import FormulaError, shown
+from marith.formula.text import advice
 from marith.formula.tree.bounds import MAX_LENGTH, MAX_ROW, QUOTED, letters_of
 
 _TOO_DEEP = (  # for Python's parser, which recurses for each operator in a row
     f"nested too deeply; a long sum is written in parentheses of at most {MAX_ROW} members each"
 )
 _LINE_BREAK = re.compile(r"[\r\n]")
-_RUN_INTO = re.compile(r"(?<!\w)\d(?:\w*?|\w*\.)(?:and|else|for|if|in|is|or|not)")
+_RUN_INTO = re.compile(r"(?<!\w)(\d(?:\w*?|\w*\.))((?:and|else|for|if|in|is|or|not)\w*)")
 _LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
 _ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
 
@@ -37,7 +39,8 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
         return source, _tree(source)
     except SyntaxError as error:
         start = error.offset - 1 if error.offset else max(0, len(source) - 1)
-        raise FormulaError(f"not a formula: {error.msg}", source, start, start + 1) from None
+        problem, start, end = advice.of_fault(source, error.msg, start)
+        raise FormulaError(f"not a formula: {problem}", source, start, end) from None
     except (RecursionError, MemoryError):
         raise FormulaError(f"not a formula: {_TOO_DEEP}", source, 0, 1) from None
     except ValueError:
@@ -53,7 +56,8 @@ def _without_warnings(source: str) -> str:
     if "#" in bare:
         raise FormulaError("a formula has no comments", source, bare.index("#"), len(source))
     if run := _RUN_INTO.search(bare):
-        raise FormulaError(f"{run[0]!r} is no number", source, *run.span())
+        hint = "" if iskeyword(run[2]) else f"; write {run[1]}*{run[2]}"
+        raise FormulaError(f"{run[0]!r} is no number{hint}", source, *run.span())
     return _LITERAL.sub(_escaped, source) if "\\" in source else source
 
 

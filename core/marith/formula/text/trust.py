@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from marith.errors import FormulaError, RequestError, shown
-from marith.formula.meaning.binding import BARE, Terms, bind, meaning, resolve
+from marith.formula.meaning.binding import BARE, Terms, bind, checked_terms, meaning, resolve
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.node import descend
@@ -43,18 +43,17 @@ OF_A_CALL = frozenset(
 
 
 def restricted(
-    formula: str | Formula, terms: Terms | None
+    formula: str | Formula, terms: Terms | None, allowed: Collection[str] = ()
 ) -> tuple[Formula, Mapping[str, Formula]]:
     """A formula and terms as objects; those that are text are checked as untrusted.
 
-    Such text may contain defined names, numbers, operators, recipes, `uniform()` and plain system
-    prompts, and may not redefine a name of the application's. Raises FormulaError.
+    Such text may contain defined names, numbers, operators, recipes, functions that are `allowed`,
+    `uniform()` and plain system prompts, and may not redefine a name of the application's. Raises
+    FormulaError.
     """
-    if terms is not None and not isinstance(terms, Mapping):
-        raise FormulaError(f"terms map names to prompts or terms, not {shown(terms)}")
     objects: dict[str, Formula] = {}
     texts: dict[str, str] = {}
-    for name, term in (terms or {}).items():
+    for name, term in checked_terms(terms).items():
         Name(name)  # raises for what is no plain word
         if isinstance(term, Formula):
             objects[name] = term
@@ -71,9 +70,9 @@ def restricted(
             f"a formula from others has at most {MOST_LETTERS} letters and {MOST_TERMS} terms, "
             f"not {letters} and {len(texts)}"
         )
-    names = {BARE, *objects, *texts}
-    parsed = {name: meaning(name, term, names, trusted=False) for name, term in texts.items()}
-    whole = formula if isinstance(formula, Formula) else parse_text(formula, trusted=False)
+    names, allowed = {BARE, *objects, *texts}, frozenset(allowed)
+    parsed = {name: meaning(name, term, names, allowed) for name, term in texts.items()}
+    whole = formula if isinstance(formula, Formula) else parse_text(formula, allowed)
     _check_size([*parsed.values(), *([whole] if text else [])], text)
     bound = resolve({**_stand_ins({BARE, *objects}), **parsed})
     _check_size([bind(whole, bound)] if text else [bound[name] for name in parsed], text)
@@ -85,29 +84,28 @@ def of_call(
     terms: Mapping[str, str],
     formulas: Collection[str],
     frozen: bool,
+    allowed: Collection[str],
 ) -> dict[str, Any]:
     """The untrusted options of one call, with the application's `terms` added to theirs.
 
-    The option `model` may be one of `formulas`. With `frozen`, a call gives no formula and no
-    terms. Raises RequestError for an option that a call may not give, and FormulaError for text
-    that is not allowed.
+    The option `model` may be one of `formulas`, and text may call the functions in `allowed`. With
+    `frozen`, a call gives no formula and no terms. Raises RequestError for an option that a call
+    may not give, and FormulaError for text that is not allowed.
     """
-    allowed = OF_A_CALL if frozen else {*OF_A_CALL, "formula", "terms"}
+    takes = OF_A_CALL if frozen else {*OF_A_CALL, "formula", "terms"}
     for name, value in options.items():
         is_formula = name == "model" and isinstance(value, str) and value in formulas
         is_no_plan = name == "speculation" and value in ("auto", "none", None)
-        if not (name in allowed or is_formula or is_no_plan):
-            takes = f"no {name!r} for a call, but {', '.join(sorted(allowed))}"
+        if not (name in takes or is_formula or is_no_plan):
+            problem = f"takes no {name!r} for a call, but {', '.join(sorted(takes))}"
             kind = "a frozen model" if frozen else "a model that does not trust its callers"
-            raise RequestError(f"{kind} takes {takes}")
+            raise RequestError(f"{kind} {problem}")
     if options.keys().isdisjoint(("formula", "terms")):
         return dict(options)
-    new_terms = options.get("terms") or {}
-    if not isinstance(new_terms, Mapping):
-        raise FormulaError(f"terms map names to prompts or terms, not {shown(new_terms)}")
+    new_terms = checked_terms(options.get("terms"))
     for name in sorted(terms.keys() & {name for name, term in new_terms.items() if _is_text(term)}):
         raise FormulaError(f"the name {name!r} is the application's, and keeps its meaning")
-    restricted(options.get("formula", BARE), {**_stand_ins(terms), **new_terms})
+    restricted(options.get("formula", BARE), {**_stand_ins(terms), **new_terms}, allowed)
     return {**options, "terms": {**terms, **new_terms}}
 
 

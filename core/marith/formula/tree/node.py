@@ -34,6 +34,11 @@ class Node:
     depth: int
     letters: int  # an upper bound of its printed length
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # where a dataclass would write one of its fields
+            cls.__repr__ = Node.__repr__  # type: ignore[method-assign]
+
     def __post_init__(self) -> None:
         self._validate()
         values = _values(self)
@@ -87,6 +92,9 @@ class Node:
         from marith.formula.tree.printing import to_text  # as above
 
         return to_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @shown.register

@@ -88,6 +88,11 @@ class Formula(Node):
         """
         return Cut(self, "plausible", _fraction("plausible", alpha))
 
+    def _repr_html_(self) -> str:
+        from marith.formula.text.formula_html import formula_html  # which imports this module
+
+        return formula_html(self)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name(Formula):
@@ -186,4 +191,5 @@ def _refuse(operator: str, left: object, right: object) -> Formula:
             f"({left}) {operator} ({right})"
         )
     operand = right if isinstance(left, Formula) else left
-    raise FormulaError(f"{shown(operand)} has no place beside '{operator}' in a formula")
+    use = "; a number multiplies a term, as in 0.5*M" if isinstance(operand, (int, float)) else ""
+    raise FormulaError(f"{shown(operand)} has no place beside '{operator}' in a formula{use}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, Literal, TypeAlias
 
-from marith.errors import FormulaError, shown
+from marith.errors import FormulaError, names_checked, shown
 from marith.formula.patterns import compiled
 from marith.formula.scalars import plain
 from marith.formula.tree.factors import is_number
@@ -66,6 +66,7 @@ class Observation(Term):
     __slots__ = ()
 
 
+@names_checked()
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompted(Term):
     """A language model with a system prompt and its own way to read the request's messages.
@@ -111,6 +112,7 @@ class Prompted(Term):
         object.__setattr__(self, "_kinds", kinds)
 
 
+@names_checked()
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier(Term):
     """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
@@ -150,6 +152,7 @@ class Classifier(Term):
             object.__setattr__(self, "coverage", float(self.coverage))
 
 
+@names_checked()
 @dataclass(frozen=True, slots=True, eq=False)
 class NGram(Term):
     """A smoothed n-gram model of the tokens of a text; order 2 is the paper's model A.
@@ -243,7 +246,7 @@ def _check_label(model: object, label: object) -> None:
 
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise FormulaError(f"{name} is a text, not {value!r}")
+        raise FormulaError(f"{name} is a text, not {shown(value)}")
 
 
 def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 import marith
 from langchain_marith import ChatMarith
 from llamaindex_marith import Marith
-from marith import Formula, FormulaError, Options, allow, define, load_file, parse
+from marith import Formula, FormulaError, Options, Request, define, load_file, parse
 from marith.cli import app
+from marith.errors import from_validation
 from marith.formula.text import calls
 from marith.formula.tree.factors import Factor, Varying
 from marith.formula.tree.nodes import Name
@@ -36,12 +39,10 @@ def repeated(*members: Formula, text: str | None = None, loud: bool = False) -> 
 
 @pytest.fixture(autouse=True)
 def own() -> Iterator[None]:
-    with patch.dict(calls.CALLS), patch.object(calls, "ALLOWED", calls.ALLOWED):
+    with patch.dict(calls.CALLS):
         for build in (halved, ramp, repeated):
             define(build.__name__, build)
-        before = {*calls.ALLOWED}
         yield
-        calls.ALLOWED.intersection_update(before)
 
 
 def test_text_calls_what_python_calls() -> None:
@@ -121,6 +122,8 @@ def test_a_name_is_a_plain_word(name: Any) -> None:
 def test_only_a_function_is_defined() -> None:
     with pytest.raises(FormulaError, match="'mine' is defined by a function, not by 2"):
         define("mine", 2)  # type: ignore[arg-type]
+    with pytest.raises(FormulaError, match=r"'mine' is defined by .*max.*, of no known arguments"):
+        define("mine", max)
 
 
 def test_untrusted_text_calls_what_the_application_allows_alone() -> None:
@@ -129,25 +132,89 @@ def test_untrusted_text_calls_what_the_application_allows_alone() -> None:
             parse(text, {"a": "Be kind."}, trusted=False)
     with pytest.raises(FormulaError, match="in term 'x': halved is not for text from others"):
         parse("M + x", {"x": "halved(M, M)"}, trusted=False)
-    allow("halved")
-    assert parse("halved(M, a)", {"a": "Be kind."}, trusted=False) == parse(
-        "halved(M, a)", {"a": "Be kind."}
-    )
+    kind = {"a": "Be kind."}
+    assert parse("halved(M, a)", kind, False, {"halved"}) == parse("halved(M, a)", kind)
     with pytest.raises(FormulaError, match="ramp is not for text from others"):
-        parse("halved(M, a, ramp(3))", {"a": "Be kind."}, trusted=False)
+        parse("halved(M, a, ramp(3))", kind, trusted=False, allowed=["halved"])
+
+
+def test_two_lists_of_one_process_allow_different_functions() -> None:
+    kind = {"a": "Be kind."}
+    halves, ramps = "halved(M, a)", "M + ramp(4)*(a - M)"
+    first = Options(terms=kind, trusted=False, allowed=["halved"])
+    second = Options(terms=kind, trusted=False, allowed=["ramp"])
+    assert parse(first.over({"formula": halves}).formula) == parse(halves)
+    assert parse(second.over({"formula": ramps}).formula) == parse(ramps)
+    assert Request("Hi", halves, kind, trusted=False, allowed={"halved"}).formula == parse(halves)
+    for options, text in ((first, ramps), (second, halves)):
+        for call in ({"formula": text}, {"terms": {"mine": text}}):
+            with pytest.raises(FormulaError, match="is not for text from others"):
+                options.over(call)
+        with pytest.raises(FormulaError, match="is not for text from others"):
+            Request("Hi", text, kind, trusted=False, allowed=options.allowed)
+
+
+def test_a_call_allows_itself_nothing() -> None:
+    options = Options(trusted=False, allowed=["ramp"])
+    with pytest.raises(marith.RequestError, match="takes no 'allowed' for a call"):
+        options.over({"formula": "halved(M, M)", "allowed": ["halved"]})
 
 
 def test_what_is_allowed_opens_no_model_and_no_file() -> None:
-    allow("halved", "ngram", "classifier")
+    allowed = ("halved", "union", "prompted")
     for text in ('ngram("/etc/passwd")', 'classifier("m")', 'halved(M, ngram("/etc/passwd"))'):
         with pytest.raises(FormulaError, match="is not for text from others"):
-            parse(text, {}, trusted=False)
+            parse(text, {}, trusted=False, allowed=allowed)
 
 
-def test_a_name_that_nothing_defines_is_not_allowed() -> None:
-    with pytest.raises(FormulaError, match=r"nothing defines 'halvd' .*; did you mean 'halved'"):
-        allow("ramp", "halvd")
-    assert "ramp" not in calls.ALLOWED
+@pytest.mark.parametrize(
+    ("allowed", "problem"),
+    [
+        (("ramp", "halvd"), "allowed names 'halvd', which nothing defines .*mean 'halved'"),
+        ([3], "allowed names 3, which nothing defines in a formula"),
+        ("halved", "allowed is a list of names of functions, not 'halved'"),
+        (None, "allowed is a list of names of functions, not None"),
+        ("", "allowed is a list of names of functions, not ''"),
+        (b"x", "allowed is a list of names of functions, not b'x'"),
+        (["ngram"], "allowed names 'ngram', which text from others never calls; define it as"),
+        (["classifier"], "allowed names 'classifier', which text from others never calls"),
+    ],
+)
+def test_a_list_of_what_is_allowed_has_names_that_mean_something(
+    allowed: Any, problem: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "marith.toml"
+    file.write_text("", encoding="utf-8")
+    for given in (
+        lambda: parse("M", None, False, allowed),
+        lambda: Request("Hi", trusted=False, allowed=allowed),
+        lambda: load_file(file, False, allowed),
+    ):
+        with pytest.raises(FormulaError, match=problem):
+            given()
+    with pytest.raises(ValidationError) as caught:
+        Options(trusted=False, allowed=allowed)
+    assert re.match(problem, str(from_validation(caught.value)))
+    if allowed in (None, "", b"x"):
+        with pytest.raises(FormulaError, match=problem):
+            Request("Hi", allowed=allowed)
+
+
+def test_a_list_of_what_is_allowed_stands_beside_untrusted_text_alone(tmp_path: Path) -> None:
+    file = tmp_path / "marith.toml"
+    file.write_text("[model]\nallowed = ['halved']\n", encoding="utf-8")
+    for given in (
+        lambda: parse("M", allowed=["halved"]),
+        lambda: Request("Hi", allowed=["halved"]),
+        lambda: Options(allowed=["halved"]),
+        lambda: load_file(file, allowed=["halved"]),
+    ):
+        with pytest.raises(ValueError, match="write trusted=False beside it"):
+            given()
+    with pytest.raises(FormulaError, match="is said in code, not in a file"):
+        Options.from_file(file, trusted=False)
+    with pytest.raises(FormulaError, match="the option 'allowed' is the application's"):
+        load_file(file, trusted=False)
 
 
 PERSONAS = """
@@ -168,8 +235,10 @@ def test_persona_files_options_adapters_and_the_command_line_call_it(tmp_path: P
         assert parse(kind(formula=warm, terms={"kind": "You are kind."}).formula) == warm
     with pytest.raises(FormulaError, match="is not for text from others"):
         load_file(file, trusted=False)
-    allow("halved", "ramp")
-    assert load_file(file, trusted=False).formulas["warm"] == warm
+    assert load_file(file, False, ["halved", "ramp"]).formulas["warm"] == warm
+    for kind in (ChatMarith, Marith):
+        careful = kind(trusted=False, allowed=["halved", "ramp"], terms={"kind": "You are kind."})
+        assert parse(careful.over({"formula": str(warm)}).formula) == warm
     shown = CliRunner().invoke(app, ["show", "halved(M, kind, ramp(8))"])
     assert shown.exit_code == 0, shown.output
     assert "smallest(0.125*position(), 1)" in shown.output

@@ -28,7 +28,9 @@ PROMPTS = (
     "- be kind\n- be brief", "Union members speak like this.", "Answer as a classifier (strict).",
     "请礼貌", "请礼貌。", "Sé amable.", "Tone: warm", "formal, polite", "state-of-the-art", "Hm…",
     "a, b", "7", "", "{name}", "Speak like M and C do.", "2 * 2 is four, they say", "Be toxic!",
-    "TL;DR", "#1 fan", "// no comments", "Act as a decay-first system (old).", "M",
+    "TL;DR", "3 kind words – no more", "1. kind", "#1 fan", "// no comments",
+    "Act as a decay-first system (old).", "M", "Use 3 × width.", "Kind · polite · brief",
+    "kind · toxic · C", "Size: 3 × 4", "2×daily", "M·C",
 )  # fmt: skip
 
 FORMULAS = (
@@ -39,7 +41,9 @@ FORMULAS = (
     "2*unknown", "2 * unknown + 3", "a + b", "uniforn()", "-toxc", "kind + ", "M, 0.5*C",
     "M + C # the model and a guide", "superseed(M, kind)", "M.top_k", "peak(M)", "relu(kind",
     "0.5*M + prompted(3)",
-    "union (M, C C)", "M+C.topp(0.9)", "supersede(M, kin)",
+    "union (M, C C)", "M+C.topp(0.9)", "supersede(M, kin)", "M − toxic", "M – 2·toxic",
+    "3 × kind", "M − 2×toxic", "kind·0.5 + M", "M + 2 · unknown - 2·C",
+    "2(kind)", "M.union(kind)", "0.5 M", "2kind - M", "0.5 kind + 0.5 M", "(2 kind) - M",
 )  # fmt: skip
 
 

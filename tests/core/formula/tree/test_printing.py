@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import example, given
@@ -14,6 +15,7 @@ from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, children, walk
 from marith.formula.tree.operators import union
 from marith.formula.tree.printing import locate, number_text, to_text
+from marith.formula.tree.signals import entropy
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 
 M, a, b = Name("M"), Name("a"), Name("b")
@@ -90,6 +92,29 @@ CASES = [
 @pytest.mark.parametrize(("formula", "text"), CASES, ids=[text for _, text in CASES])
 def test_a_formula_is_written_as_on_paper(formula: Formula, text: str) -> None:
     assert str(formula) == text
+
+
+@given(formulas())
+def test_a_formula_is_shown_as_it_is_written(f: Formula) -> None:
+    assert repr(f) == str(f)
+    assert parse_text(repr([f])[1:-1]) == f
+
+
+def test_factors_and_nodes_of_ones_own_are_shown_as_they_are_written() -> None:
+    @dataclass(frozen=True, slots=True, eq=False)
+    class Doubled(Formula):
+        of: Formula
+
+    @dataclass(frozen=True, slots=True, eq=False)
+    class Named(Formula):
+        of: Formula
+
+        def __repr__(self) -> str:
+            return "its own"
+
+    assert repr(entropy(M) + 1) == "entropy(M) + 1"
+    assert repr(Doubled(M + a)) == "doubled(M + a)"
+    assert repr(Named(M)) == "its own"
 
 
 @pytest.mark.parametrize(

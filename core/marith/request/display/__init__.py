@@ -1,0 +1,1 @@
+"""How does a notebook show what comes back?"""

@@ -1,0 +1,89 @@
+"""An error about a formula's text says what to write, and its carets stand under the fault."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from marith.errors import FormulaError
+from marith.formula.meaning.binding import names_in
+from marith.formula.text.parsing import parse_text
+
+FAULTS = [
+    ("0.5 M - a", "M", "an operator is missing; write 0.5*M"),
+    ("a + 3b", "b", "an operator is missing; write 3*b"),
+    ("M - (a b)", "b", "an operator or a comma is missing between 'a' and 'b'"),
+    ("2formal - M", "2formal", "'2formal' is no number; write 2*formal"),
+    ("größe − M", "−", "'−' (U+2212, minus sign) has no meaning; write -"),
+    ("M\xa0- a", " ", "(U+00A0, no-break space) has no meaning; write a space"),
+    ("M - ‘a’", "‘", "left single quotation mark) has no meaning; write '"),
+    ("M（a）", "（", "write ("),
+    ("½*M", "½", "'½' (U+00BD, vulgar fraction one half) has no meaning"),
+    ("M - classifier(a/b-c)", "a/b-c", 'which is in quotes: classifier("a/b-c")'),
+    ("M + prompted(model=/a/b)", "/a/b", 'model is a text, which is in quotes: model="/a/b"'),
+    ("M - prompted(Be kind)", "Be kind", 'prompted takes a text, which is in quotes: prompted("'),
+    ("prompted('x', model=q-2)", "q-2", 'model is a text, which is in quotes: model="q-2"'),
+    ("M + (a + b)**2", "(a + b)**2", "in a sum write 2*(a + b)"),
+    ("M + 2**8*a", "2**8", "write the number itself"),
+    ("M + (a if b else C)", "a if b else C", "write where(condition, a, C)"),
+    ("M + a.union(b)", "a.union(b)", "write union(a, b)"),
+    ("M + (a or b or c)", "a or b or c", "write union(a, b, c)"),
+    ("M - (a and b and c + d)", "a and b and c + d", "write intersection(a, b, c + d)"),
+    ("a | b | c | d", "a | b | c | d", "write union(a, b, c, d)"),
+    ("a & (b | c) & d", "a & (b | c) & d", "write intersection(a, union(b, c), d)"),
+    ("a or b and c", "a or b and c", "write union(a, intersection(b, c))"),
+    ("a | b + c", "a | b + c", "write union(a, b + c)"),
+    (
+        "classifier(pocket-toxicity, label=civil)",
+        "pocket-toxicity",
+        'in quotes: classifier("pocket-toxicity", label="civil")',
+    ),
+    ("prompted(chef, mode=append)", "chef", 'in quotes: prompted("chef", mode="append")'),
+    ("prompted(chef, exit_layer=3)", "chef", 'in quotes: prompted("chef", exit_layer=3)'),
+    ("M + a.topp(0.5)", "a.topp(0.5)", "did you mean .top_p(…)?"),
+    ("0.5*(M - 0,5*a)", "(M - 0,5*a)", "a number is written with a point: 0.5"),
+    ("M + 'a", "'a", "a quotation mark is not closed"),
+    ("(M +", "(", "'(' was never closed"),
+    ("You are kind.", "a", 'a system prompt is written prompted("…")'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "part", "advice"), FAULTS, ids=[text for text, _, _ in FAULTS])
+def test_a_fault_is_marked_and_what_to_write_is_said(text: str, part: str, advice: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse_text(text)
+    *_, quoted, carets = str(caught.value).split("\n")
+    assert quoted[carets.index("^") : len(carets)] == part
+    assert advice in caught.value.problem
+
+
+@pytest.mark.parametrize("text", ["lambda x: M", "M if a", "a not in", "M[", "$M"])
+def test_what_no_rule_knows_keeps_pythons_sentence(text: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse_text(text)
+    assert "write" not in caught.value.problem.replace("is written", "")
+
+
+@pytest.mark.parametrize("piece", ["You are kind. ", "prompted(a=", "0,5", "9" * 40, "a b=c,", "−"])
+def test_advice_about_a_long_text_costs_little(piece: str) -> None:
+    text = (piece * 20_000)[:19_000]
+    begun = time.process_time()
+    with pytest.raises(FormulaError):
+        parse_text(text)
+    assert time.process_time() - begun < 0.2
+
+
+@pytest.mark.parametrize("text", ["a or b or c", "a | b | c", "a & (b | c) & a", "a or b and c"])
+def test_what_is_to_be_written_instead_of_an_operator_is_a_formula(text: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse_text(text)
+    advised = parse_text(caught.value.problem.partition("; write ")[2])
+    assert set(names_in(advised)) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("text", ["a | " * 400 + "b", f"classifier(a{', b' * 400})"])
+def test_what_is_to_be_written_is_short(text: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse_text(text)
+    assert len(caught.value.problem) < 200

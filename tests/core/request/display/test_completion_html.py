@@ -1,0 +1,116 @@
+"""A notebook shows a completion: its text as it is, its cost, and how probable each token was."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from support.html_pages import ParsedHtml
+
+from marith import Completion, Engine, Stats, TermStats, TokenLogprob, ToolCall, Usage
+from marith.request.completion import Alternative
+
+EVIL = '<script>alert("x & y")</script>\'<b title="'
+
+
+def completed(
+    text: str = "Hi", terms: dict[str, TermStats] | None = None, **rest: Any
+) -> Completion:
+    stats = Stats(tokens=2, passes=3, calls=3, seconds=0.25, terms=terms or {})
+    return Completion(text, [5, 6], "stop", Usage(11, 2, 7), stats, **rest)
+
+
+def token(data: bytes, chance: float, terms: dict[str, float] | None = None) -> TokenLogprob:
+    text, logprob = data.decode(errors="replace"), math.log(chance)
+    top = (Alternative(0, text, data, logprob), Alternative(1, EVIL, EVIL.encode(), -3.0))
+    return TokenLogprob(0, text, data, logprob, top, terms or {})
+
+
+def shown(out: Completion) -> ParsedHtml:
+    return ParsedHtml(out._repr_html_())
+
+
+def test_a_completion_shows_its_text_its_end_and_its_cost() -> None:
+    page = shown(completed("Hi\n  there", stop_string="."))
+    assert "Hi\n  there" in page.texts
+    assert "white-space: pre-wrap" in page.values("style")
+    assert "stop before '.' · 0.25 s · 3 passes" in page.texts
+    assert page.tags.count("table") == 1
+    assert [page.texts[-4:], page.tags.count("td")] == [["11", "7", "2", "13"], 4]
+
+
+def test_the_cost_of_each_term_is_shown_where_there_are_several() -> None:
+    costs = {"formal": TermStats(30, 4, 9), "M": TermStats(11, 7, 8)}
+    page = shown(completed(terms=costs))
+    assert page.texts[-8:] == ["formal", "30", "4", "9", "M", "11", "7", "8"]
+    assert shown(completed(terms={"M": costs["M"]})).tags.count("table") == 1
+
+
+def test_calls_and_reasoning_are_shown_beside_the_text() -> None:
+    call = ToolCall("1", "clock", '{"zone": "CET"}')
+    page = shown(completed("", calls=(call,), reasoning="Let me think."))
+    assert 'clock({"zone": "CET"})' in page.texts
+    assert "Let me think." in page.texts
+    assert "details" in page.tags
+
+
+def test_nothing_that_was_generated_or_given_is_markup() -> None:
+    out = completed(
+        EVIL, {EVIL: TermStats(1, 1, 1), "M": TermStats(1, 1, 1)},
+        reasoning=EVIL, stop_string=EVIL, calls=(ToolCall("1", EVIL, EVIL),),
+    )  # fmt: skip
+    tinted = completed(EVIL, logprobs=(token(EVIL.encode(), 0.5, {EVIL: -1.0}),))
+    for page in (shown(out), shown(tinted)):
+        assert not {"script", "b"} & set(page.tags)
+        assert EVIL in page.texts
+    assert out._repr_html_().count("<script") == 0
+    [title] = shown(tinted).values("title")
+    assert f"{EVIL}: 36.8 %" in title
+    assert shown(out).text.count(EVIL) >= 4
+
+
+def test_the_less_probable_a_token_the_darker_it_is() -> None:
+    tokens = [token(b"sure", 1.0), token(b" half", 0.5), token(b" rare", 0.001)]
+    page = shown(completed("sure half rare", logprobs=tuple(tokens)))
+    tints = [float(re.findall(r"[\d.]+", style)[-1]) for style in page.values("style")[1:]]
+    assert tints == [0.0, 0.3, 0.6]
+    assert "".join(page.texts[:3]) == "sure half rare"
+    assert page.values("title")[1].startswith("' half' 50 %\nlikeliest: ' half' 50 %, ")
+
+
+def test_tokens_that_have_one_letter_together_are_shown_together() -> None:
+    smile = "😀".encode()
+    tokens = [token(b"a", 0.9), token(smile[:2], 0.5), token(smile[2:], 0.9), token(smile[:1], 0.9)]
+    page = shown(completed("a😀�", logprobs=tuple(tokens)))
+    assert page.texts[:3] == ["a", "😀", "�"]
+    assert len(page.values("title")[1].splitlines()) == 4
+    broken = shown(completed("�a", logprobs=(token(b"\xffa", 0.5),)))
+    assert broken.texts[0] == "�a"
+
+
+def test_only_tokens_of_the_text_are_shown_in_it() -> None:
+    tokens = tuple(token(piece, 0.5) for piece in (b"I see", b"</think>", b"I ", b"see. x"))
+    page = shown(completed("I see.", reasoning="I see", stop_string=" x", logprobs=tokens))
+    assert page.texts[:4] == ["reasoning", "I see", "I ", "see."]
+    assert len(page.values("title")) == 2
+    assert shown(completed("", logprobs=tokens)).values("title") == []
+    parts = [b"One", b"<call>{}</call>", b" two"]
+    page = shown(completed("One two", logprobs=tuple(token(part, 0.5) for part in parts)))
+    assert page.texts[0] == "One two"
+
+
+def test_a_stop_string_is_not_shown() -> None:
+    with Engine.load("pocket") as engine:
+        out = engine.generate("Hello", stop=" ", temperature=0, logprobs=1)
+    assert out.stop_string == " "
+    assert shown(out).text.startswith(f"{out.text}stop before ' '")
+
+
+def test_an_answer_of_an_engine_is_shown_token_by_token() -> None:
+    with Engine.load("pocket") as engine:
+        out = engine.generate("Say: café 😀", "0.5*M + 0.5*x", {"x": "Be <i>."}, seed=1, logprobs=2)
+    page = shown(out)
+    assert page.text.startswith(out.text)
+    assert "i" not in page.tags
+    assert len(page.values("title")) <= len(out.tokens)
