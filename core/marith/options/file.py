@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from marith.errors import FormulaError, RequestError, from_validation
+from marith.errors import FormulaError, RequestError, from_validation, suggestion
 from marith.formula.text.files import LOWERED, as_text, load_file, terms_as_text
-from marith.request.checks import suggestion
+from marith.options.option_checks import variable
 from marith.request.plan import read_speculation
 
 Kind = TypeVar("Kind", bound=BaseModel)
-ELSEWHERE = frozenset(("terms", "formula", "file"))  # not among the options of a file's tables
+# Not among the options of a file's tables.
+ELSEWHERE = frozenset(("terms", "formula", "file", "constraints", "loaded_engine"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,18 @@ class Personas:
     kept: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, path: str | Path, model: str) -> Personas:
+    def load(cls, path: str | Path, model: str, given: object = None) -> Personas:
         """Read a file; `model` is the model of its formulas where the file names no other.
 
+        `given` is the model or the formula that options beside the file name, None for none.
         Raises FormulaError for what `load_file` refuses, and for a formula with the name of a model
         in the file.
         """
         file = load_file(path)
         default = "pocket" if model in file.formulas else model
+        is_used = given is None or (isinstance(given, str) and given in file.formulas)
+        if "model" not in file.options and is_used:
+            _require_here(str(path), file.formulas, default)
         formulas = {
             name: {**file.own_options[name], "formula": as_text(formula)}
             for name, formula in file.formulas.items()
@@ -65,6 +70,15 @@ class Personas:
             names = ", ".join(self.formulas) or "none"
             raise FormulaError(f"{self.path!r} has no formula {name!r}; there are {names}")
 
+    def require_model(self, model: object) -> None:
+        """Raises FormulaError for a mistyped formula: a bare name that no model here has.
+
+        Models that the file itself names may be on the hub alone, and so may any `owner/name`.
+        """
+        tables = (self.options, *self.formulas.values())
+        if isinstance(model, str) and not any(each.get("model") == model for each in tables):
+            _require_here(self.path, self.formulas, model)
+
     def apply(self, given: Mapping[str, Any], model: object, kind: type[Kind]) -> dict[str, Any]:
         """The given options, and the file's where none are given.
 
@@ -79,6 +93,7 @@ class Personas:
         values of old ones: those that came from the former formula must not override the next.
         """
         if not self.names(model):
+            self.require_model(model)
             kept = _keepable(given, kind) if self.formula_name is None else self.kept
             return self._completed(given, self.formula_name or "", kept)
         counting = self._counting(given, str(model), kind)
@@ -90,6 +105,7 @@ class Personas:
         """The given options, with those of the call's `model` in place of the former formula's."""
         model = call["model"]
         if not self.names(model):
+            self.require_model(model)
             return {**given, "model": model, "file": replace(self, formula_name="")}
         if "formula" in call:
             raise self._two_formulas(model, call["formula"])
@@ -137,6 +153,20 @@ class Personas:
         return FormulaError(f"{problem}; it is not given another formula, {str(formula)!r}")
 
 
+def _require_here(path: str, formulas: Iterable[str], model: str) -> None:
+    """Raises FormulaError unless a name has an owner, or is that of a model on this machine."""
+    from marith.scoring.checkpoints.locate import EMBEDDED, is_here  # slow to import
+
+    if "/" in model or is_here(model):
+        return
+    names = [*formulas]
+    listed = f"; there are {', '.join(names) or 'none'}, and models by owner/name"
+    hint = suggestion(model, [*names, *EMBEDDED], listed)
+    raise FormulaError(
+        f"{path!r} has no formula {model!r}, and no model on this machine is called so{hint}"
+    )
+
+
 def _keepable(given: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
     """The given options that stay when another formula of a file is chosen."""
     return tuple(sorted({*given} & ({*kind.model_fields} - {"model", *ELSEWHERE})))
@@ -149,18 +179,18 @@ def _differs(value: Any, option: str, former: Mapping[str, Any]) -> bool:
 _PERSONAS: TypeAdapter[Personas] = TypeAdapter(Personas)
 
 
-def opened(file: Any, kind: type[BaseModel], model: str) -> Personas | None:
+def opened(file: Any, kind: type[BaseModel], model: object = None) -> Personas | None:
     """The personas of a file, given by its path or as read before, as an object or plain data.
 
-    Options of `kind` are made of every formula of a path, over `model` where the file names no
-    other. Raises FormulaError for a file in which anything is wrong, and RequestError for any other
-    value.
+    `model` is the option beside it, None for none. Options of `kind` are made of every formula of a
+    path, over MARITH_MODEL where the file names no model. Raises FormulaError for a file in which
+    anything is wrong, and RequestError for any other value.
     """
     match file:
         case None | Personas():
             return file
         case str() | Path():
-            personas = Personas.load(file, model)
+            personas = Personas.load(file, variable("model") or "pocket", model)
             for name in ("", *personas.formulas):
                 _check(kind, personas, name)
             return personas
@@ -183,10 +213,13 @@ def _check(kind: type[BaseModel], file: Personas, name: str) -> None:
     """Raises FormulaError if the options of one formula, or those of all ("") are not valid."""
     where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
     options = set(file.formulas[name]) - {"formula"} if name else set(file.options)
+    if "allowed" in options:
+        raise FormulaError(f"{where}: what untrusted text may call is said in code, not in a file")
     elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # for all formulas alike
     known = sorted(set(kind.model_fields) - elsewhere)
     for option in sorted(options.difference(known)):
-        raise FormulaError(f"{where}: there is no option {option!r}{suggestion(option, known)}")
+        hint = suggestion(option, known, f", but {', '.join(known)}")
+        raise FormulaError(f"{where}: there is no option {option!r}{hint}")
     try:
         made(kind, file, name)
     except ValidationError as error:

@@ -67,7 +67,7 @@ def sampling(*values: Any) -> Sampling:
 
 
 @lru_cache(maxsize=8, typed=True)
-def stop(max_tokens: int, strings: tuple[str, ...]) -> Stop:
+def stop(max_tokens: int | None, strings: tuple[str, ...]) -> Stop:
     """A `Stop`, whose automaton is made once."""
     return Stop(max_tokens, strings)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from os import PathLike
 from typing import Any
 
 from pydantic import BaseModel
 
 from marith.errors import RequestError, shown
+from marith.formula.text.packages import listed
 from marith.request.ban import LETTERS as BANNED_LETTERS
 from marith.request.checks import (
     Check,
     check_names,
+    device_name,
+    dtype_name,
     flag,
     number,
     optional,
@@ -23,25 +26,9 @@ from marith.request.checks import (
     whole_from,
 )
 from marith.request.limits import Limits
-from marith.request.request import template_options
+from marith.request.request import row_functions, template_options
 from marith.request.sampling import Sampling
 from marith.request.stop import LETTERS as STOP_LETTERS
-
-_DEVICE = re.compile(r"[a-z_]+(:\d+)?")  # torch lets backends add names
-_DTYPE = re.compile(
-    r"(torch\.)?(float32|float|float64|double|float16|half|bfloat16|float8_\w+|float4_\w+)"
-)
-
-
-def _named(pattern: re.Pattern[str], description: str) -> Check:
-    """A check for a name as torch has them, without torch, or None."""
-
-    def check(name: str, value: Any) -> Any:
-        if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise RequestError(f"{name} is {description}, not {shown(value)}")
-        return value
-
-    return optional(check)
 
 
 def _listed(check: Check) -> Check:
@@ -56,30 +43,89 @@ PLACED = (
 
 CHECKS: Mapping[str, Check] = {
     **{each.name: each.metadata["check"] for kind in (Sampling, Limits) for each in fields(kind)},
-    "max_tokens": whole_from(1),
+    "max_tokens": optional(whole_from(1)),
     "stop": _listed(
         texts("stop is", "a stop string has at least one letter", "the stop strings", STOP_LETTERS)
     ),
     "ban": _listed(
         texts("ban is", "a banned word has at least one letter", "the banned words", BANNED_LETTERS)
     ),
-    "device": _named(_DEVICE, "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"),
-    "dtype": _named(_DTYPE, "a floating-point type of torch, such as 'float32' or 'bfloat16'"),
+    "device": device_name,
+    "dtype": dtype_name,
     "context_length": optional(whole_from(2)),
     "timeout": seconds,
     "max_retries": whole_from(0),
     "chat_template_kwargs": template_options,
+    "constraints": row_functions,
     "steer_tools": flag,
     "faithful": number("a number from 0 to 100", lambda strength: 0 <= strength <= 100),
     "trusted": flag,
     "frozen": flag,
+    "allowed": lambda _, value: listed(value),
+}
+
+
+# Names that an option has elsewhere, and its own.
+ALIASES: Mapping[str, str] = {
+    "engine": "loaded_engine",
+    "max_completion_tokens": "max_tokens",
+    "model_name": "model",
+}
+ONCE = ("file", "engine", "loaded_engine")  # given when options are made, and not for a call
+# None says that these are not given, as in a call of an engine; for others None is a value.
+_NOT_GIVEN = frozenset(
+    (
+        "ban",
+        "chat_template_kwargs",
+        "constraints",
+        "min_p",
+        "repetition_penalty",
+        "stop",
+        "temperature",
+        "terms",
+        "top_p",
+    )
+)
+
+
+def by_name(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options under their own names, a path as text, without those that are not given.
+
+    Raises RequestError for an option that is given under two names with different values.
+    """
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        option = ALIASES.get(name, name)
+        if option in options and options[option] != value:
+            names = (other for other in given if ALIASES.get(other, other) == option)
+            values = " and ".join(f"{other}={shown(given[other])}" for other in names)
+            raise RequestError(f"{option} is given twice: {values}")
+        if value is not None or option not in _NOT_GIVEN:
+            options[option] = value
+    model = options.get("model")
+    if isinstance(model, str):
+        options["model"] = str.__str__(model)  # of an enumeration of texts its value
+    elif isinstance(model, PathLike):
+        options["model"] = os.fspath(model)
+    elif type(model).__module__ != "builtins":  # an object, such as a loaded model
+        problem = f"model is a name or a path, not {type(model).__name__}"
+        raise RequestError(f"{problem}; {_LOADED}")
+    return options
+
+
+_LOADED = "what is loaded is given as engine=marith.Engine.load(model, tokenizer=…)"
+# Options of other libraries, and what to write here.
+_INSTEAD: Mapping[str, str] = {
+    "engine": "it is given when options are made",
+    "n": "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate",
+    "tokenizer": _LOADED,
 }
 
 
 def check_fields(given: Mapping[str, Any], kind: type[BaseModel]) -> None:
     """Raise RequestError for a name that is no field of `kind`."""
-    aliases = filter(None, (field.alias for field in kind.model_fields.values()))
-    check_names(given, [*kind.model_fields, *aliases], kind.__name__)
+    aliases = [*ALIASES, *filter(None, (field.alias for field in kind.model_fields.values()))]
+    _check_names(given, [*dict.fromkeys([*kind.model_fields, *aliases])], kind.__name__)
 
 
 def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
@@ -87,7 +133,14 @@ def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> N
     if "file" in options:
         problem = "a file is read when options are made, and not given for a call"
         raise RequestError(f"{problem}: {shown(options['file'])}")
-    check_names(options, [name for name in names if name != "file"], kind)
+    _check_names(options, [name for name in names if name not in ONCE], kind)
+
+
+def _check_names(given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+    for name in given:
+        if name in _INSTEAD and name not in names:
+            raise RequestError(f"{kind} takes no option {name!r}: {_INSTEAD[name]}")
+    check_names(given, names, kind)
 
 
 def variable(option: str) -> str | None:

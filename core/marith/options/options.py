@@ -7,21 +7,21 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic_core import PydanticSerializationError
 
 from marith.errors import Busy, RequestError
-from marith.formula.text.files import as_text, terms_as_text
 from marith.formula.text.trust import of_call
 from marith.options import meaning
-from marith.options.file import Personas, opened
-from marith.options.option_checks import CHECKS, PLACED, check_call, check_fields, variable
-from marith.request.limits import LOADED_BYTES
-from marith.request.plan import Plan, read_speculation
+from marith.options.file import Personas
+from marith.options.object_options import NO_DATA, is_found_by_name, unique_name
+from marith.options.option_checks import ALIASES, ONCE, PLACED, by_name, check_call
+from marith.options.option_fields import OptionFields, opened_file
+from marith.request.plan import Plan
 from marith.request.prompt import Message, hides, to_prompt
 from marith.request.request import Request, RequestOptions
-from marith.request.sampling import Sampling
+from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import read_stop
 
 if TYPE_CHECKING:
@@ -30,11 +30,20 @@ if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
     from marith.formula.tree.nodes import Formula
 
+# What frameworks note in a model by themselves.
+_OF_FRAMEWORKS = (
+    "callback_manager",
+    "callbacks",
+    "completion_to_prompt",
+    "messages_to_prompt",
+    "metadata",
+    "profile",
+)
 _DRAWN = tuple(field.name for field in fields(Sampling))
 
 
-class Options(BaseModel):
-    """The options of a model. Adapters inherit them; a call may give each but `file`.
+class Options(OptionFields):
+    """The options of a model. Adapters inherit them; a call may give each but `file` and `engine`.
 
     All are checked when they are made, before any model loads; an unknown option raises. Only that
     `faithful` has a `faithful_to` is checked at a call, which may give it. If they are not
@@ -42,113 +51,13 @@ class Options(BaseModel):
     combine what the options define; if they are `frozen`, a call gives neither.
     """
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-    model: str = Field(default_factory=lambda: variable("model") or "pocket")
-    """A directory, a hub id, "pocket", or a formula of `file` by name; else MARITH_MODEL."""
-    formula: str = Field(default_factory=lambda: variable("formula") or "M")
-    """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
-    terms: dict[str, str] = Field(default_factory=dict)
-    """What the formula's names mean: system prompts, formula text, terms or tables of a file."""
-    temperature: float = 1.0
-    """Above 1 flatter, below 1 sharper; 0 takes the likeliest token."""
-    top_p: float = 1.0
-    """Draw from the fewest likeliest tokens whose probabilities reach this."""
-    top_k: int | None = None
-    """Draw from so many of the likeliest tokens."""
-    min_p: float = 0.0
-    """Draw from tokens at least this many times as likely as the likeliest."""
-    repetition_penalty: float = 1.0
-    """Multiplies log-probabilities of tokens that the answer already contains."""
-    max_tokens: int = 256
-    """The most tokens of an answer."""
-    stop: list[str] = Field(default_factory=list)
-    """Texts before which an answer ends; those of a call are added."""
-    ban: list[str] = Field(default_factory=list)
-    """Words that no answer contains, whole and in either case."""
-    seed: int | None = None
-    """The same seed gives the same text."""
-    device: str | None = Field(default_factory=lambda: variable("device"), validate_default=True)
-    """As for torch, "cpu" or "cuda"; else MARITH_DEVICE, or what the machine has."""
-    dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
-    """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
-    max_lanes: int = 64
-    """The most lanes of language models in flight: one for each term of each request."""
-    max_queue: int = 4096
-    """The most requests that wait for lanes; one more raises Busy."""
-    cache_bytes: int = 2**30
-    """How many bytes of keys and values are kept between requests, for each checkpoint."""
-    loaded_bytes: int = LOADED_BYTES
-    """How many bytes of further checkpoints, adapters and n-grams stay loaded while unused."""
-    context_length: int | None = None
-    """The most tokens that the model reads; by default the number in its checkpoint."""
-    revision: str | None = None
-    """A branch, tag or commit of a model on the hub."""
-    speculation: Plan | Literal["auto"] | None = "auto"
-    """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
-    timeout: float | None = None
-    """Seconds from the call, loading included, after which DeadlineExceeded is raised."""
-    max_retries: int = 2
-    """How often a request is submitted again when the engine is busy."""
-    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
-    steer_tools: bool = True
-    """False: the bare model fills the arguments of calls, the formula writes the rest."""
-    faithful: float = 0.0
-    """How much more an answer follows what was retrieved: the strength of `context_aware`."""
-    faithful_to: str | None = Field(default=None, min_length=1)
-    """A regular expression that matches what was retrieved, in the messages."""
-    file: Personas | None = None
-    """A persona file (TOML), read once, with values for options not given; else MARITH_FILE."""
-    trusted: bool = True
-    """False: the text of formula and terms in a call is untrusted."""
-    frozen: bool = False
-    """True: a call may give neither formula nor terms."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_its_file(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        check_fields(data, cls)
-        file = _opened(data.get("file", variable("file")))
-        if file is None:
-            return data
-        model = data.get("model", None if "formula" in data else variable("model"))
-        return file.apply(data, model, Options)
-
-    @field_validator(*CHECKS, mode="before")
-    @classmethod
-    def _value_of_a_request(cls, value: Any, info: Any) -> Any:
-        return CHECKS[info.field_name](info.field_name, value)
-
-    @field_validator("formula", mode="before")
-    @classmethod
-    def _formula_as_text(cls, formula: Any) -> Any:
-        return as_text(formula)
-
-    @field_validator("terms", mode="before")
-    @classmethod
-    def _terms_as_text(cls, terms: Any) -> Any:
-        return terms_as_text(terms) if isinstance(terms, Mapping) else terms
-
-    @field_validator("speculation", mode="before")
-    @classmethod
-    def _plan_as_written(cls, speculation: Any) -> Any:
-        return read_speculation(speculation)
-
-    @model_validator(mode="after")
-    def _formula_means_something(self) -> Self:
-        meaning.require_meaning(*self._meaning, self.speculation)
-        return self
-
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
         """The options of a file with its formula `name`; other options may be given.
 
         Raises FormulaError for a file in which anything is wrong, and for an unknown name.
         """
-        file = _opened(path)
+        file = opened_file(path, by_name(options).get("model") if name is None else name)
         if file is None:
             raise RequestError(f"a file has a path, not {path!r}")
         if name is None:
@@ -162,12 +71,68 @@ class Options(BaseModel):
         return tuple(Options.model_fields)
 
     @classmethod
+    def call_names(cls) -> tuple[str, ...]:
+        """The names of the options that a call may give, under every name that they have."""
+        return tuple(name for name in (*cls.option_names(), *ALIASES) if name not in ONCE)
+
+    @classmethod
+    def by_name(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options under their own names, without those that are None and so not given.
+
+        Raises RequestError for an option that is given under two names with different values.
+        """
+        is_plain = "model" not in options and ALIASES.keys().isdisjoint(options)
+        if is_plain and all(value is not None for value in options.values()):
+            return dict(options)
+        return by_name(options)
+
+    @classmethod
     def check_call(cls, options: Mapping[str, Any], others: Sequence[str] = ()) -> None:
         """Raise RequestError for an option that a call does not have, neither here nor in `others`.
 
-        A call does not have `file`.
+        A call has neither `file` nor `engine`.
         """
-        check_call(options, [*cls.option_names(), *others], cls.__name__)
+        check_call(options, [*cls.call_names(), *others], cls.__name__)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """The model, the formula and what is not as by default; of a file its path."""
+        own = self.model_fields_set.difference(self.option_names(), _OF_FRAMEWORKS)
+        for name in (*self.option_names(), *sorted(own)):
+            field, value = type(self).model_fields[name], getattr(self, name)
+            default = field.get_default(call_default_factory=True)
+            if name in ("model", "formula") or value != default:
+                yield field.alias or name, value.path if isinstance(value, Personas) else value
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """What is pickled. Raises RequestError for what cannot be pickled, where others drop it."""
+        if self.loaded_engine is not None:
+            raise RequestError(NO_DATA["loaded_engine"])
+        if not all(map(is_found_by_name, self.constraints)):
+            raise RequestError(NO_DATA["constraints"])
+        state = super().__getstate__()
+        if "constraints" not in state["__dict__"]:
+            raise RequestError(NO_DATA["constraints"])
+        return state
+
+    def model_dump(self, **how: Any) -> dict[str, Any]:
+        """As pydantic's own. Raises RequestError for a loaded engine and for constraints."""
+        try:
+            return super().model_dump(**how)
+        except PydanticSerializationError as error:
+            raise _no_data(error) from None
+
+    def model_dump_json(self, **how: Any) -> str:
+        """As pydantic's own. Raises RequestError for a loaded engine and for constraints."""
+        try:
+            return super().model_dump_json(**how)
+        except PydanticSerializationError as error:
+            raise _no_data(error) from None
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """A copy that shares the loaded engine."""
+        memo = {} if memo is None else memo
+        memo[id(self.loaded_engine)] = self.loaded_engine
+        return super().__deepcopy__(memo)
 
     @property
     def speaks_as(self) -> str:
@@ -184,11 +149,34 @@ class Options(BaseModel):
         return {name: getattr(self, name) for name in self.option_names()}
 
     def chosen(self) -> dict[str, Any]:
-        """Every option with its value as plain data, the content of `file` included."""
+        """Every option with its value as plain data, the content of `file` included.
+
+        Raises RequestError for a loaded engine and for constraints, which are no data.
+        """
+        for name, problem in NO_DATA.items():
+            if getattr(self, name):
+                raise RequestError(problem)
+        return {**self._data, "file": None if self.file is None else asdict(self.file)}
+
+    def identity(self) -> dict[str, Any]:
+        """All that a text depends on, as plain data, for caches and observers.
+
+        A loaded engine and functions have names which no others have.
+        """
+        options = self._data
+        if self.loaded_engine is not None:
+            options["engine"] = unique_name(self.loaded_engine)
+        if self.constraints:
+            options["constraints"] = [*map(unique_name, self.constraints)]
+        return options
+
+    @property
+    def _data(self) -> dict[str, Any]:
+        """Every option that is data; what was read of a file is in the formula and the others."""
         plan = self.speculation
         plain = json.loads(plan.to_json()) if isinstance(plan, Plan) else plan
-        file = None if self.file is None else asdict(self.file)
-        return {**self.values(), "speculation": plain, "file": file}
+        values = {**self.values(), "speculation": plain}
+        return {name: v for name, v in values.items() if name not in (*NO_DATA, "file")}
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
         """These options, overridden by those of one call; stop strings and terms are added.
@@ -200,12 +188,13 @@ class Options(BaseModel):
         if not options and stop is None:
             return self
         self.check_call(options)
-        call, strings = dict(options), read_stop(stop)
+        call, strings = self.by_name(options), read_stop(stop)
         base = self.values()
         if self.frozen or not self.trusted:
-            call = of_call(call, self.terms, getattr(self.file, "formulas", ()), self.frozen)
+            formulas = getattr(self.file, "formulas", ())
+            call = of_call(call, self.terms, formulas, self.frozen, self.allowed)
         if self.file is not None and "model" in call:
-            base = self.file.switched(base, call, Options)
+            base = self.file.switched(base, call, OptionFields)
             del call["model"]
         strings += read_stop(call.pop("stop", None))
         if isinstance(call.get("terms"), Mapping):
@@ -213,13 +202,15 @@ class Options(BaseModel):
         if strings:
             call["stop"] = list(dict.fromkeys([*base.get("stop", ()), *strings]))
         if base["file"] is not None:
-            base["file"] = base["file"].with_kept(call, Options)
+            base["file"] = base["file"].with_kept(call, OptionFields)
         return Options(**{**base, **call})
 
     def known_context(self, base: int | None = None) -> int | None:
         """The most tokens that all terms read, by their files; `base` is the model's, if known."""
         from marith.scoring.checkpoints.locate import context_length_of
 
+        if self.loaded_engine is not None:
+            base = self.loaded_engine.context_length
         base = base or self.context_length or context_length_of(self.model, self.revision)
         others = map(context_length_of, meaning.other_models(self.faithfully, self._meaning[1]))
         return base and min([base, *filter(None, others)])
@@ -233,9 +224,14 @@ class Options(BaseModel):
         return hides(self.faithful_to, to_prompt(prompt).messages)
 
     def engine(self) -> Engine:
-        """The process's engine for this model and placement; loads it at the first call."""
+        """The process's engine for this model and placement; loads it at the first call.
+
+        A loaded engine that was given is returned as it is.
+        """
         from marith.engine.engine import Engine
 
+        if self.loaded_engine is not None:
+            return cast(Engine, self.loaded_engine)
         return Engine.shared(self.model, **{name: getattr(self, name) for name in PLACED})
 
     def submit(
@@ -262,6 +258,12 @@ class Options(BaseModel):
                     raise
                 retry += 1
 
+    def sample(self, i: int) -> Self:
+        """These options for sample `i` of a prompt: their seed, if any, is seed + i."""
+        if i == 0 or self.seed is None:
+            return self
+        return self.model_copy(update={"seed": sample_seed(self.seed, i)})
+
     def deadline(self, begun: float | None = None) -> Deadline:
         """The deadline of an answer that is requested now, or at `begun` (time.monotonic)."""
         from marith.engine.threads.deadline import Deadline
@@ -277,6 +279,7 @@ class Options(BaseModel):
             "timeout": self.timeout,
             "template_options": self.chat_template_kwargs or None,
             "ban": meaning.ban(tuple(self.ban)),
+            "constraints": self.constraints,
         }
         return Request(
             prompt,
@@ -288,11 +291,8 @@ class Options(BaseModel):
             **(from_options | asked),
         )
 
-    @property
-    def _meaning(self) -> tuple[str, tuple[tuple[str, str], ...], float, str | None]:
-        """The options that determine the formula."""
-        return self.formula, tuple(self.terms.items()), self.faithful, self.faithful_to
 
-
-def _opened(file: Any) -> Personas | None:
-    return opened(file, Options, variable("model") or "pocket")
+def _no_data(error: PydanticSerializationError) -> ValueError:
+    """The RequestError that pydantic has wrapped; any other error as it is."""
+    problem = next((each for each in NO_DATA.values() if each in str(error)), None)
+    return RequestError(problem) if problem else error

@@ -59,3 +59,20 @@ def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
         Options.from_file(tmp_path / "empty.toml", "detox")
     with pytest.raises(ValueError, match="a file has a path, not None"):
         Options.from_file(None)  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_model_of_the_environment_is_looked_up_only_where_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "house.toml"
+    path.write_text("[formulas]\ndetox = 'M'", encoding="utf-8")
+    monkeypatch.setenv("MARITH_MODEL", "nope-9")
+    for given in ({"model": "owner/name"}, {"model_name": "pocket"}):
+        for options in (Options(file=str(path), **given), Options.from_file(path, **given)):
+            assert options.model == next(iter(given.values()))
+    says = "has no formula 'nope-9', and no model on this machine is called so"
+    for given in ({}, {"model": "detox"}):
+        with pytest.raises(ValidationError, match=says):
+            Options(file=str(path), **given)
+    with pytest.raises(FormulaError, match=says):
+        Options.from_file(path, "detox")

@@ -16,6 +16,7 @@ OF_THE_APPLICATION: dict[str, Any] = {
     "model": "/etc", "device": "cpu", "dtype": "float16", "revision": "x", "cache_bytes": 1,
     "max_lanes": 9_999, "max_queue": 0, "context_length": 9, "faithful_to": "(a+)+$",
     "chat_template_kwargs": {"a": 1}, "max_retries": 9_999, "trusted": True, "frozen": False,
+    "allowed": ["cfg"],
     "speculation": '{"drafted_by": ["ngram(\\"/etc/passwd\\")"], "length": 4}',
 }  # fmt: skip
 FILE = """

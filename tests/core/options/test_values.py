@@ -25,7 +25,7 @@ WRONG = [
     ({"dtype": "int8"}, "dtype is a floating-point type"),
     ({"temperature": "0.5"}, "temperature is a number from 0, not '0.5'"),
     ({"temperature": True}, "temperature is a number from 0, not True"),
-    ({"temperature": None}, "temperature is a number from 0, not None"),
+    ({"max_lanes": None}, "max_lanes is a whole number from 1, not None"),
     ({"max_tokens": True}, "max_tokens is a whole number from 1, not True"),
     ({"max_tokens": 0}, "max_tokens is a whole number from 1, not 0"),
     ({"top_k": 5.0}, "top_k is a whole number from 1, not 5.0"),
@@ -80,6 +80,9 @@ def test_a_misspelt_option_has_a_suggestion(tmp_path: Path) -> None:
         Options().over({"temprature": 0})
     with pytest.raises(RequestError, match=r"but model, (?!.*file)"):
         Options().over({"zzz": 0})
+    for refused in (lambda: Marith(n=2), lambda: Marith().complete("k", n=2)):
+        with pytest.raises(ValueError, match=r"Marith takes no option 'n': a call returns one ans"):
+            refused()
     path = tmp_path / "marith.toml"
     path.write_text("[model]\ntemprature = 0")
     with pytest.raises(FormulaError, match="there is no option 'temprature'; did you mean"):

@@ -1,0 +1,164 @@
+"""The options of a model as fields: each with a sentence, and checked when it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FieldSerializationInfo,
+    JsonValue,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+from marith.errors import RequestError
+from marith.formula.text.files import as_text, terms_as_text
+from marith.formula.text.packages import check_allowed
+from marith.options import meaning
+from marith.options.file import Personas, opened
+from marith.options.object_options import NO_DATA, with_engine
+from marith.options.option_checks import CHECKS, PLACED, by_name, check_fields, variable
+from marith.request.limits import LOADED_BYTES
+from marith.request.plan import Plan, read_speculation
+from marith.request.request import RowFunction
+
+
+class OptionFields(BaseModel):
+    """The fields of `Options`, all checked when they are made, before any model loads."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+
+    model: str = Field(default_factory=lambda: variable("model") or "pocket")
+    """A directory, a hub id, "pocket", or a formula of `file` by name; else MARITH_MODEL."""
+    formula: str = Field(default_factory=lambda: variable("formula") or "M")
+    """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
+    terms: dict[str, str] = Field(default_factory=dict)
+    """What the formula's names mean: system prompts, formula text, terms or tables of a file."""
+    temperature: float = 1.0
+    """Above 1 flatter, below 1 sharper; 0 takes the likeliest token."""
+    top_p: float = 1.0
+    """Draw from the fewest likeliest tokens whose probabilities reach this."""
+    top_k: int | None = None
+    """Draw from so many of the likeliest tokens."""
+    min_p: float = 0.0
+    """Draw from tokens at least this many times as likely as the likeliest."""
+    repetition_penalty: float = 1.0
+    """Multiplies log-probabilities of tokens that the answer already contains."""
+    max_tokens: int | None = 256
+    """The most tokens of an answer; None for as many as the context holds."""
+    stop: list[str] = Field(default_factory=list)
+    """Texts before which an answer ends; those of a call are added."""
+    ban: list[str] = Field(default_factory=list)
+    """Words that no answer contains, whole and in either case."""
+    seed: int | None = None
+    """The same seed gives the same text."""
+    device: str | None = Field(default_factory=lambda: variable("device"), validate_default=True)
+    """As for torch, "cpu" or "cuda"; else MARITH_DEVICE, or what the machine has."""
+    dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
+    """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
+    max_lanes: int = 64
+    """The most lanes of language models in flight: one for each term of each request."""
+    max_queue: int = 4096
+    """The most requests that wait for lanes; one more raises Busy."""
+    cache_bytes: int = 2**30
+    """How many bytes of keys and values are kept between requests, for each checkpoint."""
+    loaded_bytes: int = LOADED_BYTES
+    """How many bytes of further checkpoints, adapters and n-grams stay loaded while unused."""
+    context_length: int | None = None
+    """The most tokens that the model reads; by default the number in its checkpoint."""
+    revision: str | None = None
+    """A branch, tag or commit of a model on the hub."""
+    speculation: Plan | Literal["auto"] | None = "auto"
+    """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
+    timeout: float | None = None
+    """Seconds from the call, loading included, after which DeadlineExceeded is raised."""
+    max_retries: int = 2
+    """How often a request is submitted again when the engine is busy."""
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
+    steer_tools: bool = True
+    """False: the bare model fills the arguments of calls, the formula writes the rest."""
+    faithful: float = 0.0
+    """How much more an answer follows what was retrieved: the strength of `context_aware`."""
+    faithful_to: str | None = Field(default=None, min_length=1)
+    """A regular expression that matches what was retrieved, in the messages."""
+    file: Personas | None = None
+    """A persona file (TOML), read once, with values for options not given; else MARITH_FILE."""
+    trusted: bool = True
+    """False: the text of formula and terms in a call is untrusted."""
+    allowed: list[str] = Field(default_factory=list)
+    """Functions of your own that untrusted text may call, by the names of `marith.define`."""
+    frozen: bool = False
+    """True: a call may give neither formula nor terms."""
+    constraints: tuple[RowFunction, ...] = ()
+    """Functions that change composed log-probabilities before a token is drawn, see `Request`."""
+    loaded_engine: Any = Field(default=None, alias="engine")
+    """An `Engine` to use in place of `model` and where it is placed; it is never closed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_its_file(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        check_fields(data, cls)
+        given = by_name(data)
+        if given.get("loaded_engine") is not None:
+            return with_engine(given, {name: _default(name) for name in PLACED})
+        file = opened_file(given.get("file", variable("file")), given.get("model"))
+        if file is None:
+            return given
+        model = given.get("model", None if "formula" in given else variable("model"))
+        return file.apply(given, model, OptionFields)
+
+    @field_validator(*CHECKS, mode="before")
+    @classmethod
+    def _value_of_a_request(cls, value: Any, info: Any) -> Any:
+        return CHECKS[info.field_name](info.field_name, value)
+
+    @field_validator("formula", mode="before")
+    @classmethod
+    def _formula_as_text(cls, formula: Any) -> Any:
+        return as_text(formula)
+
+    @field_validator("terms", mode="before")
+    @classmethod
+    def _terms_as_text(cls, terms: Any) -> Any:
+        return terms_as_text(terms) if isinstance(terms, Mapping) else terms
+
+    @field_validator("speculation", mode="before")
+    @classmethod
+    def _plan_as_written(cls, speculation: Any) -> Any:
+        return read_speculation(speculation)
+
+    @model_validator(mode="after")
+    def _formula_means_something(self) -> Self:
+        check_allowed(self.allowed, self.trusted)
+        meaning.require_meaning(*self._meaning, self.speculation)
+        return self
+
+    @field_serializer("loaded_engine", "constraints")
+    def _only_data(self, value: Any, info: FieldSerializationInfo) -> Any:
+        if value:
+            raise RequestError(NO_DATA[info.field_name])
+        return value
+
+    @property
+    def _meaning(self) -> tuple[str, tuple[tuple[str, str], ...], float, str | None]:
+        """The options that determine the formula."""
+        return self.formula, tuple(self.terms.items()), self.faithful, self.faithful_to
+
+
+def _default(name: str) -> Any:
+    """The default of an option, whatever the environment has."""
+    field = OptionFields.model_fields[name]
+    return None if field.default_factory else field.default
+
+
+def opened_file(file: Any, model: object = None) -> Personas | None:
+    """The personas of a persona file, whose formulas are checked; see `opened`."""
+    return opened(file, OptionFields, model)

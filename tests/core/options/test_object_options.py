@@ -1,0 +1,238 @@
+"""A loaded engine and functions as options: used as they are, and never taken for plain data."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from enum import Enum, StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.load import dumpd
+from langchain_core.runnables import ConfigurableField
+from pydantic import ValidationError
+
+import marith
+from langchain_marith import ChatMarith, MarithLLM
+from llamaindex_marith import Marith
+from marith import Options
+from marith.errors import EngineClosed, FormulaError, RequestError
+from marith.testing import tiny_model, tiny_tokenizer
+
+KINDS = (Options, ChatMarith, MarithLLM, Marith)
+CALL: dict[str, Any] = {"seed": 1, "max_tokens": 12, "formula": "2*a - M", "terms": {"a": "x y"}}
+NEVER_STORED = "a loaded engine cannot be pickled or stored; give its model by name instead"
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[marith.Engine]:
+    """An engine over a model that no name leads to."""
+    with marith.Engine.load(tiny_model(seed=5), tokenizer=tiny_tokenizer()) as loaded:
+        yield loaded
+
+
+def answer(model: Any, prompt: str = "k l", **call: Any) -> str:
+    """What a model answers in its framework's way; of plain options, what its ticket gives."""
+    match model:
+        case ChatMarith():
+            return str(model.invoke(prompt, **call).text)
+        case MarithLLM():
+            return str(model.invoke(prompt, **call))
+        case Marith():
+            return str(model.complete(prompt, **call).text)
+    return str(model.over(call).submit(prompt).result().text)
+
+
+def never_last(rows: Any, text: list[int], places: list[int]) -> Any:
+    """No token twice in a row."""
+    for row, place in zip(rows, places, strict=True):
+        if place:
+            row[text[place - 1]] = float("-inf")
+    return rows
+
+
+def only(token: int) -> Any:
+    """A function that allows one token."""
+
+    def constraint(rows: Any, text: list[int], places: list[int]) -> Any:
+        rows[:, :token] = rows[:, token + 1 :] = float("-inf")
+        return rows
+
+    return constraint
+
+
+@each_kind
+def test_an_engine_that_is_given_answers(kind: Any, engine: marith.Engine) -> None:
+    truth = engine.generate("k l", **CALL).text
+    model = kind(engine=engine, **CALL)
+    assert model.engine() is engine
+    assert model.model == engine.model_name == "LlamaForCausalLM"
+    assert model.known_context() == engine.context_length
+    assert answer(model) == truth != answer(kind(**CALL))
+    for twin in (copy.deepcopy(model), model.model_copy(), model.over({"seed": 1})):
+        assert twin.engine() is engine
+        assert answer(twin) == truth
+    assert (
+        answer(kind(engine=engine, **CALL), seed=2)
+        == engine.generate("k l", **CALL | {"seed": 2}).text
+    )
+    assert not engine.closed
+
+
+@each_kind
+def test_what_an_engine_decides_is_not_given_beside_it(kind: Any, engine: marith.Engine) -> None:
+    for option, value in {"device": "cpu", "max_lanes": 3, "model": "pocket", "file": "/x"}.items():
+        says = f"{option} is {value!r}, but a loaded engine is given, which has its own model and"
+        with pytest.raises(ValidationError, match=says):
+            kind(engine=engine, **{option: value})
+        with pytest.raises((ValidationError, RequestError), match=option):
+            kind(engine=engine).over({option: value})
+    with pytest.raises(RequestError, match="takes no option 'engine': it is given when"):
+        kind().over({"engine": engine})
+
+
+@each_kind
+def test_the_limits_are_those_of_the_engine(kind: Any) -> None:
+    limits = {"max_lanes": 8, "max_queue": 9, "cache_bytes": 10**6, "loaded_bytes": 0}
+    model, tokenizer = tiny_model(), tiny_tokenizer()
+    with marith.Engine.load(model, tokenizer=tokenizer, **limits) as engine:
+        for given in ({}, limits, dict.fromkeys(limits)):
+            options = kind(engine=engine, **given)
+            assert {name: getattr(options, name) for name in limits} == limits
+            assert options.over({"seed": 1}).max_lanes == 8
+        for name in limits:
+            default = Options.model_fields[name].default
+            with pytest.raises(ValidationError, match=f"{name} is {default}, but a loaded engine"):
+                kind(engine=engine, **{name: default})
+
+
+@each_kind
+def test_what_is_no_engine_is_refused_with_what_to_write(kind: Any, engine: marith.Engine) -> None:
+    how = r"engine=marith.Engine.load\(model, tokenizer=…\)"
+    for loaded in (tiny_model(), engine):
+        says = f"model is a name or a path, not {type(loaded).__name__}; what is loaded is .* {how}"
+        with pytest.raises(ValidationError, match=says):
+            kind(model=loaded)
+    with pytest.raises(ValidationError, match=f"takes no option 'tokenizer': .* {how}"):
+        kind(model="pocket", tokenizer=tiny_tokenizer())
+    with pytest.raises(ValidationError, match=r"engine is a marith.Engine, .*, not 'pocket'"):
+        kind(engine="pocket")
+
+
+@each_kind
+def test_a_model_is_a_text_of_any_kind(kind: Any) -> None:
+    class Name(str, Enum):  # noqa: UP042 (a StrEnum is another kind)
+        SMALL = "pocket"
+
+    class Named(StrEnum):
+        SMALL = "pocket"
+
+    for model in (Name.SMALL, Named.SMALL, Path("pocket")):
+        for options in (kind(model=model), kind().over({"model": model})):
+            assert options.model == "pocket"
+            assert type(options.model) is str
+
+
+def test_the_environment_says_nothing_of_an_engine_that_is_given(
+    engine: marith.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"MODEL": "/nowhere", "DEVICE": "cuda", "FILE": "/none.toml"}.items():
+        monkeypatch.setenv(f"MARITH_{name}", value)
+    chat = ChatMarith(engine=engine, **CALL)
+    assert (chat.device, chat.file, chat.model) == (None, None, engine.model_name)
+    by_config = chat.configurable_fields(formula=ConfigurableField(id="formula"))
+    other = by_config.invoke("k l", config={"configurable": {"formula": "a"}})
+    assert other.text == engine.generate("k l", **CALL | {"formula": "a"}).text
+
+
+@each_kind
+def test_an_engine_is_neither_pickled_nor_stored(kind: Any, engine: marith.Engine) -> None:
+    model = kind(engine=engine)
+    stores = [model.chosen, lambda: pickle.dumps(model), model.model_dump, model.model_dump_json]
+    if kind is Marith:
+        stores += [model.to_dict, model.to_json]
+    for store in stores:
+        with pytest.raises(RequestError, match=f"^{NEVER_STORED}$"):
+            store()
+    assert dumpd(ChatMarith(engine=engine))["type"] == "not_implemented"
+
+
+def test_a_closed_engine_stays_closed() -> None:
+    engine = marith.Engine.load(tiny_model(), tokenizer=tiny_tokenizer())
+    model = ChatMarith(engine=engine, max_tokens=2)
+    engine.close()
+    with pytest.raises(EngineClosed):
+        model.invoke("k l")
+
+
+@each_kind
+def test_constraints_are_options_and_of_calls(kind: Any, engine: marith.Engine) -> None:
+    truth = engine.generate("k l", **CALL, constraints=[never_last]).text
+    plain = engine.generate("k l", **CALL).text
+    model = kind(engine=engine, constraints=[never_last], **CALL)
+    assert answer(model) == truth != plain
+    assert answer(model, constraints=None) == truth
+    assert answer(model, constraints=[]) == plain
+    model = kind(engine=engine, **CALL)
+    assert answer(model, constraints=(never_last,)) == truth
+    assert answer(model) == plain
+
+
+def test_streams_and_samples_follow_constraints_too(engine: marith.Engine) -> None:
+    chat = ChatMarith(engine=engine, **CALL)
+    truth = engine.generate("k l", **CALL, constraints=[never_last]).text
+    assert "".join(c.text for c in chat.stream("k l", constraints=[never_last])) == truth
+    text = MarithLLM(engine=engine, constraints=[never_last], **CALL)
+    assert text.batch(["k l", "k l"]) == [truth] * 2
+
+
+@each_kind
+def test_what_are_no_functions_is_refused(kind: Any) -> None:
+    for wrong in (3, [3], "f"):
+        with pytest.raises(ValidationError, match="constraints is a list of functions, not"):
+            kind(constraints=wrong)
+        with pytest.raises((RequestError, ValidationError), match="constraints is a list of func"):
+            kind().over({"constraints": wrong})
+    with pytest.raises(RequestError, match="takes no 'constraints' for a call"):
+        kind(trusted=False).over({"constraints": [never_last]})
+
+
+def test_a_file_names_no_functions_and_no_engine(tmp_path: Any) -> None:
+    path = tmp_path / "marith.toml"
+    for option in ("constraints", "engine", "loaded_engine"):
+        path.write_text(f"[model]\n{option} = ['f']")
+        with pytest.raises(FormulaError, match=f"there is no option '{option}'"):
+            Options.from_file(path)
+
+
+@each_kind
+def test_functions_are_pickled_by_name_or_not_at_all(
+    kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    twin = pickle.loads(pickle.dumps(kind(constraints=[never_last])))
+    assert twin.constraints == (never_last,)
+    refused = pytest.raises(RequestError, match=r"^functions in constraints cannot be stored; give")
+    for function in (only(1), lambda rows, text, places: rows, partial(only(1))):
+        with refused:
+            pickle.dumps(kind(constraints=[function]))
+    assert not caplog.records  # nothing was dropped on the way
+    model = kind(constraints=[never_last])
+    for store in (model.chosen, model.model_dump, model.model_dump_json):
+        with refused:
+            store()
+    assert pickle.loads(pickle.dumps(kind(constraints=[partial(never_last)]))).constraints
+
+
+@each_kind
+def test_what_is_no_data_has_a_name_that_no_other_has(kind: Any, engine: marith.Engine) -> None:
+    model = kind(engine=engine, constraints=[never_last])
+    known = model.identity()
+    assert known == kind(engine=engine, constraints=[never_last]).identity()
+    assert known["engine"] != kind(engine=marith.Engine.shared()).identity()["engine"]
+    assert kind().identity() == {k: v for k, v in kind().chosen().items() if k != "file"}
+    names = {kind(constraints=[only(i % 3)]).identity()["constraints"][0] for i in range(40)}
+    assert len(names) == 40  # though objects that are gone leave their place to others

@@ -1,0 +1,89 @@
+"""Names and values as other libraries give them: aliases, paths, and None for what is not given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from support.speaking_model import FORMULA, TERMS
+
+from langchain_marith import ChatMarith, MarithLLM
+from llamaindex_marith import Marith
+from marith import Options
+from marith.errors import RequestError
+
+KINDS = (Options, ChatMarith, MarithLLM, Marith)
+NOT_GIVEN: dict[str, Any] = dict.fromkeys(
+    (
+        "terms", "stop", "ban", "chat_template_kwargs",
+        "temperature", "top_p", "min_p", "repetition_penalty",
+    )
+)  # fmt: skip
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@each_kind
+def test_none_is_not_given(kind: Any) -> None:
+    assert kind(**NOT_GIVEN).values() == kind().values()
+    known = kind(terms=TERMS, stop=["."], temperature=0.5, ban="x", top_p=0.5)
+    assert known.over(NOT_GIVEN).values() == known.values()
+    assert known.over({**NOT_GIVEN, "stop": "!"}).stop == [".", "!"]
+
+
+@each_kind
+def test_max_tokens_none_is_bounded_by_the_context_alone(kind: Any) -> None:
+    assert kind(max_tokens=None).request("hi").stop.max_tokens is None
+    assert kind(max_tokens=3).over({"max_tokens": None}).max_tokens is None
+
+
+def test_an_answer_without_max_tokens_ends_with_the_context(tiny_dir: str) -> None:
+    short: dict[str, Any] = {"model": tiny_dir, "context_length": 48, "seed": 1}
+    answer = ChatMarith(**short, max_tokens=None).invoke("k l")
+    assert answer.response_metadata["finish_reason"] == "length"
+    assert (answer.usage_metadata or {})["total_tokens"] == 48
+    llm = Marith(**short)
+    raw = llm.complete("k l", max_tokens=None).raw
+    assert raw["usage"]["total_tokens"] == 48
+    assert llm.metadata.num_output == Marith(**short, max_tokens=None).metadata.num_output == 256
+
+
+@each_kind
+def test_a_model_may_be_a_path(kind: Any, tiny_dir: str) -> None:
+    options = kind(model=Path(tiny_dir))
+    assert options.model == kind().over({"model": Path(tiny_dir)}).model == tiny_dir
+
+
+@each_kind
+def test_an_option_has_the_names_that_it_has_elsewhere(kind: Any) -> None:
+    options = kind(model_name="/nowhere", max_completion_tokens=7)
+    assert (options.model, options.max_tokens) == ("/nowhere", 7)
+    assert options.values() == kind(model="/nowhere", max_tokens=7).values()
+    assert kind(max_tokens=7, max_completion_tokens=7).max_tokens == 7
+    call = options.over({"model_name": "/else", "max_completion_tokens": 9})
+    assert (call.model, call.max_tokens) == ("/else", 9)
+    says = "max_tokens is given twice: max_tokens=3 and max_completion_tokens=5"
+    with pytest.raises(ValidationError, match=says):
+        kind(max_tokens=3, max_completion_tokens=5)
+    with pytest.raises(RequestError, match=says):
+        options.over({"max_tokens": 3, "max_completion_tokens": 5})
+
+
+def test_a_call_may_use_any_of_the_names(tiny_dir: str) -> None:
+    options: dict[str, Any] = {"formula": FORMULA, "terms": TERMS, "seed": 1}
+    chat, llm = ChatMarith(**options), MarithLLM(**options)
+    index = Marith(**options)
+    call: dict[str, Any] = {"model_name": Path(tiny_dir), "max_completion_tokens": 3}
+    answer = chat.invoke("k l", **call)
+    assert (answer.usage_metadata or {})["output_tokens"] == 3
+    assert answer.response_metadata["model_name"] == tiny_dir
+    assert llm.invoke("k l", **call) == answer.text == index.complete("k l", **call).text
+    traced = chat._get_ls_params(model_name="x", max_completion_tokens=3)
+    assert (traced["ls_model_name"], traced["ls_max_tokens"]) == ("x", 3)
+
+
+def test_an_untrusted_call_gives_a_name_no_more_than_its_option() -> None:
+    with pytest.raises(RequestError, match="takes no 'model'"):
+        Options(trusted=False).over({"model_name": "/etc"})
+    assert Options(frozen=True).over({"max_completion_tokens": 3}).max_tokens == 3
