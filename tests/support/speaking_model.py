@@ -53,11 +53,9 @@ THINKING = [
 
 def by_engine(model: str, prompt: Any, **options: Any) -> marith.Completion:
     """What the engine says of a prompt under the options of the model that `make` makes."""
-    asked = {"formula": FORMULA, "terms": TERMS, **options}
     sampling = marith.Sampling(temperature=0.9, seed=4)
-    return marith.Engine.shared(model).generate(
-        prompt, **asked, sampling=sampling, stop=marith.Stop(24)
-    )
+    asked = {"formula": FORMULA, "terms": TERMS, "sampling": sampling, **options}
+    return marith.Engine.shared(model).generate(prompt, **asked, stop=marith.Stop(24))
 
 
 def sum_of(chunks: Iterable[AIMessageChunk]) -> AIMessageChunk:

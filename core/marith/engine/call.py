@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
-from marith.errors import RequestError, UnknownOption, shown
+from marith.errors import RequestError, UnknownOption, shown, suggestion
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 from marith.request.completion import Completion
 from marith.request.prompt import Message, prompts_of
-from marith.request.request import Request, RequestOptions, Speculation
-from marith.request.sampling import Sampling
+from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
+from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import Stop, read_stop
 
 Stops: TypeAlias = "Stop | str | Sequence[str] | None"
@@ -38,6 +37,7 @@ class ScoringOptions(TypedDict, total=False):
 
     timeout: float | None
     trusted: bool
+    allowed: Collection[str]
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -67,11 +67,35 @@ def request_of(
         prompt,
         formula,
         terms,
-        _joined("sampling", sampling or Sampling(), drawn),
+        _joined(
+            "sampling", IS_SAMPLING("sampling", Sampling() if sampling is None else sampling), drawn
+        ),
         _joined("stop", _stop(stop), bound),
         speculation,
         **rest,
     )
+
+
+def scoring_request(
+    prompt: str | Sequence[Message],
+    formula: str | Formula,
+    terms: Terms | None,
+    timeout: float | None,
+    trusted: bool,
+    allowed: Collection[str],
+) -> Request:
+    """A request of which no token is drawn."""
+    return Request(
+        prompt, formula, terms,
+        speculation=None, timeout=timeout, trusted=trusted, allowed=allowed,
+    )  # fmt: skip
+
+
+def no_request(value: Any) -> RequestError:
+    """The error for a prompt, or any other value, in the place of a request."""
+    given = shown(value)
+    advice = f"write submit(Request({given})), or generate({given}) for the text"
+    return RequestError(f"submit takes a Request, not {given}; {advice}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +140,8 @@ def _samples(request: Request, count: int) -> list[Request]:
     seed = request.sampling.seed
     if count == 1 or seed is None:
         return [request] * count
-    seeds = (_wrapped(seed + i) for i in range(count))
+    seeds = (sample_seed(seed, i) for i in range(count))
     return [replace(request, sampling=replace(request.sampling, seed=s)) for s in seeds]
-
-
-def _wrapped(seed: int) -> int:
-    """A seed in 64 bits: the one after the largest is the smallest."""
-    return (seed + 2**63) % 2**64 - 2**63
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
@@ -130,18 +149,25 @@ def _check_names(options: Mapping[str, Any]) -> None:
     for name in options:
         if name in names:
             continue
-        similar = get_close_matches(name, names, 1)
-        advice = f", but {', '.join(names)}"
         if name in ("n", "num_return_sequences"):
             advice = "; generate and agenerate take n, for so many samples"
         elif name in _OTHER_NAMES:
             advice = f"; write {_OTHER_NAMES[name]}"
-        elif similar:
-            advice = f"; is {similar[0]!r} meant?"
+        else:
+            others = ("formula", "terms", "sampling", "stop")
+            advice = suggestion(name, [*names, *others], f", but {', '.join(names)}")
         raise UnknownOption(f"a request takes no {name!r}{advice}")
 
 
-# What other libraries call an option, and what to write here.
+# What others call an option of an engine, and what to write here.
+NOT_HERE = {
+    "trust_remote_code": "marith never runs the code of a checkpoint",
+    "device_map": "write device=…",
+    "torch_dtype": "write dtype=…",
+    "model_name": "write model=…",
+    **dict.fromkeys(("max_model_len", "max_seq_len", "n_ctx"), "write context_length=…"),
+}
+# What others call an option of a request.
 _OTHER_NAMES = {
     "max_new_tokens": "max_tokens=…",
     "max_completion_tokens": "max_tokens=…",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -14,6 +14,8 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import calibrate, check_samples
+from marith.engine.call import NOT_HERE, no_request, scoring_request
+from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.queries import NextLogprobs, Scores, Scoring, tokens_of
@@ -24,7 +26,7 @@ from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
-from marith.errors import ModelError, faults_named
+from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE_MODEL, Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.limits import EngineStatus, Limits
@@ -37,6 +39,7 @@ from marith.request.tools import Tools
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Checkpoint, Placement
 from marith.scoring.checkpoints.locate import locate
+from marith.scoring.cpu_threads import threads_for
 from marith.scoring.registry import Registry
 
 loading = ForkSafeLock()  # one thread at a time loads checkpoints
@@ -59,11 +62,12 @@ class Engine(Entrypoints):
             bounds = limits.cache_bytes, limits.loaded_bytes
             self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
-        threads = workers.threads_for(base.model)
+        threads = threads_for(base.model)
         self._thread = EngineThread(limits, threads, self._registry.device.type)
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
+    @names_checked(instead=NOT_HERE)
     def load(
         cls,
         model: Any = "pocket",
@@ -89,16 +93,11 @@ class Engine(Entrypoints):
         placement = Placement(device, dtype, revision, context_length)
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
-            if isinstance(model, (str, PathLike)):
-                if tokenizer is not None:
-                    raise ModelError(f"{model!r} brings its own tokenizer")
-                base = workers.run_in_thread(lambda: loader.language_model(model, placement))
-            else:
-                load = partial(loader.from_loaded, model, tokenizer, placement)
-                base = workers.run_in_thread(load)
-            return cls(base, limits)
+            load = partial(loader.base_model, model, tokenizer, placement)
+            return cls(workers.run_in_thread(load), limits)
 
     @classmethod
+    @names_checked(instead=NOT_HERE)
     def shared(
         cls,
         model: str | PathLike[str] = "pocket",
@@ -136,6 +135,11 @@ class Engine(Entrypoints):
         return self._registry.base.context_length
 
     @property
+    def limits(self) -> Limits:
+        """How many requests it takes, and how much memory it may use."""
+        return self._thread.queue.limits
+
+    @property
     def closed(self) -> bool:
         """Whether the engine takes no more requests."""
         return bool(self._thread.queue.closed)
@@ -144,12 +148,15 @@ class Engine(Entrypoints):
         """How many requests run and wait at this moment, and what is loaded. Any thread may ask."""
         return replace(self._thread.scheduler.status(), checkpoints=self._registry.checkpoints())
 
+    @names_checked()
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
         """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.
 
         Its timeout counts from now, or from when it was `begun` by `time.monotonic`. Raises Busy
         where as many requests as the engine takes on wait already.
         """
+        if not isinstance(request, Request):
+            raise no_request(request)
         deadline = Deadline.of(request.timeout, begun)
         ticket = Ticket(keeper=self)
         with faults_named():
@@ -159,6 +166,7 @@ class Engine(Entrypoints):
         self._thread.add(generation)
         return ticket
 
+    @names_checked()
     def next_logprobs(
         self,
         prompt: str | Sequence[Message],
@@ -167,15 +175,15 @@ class Engine(Entrypoints):
         continuation: str | Sequence[int] = (),
         timeout: float | None = None,
         trusted: bool = True,
+        allowed: Collection[str] = (),
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
-        deadline = Deadline.of(timeout)
-        query = NextLogprobs(
-            *self._open_at(prompt, formula, terms, continuation, trusted, deadline)
-        )
+        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed)
+        query = NextLogprobs(*self._open_at(request, continuation))
         self._thread.add(query)
         return query.future.wait()
 
+    @names_checked()
     def score(
         self,
         prompt: str | Sequence[Message],
@@ -184,10 +192,13 @@ class Engine(Entrypoints):
         terms: Terms | None = None,
         timeout: float | None = None,
         trusted: bool = True,
+        allowed: Collection[str] = (),
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
-        return self._scoring(prompt, continuation, formula, terms, timeout, trusted).wait().logprobs
+        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed)
+        return self._scoring(request, continuation).wait().logprobs
 
+    @names_checked()
     def submit_scoring(
         self,
         prompt: str | Sequence[Message],
@@ -196,6 +207,7 @@ class Engine(Entrypoints):
         terms: Terms | None = None,
         timeout: float | None = None,
         trusted: bool = True,
+        allowed: Collection[str] = (),
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does; texts scored together share passes.
 
@@ -203,8 +215,10 @@ class Engine(Entrypoints):
         may be cancelled at any time. Its callbacks run on threads of their own, and may use this
         engine.
         """
-        return self._scoring(prompt, continuation, formula, terms, timeout, trusted)
+        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed)
+        return self._scoring(request, continuation)
 
+    @names_checked()
     def calibrate(
         self,
         formula: str | Formula,
@@ -225,15 +239,18 @@ class Engine(Entrypoints):
             texts.append((self._open(request), completion.tokens))
         return calibrate(texts, self._thread.add, costs)
 
+    @names_checked()
     def encode(self, text: str) -> list[int]:
         """A text as tokens of the base model's vocabulary; special tokens in it are plain text."""
         with faults_named():
             return self._registry.vocabulary.encode(text)
 
+    @names_checked()
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens of the base model's vocabulary as text, special tokens left out."""
         return self._registry.vocabulary.decode(tokens)
 
+    @names_checked()
     def count_tokens(
         self,
         prompt: str | Sequence[Message],
@@ -253,23 +270,12 @@ class Engine(Entrypoints):
         for key in [key for key, engine in [*_shared.items()] if engine is self]:
             _shared.pop(key, None)
 
-    def __enter__(self) -> Engine:
-        return self
+    def __repr__(self) -> str:
+        loaded = "_closing" in vars(self)  # the last attribute that is set
+        return description(self._registry, self._thread.queue) if loaded else "<Engine, not loaded>"
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _scoring(
-        self,
-        prompt: str | Sequence[Message],
-        continuation: str | Sequence[int],
-        formula: str | Formula,
-        terms: Terms | None,
-        timeout: float | None,
-        trusted: bool,
-    ) -> EngineFuture[Scores]:
-        deadline = Deadline.of(timeout)
-        prepared, tokens = self._open_at(prompt, formula, terms, continuation, trusted, deadline)
+    def _scoring(self, request: Request, continuation: str | Sequence[int]) -> EngineFuture[Scores]:
+        prepared, tokens = self._open_at(request, continuation)
         scoring = Scoring(prepared, tokens, keeper=self)
         if tokens:
             self._thread.add(scoring)
@@ -280,16 +286,10 @@ class Engine(Entrypoints):
         return prepare(request, self._registry, loading, deadline)
 
     def _open_at(
-        self,
-        prompt: str | Sequence[Message],
-        formula: str | Formula,
-        terms: Terms | None,
-        continuation: str | Sequence[int],
-        trusted: bool,
-        deadline: Deadline,
+        self, request: Request, continuation: str | Sequence[int]
     ) -> tuple[Prepared, list[int]]:
         """A request that is prepared, and the tokens of a continuation that it has room for."""
-        request = Request(prompt, formula, terms, speculation=None, trusted=trusted)
+        deadline = Deadline.of(request.timeout)
         with faults_named():
             prepared = self._open(request, deadline)
             deadline.check()

@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 from marith.engine.call import CallOptions, Requests, ScoringOptions, Stops, request_of
 from marith.engine.jobs.queries import Scores
 from marith.engine.many import acompletions, completions
 from marith.engine.threads.deadline import Deadline
 from marith.engine.ticket import Ticket
+from marith.errors import require_known
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import distinct_texts
@@ -26,7 +27,7 @@ from marith.request.stop import Stop
 
 
 class Entrypoints(ABC):
-    """Each makes requests and calls `submit`, or `submit_scoring`."""
+    """Each makes requests and calls `submit`, or `submit_scoring`; a `with` block closes."""
 
     @abstractmethod
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
@@ -35,6 +36,16 @@ class Entrypoints(ABC):
     @abstractmethod
     def submit_scoring(self, *args: Any, **options: Any) -> Future[Scores]:
         """Start to score a continuation."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop serving."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     async def _started(self, request: Request) -> Ticket:
         """`submit` in a thread, since a prompt may be long; awaited until the deadline."""
@@ -172,6 +183,7 @@ class Entrypoints(ABC):
 
         All texts share their passes. `Grammar.choice` samples one of them instead.
         """
+        require_known("choose", limits, ScoringOptions.__annotations__)
         texts = distinct_texts("options", options)
         scorings = [self.submit_scoring(prompt, t, formula, terms, **limits) for t in texts]
         try:

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from marith.engine.jobs.job import Job
 from marith.engine.step import Turn, step
-from marith.engine.threads.workers import dismiss_team
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import EngineStatus, Limits
+from marith.scoring.cpu_threads import dismiss_team
 from marith.speculation.controller.adaptive import Controller
 
 

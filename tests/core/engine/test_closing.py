@@ -47,7 +47,7 @@ def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
     assert engine._registry.base.runner.lanes.busy == 0
     [warning] = [record.getMessage() for record in caplog.records]
     assert "did not end within 0.2 seconds" in warning
-    assert 'computes 2*prompted("q") - prompted() (' in warning
+    assert 'computes 2*prompted("…") - prompted() (' in warning  # never a system prompt
     assert "threading.py:" in warning  # where it stands: it waits for the event of this test
 
 

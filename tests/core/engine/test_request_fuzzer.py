@@ -39,7 +39,7 @@ def calling(**changed: Any) -> list[Any]:
         ([{"role": "user"}], "a message has a content"),
         (
             [{"role": "usr", "content": "hi"}],
-            "no role of a message is called 'usr'; is 'user' meant",
+            "no role of a message is called 'usr'; did you mean 'user'",
         ),
         ([{"role": "", "content": "hi"}], "no role of a message is called ''; there are user"),
         ("", "the prompt is empty: write a message"),

@@ -6,15 +6,17 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from support.hostile import corpus
 
 import marith
 from marith import Engine, FormulaError, MarithError, Prompted, Request, Sampling, Stop
+from marith.formula.text.calls import CALLS as CALLABLE
 from marith.recipes import RECIPES
 
 HOSTILE = list(corpus())
@@ -71,9 +73,9 @@ def engine() -> Engine:
     return Engine.shared("pocket")
 
 
-def ways(engine: Engine) -> list[Callable[[Any, Any], Any]]:
+def ways(engine: Engine, allowed: Collection[str] = ()) -> list[Callable[[Any, Any], Any]]:
     """Every way to ask, with text that is not trusted."""
-    no = {"trusted": False}
+    no: dict[str, Any] = {"trusted": False, "allowed": allowed}
     return [
         lambda formula, terms: marith.parse(formula, terms, **no),
         lambda formula, terms: engine.generate("Hi", formula, terms, **no),
@@ -196,6 +198,18 @@ def test_objects_and_the_names_of_the_application_are_not_restricted(engine: Eng
     engine.next_logprobs("Hi", formula, {**OWN, "t": "Be kind."}, trusted=False)
     with pytest.raises(FormulaError, match="name 'M' is the application's"):
         engine.next_logprobs("Hi", "M", {"M": "Be rude."}, trusted=False)
+
+
+def test_every_way_to_ask_takes_a_list_of_what_text_may_call(engine: Engine) -> None:
+    def thirds(model: marith.Formula, other: marith.Formula) -> marith.Formula:
+        return (2 * model + other) / 3
+
+    with patch.dict(CALLABLE):
+        marith.define("thirds", thirds)
+        for ask, refuse in zip(ways(engine, ["thirds"]), ways(engine), strict=True):
+            assert ask("thirds(M, t)", {"t": "Be kind."}) is not None
+            with pytest.raises(FormulaError, match="thirds is not for text from others"):
+                refuse("thirds(M, t)", {"t": "Be kind."})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.engine.jobs.costs import Costs
 from marith.engine.jobs.drafts import Drafts
 from marith.engine.prepare import Prepared
+from marith.engine.threads.log_records import log
 from marith.engine.ticket import Ticket
 from marith.formula.tree.terms import Term
 from marith.request.completion import Chunk, Completion, Usage
@@ -33,6 +35,8 @@ from marith.speculation.plain_window import Window, window_of
 from marith.speculation.verify import NOTHING, Check, Verdict
 from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row, gather, rows_of
+
+_log = logging.getLogger(__name__)
 
 
 class Generation:
@@ -147,8 +151,11 @@ class Generation:
 
     def fail(self, error: BaseException) -> None:
         self.done = True
+        seconds = time.monotonic() - self._started
         if ticket := self._ticket():
             ticket.end(error)
+        name = type(error).__name__
+        log(_log, logging.DEBUG, "a request failed after %.3f s: %s", seconds, name)
 
     def fail_after_fork(self, error: BaseException) -> None:
         if ticket := self._ticket():
@@ -176,7 +183,9 @@ class Generation:
         if ticket := self._ticket():
             ticket.put(chunk)
             if self.done:
-                ticket.end(self._completion())
+                completed = self._completion()
+                ticket.end(completed)
+                _log_end(completed)
 
     def _completion(self) -> Completion:
         output = self._output if self._backtracking is None else self._backtracking.output
@@ -185,6 +194,17 @@ class Generation:
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         stats = self._costs.stats(self.window, output.count, rewinds)
         return completion(self._request, self._chunks, usage, stats, output.stop_string)
+
+
+def _log_end(completed: Completion) -> None:
+    """The cost of a request, and none of its texts."""
+    if _log.isEnabledFor(logging.DEBUG):
+        message = (
+            "a request ended (%s): %d tokens after a prompt of %d (%d cached), %d passes, %.3f s"
+        )
+        usage, stats = completed.usage, completed.stats
+        counts = usage.completion_tokens, usage.prompt_tokens, usage.cached_tokens, stats.passes
+        log(_log, logging.DEBUG, message, completed.finish_reason, *counts, stats.seconds)
 
 
 def _rows(answers: Mapping[Term, Scored]) -> dict[Term, Sequence[Row]]:

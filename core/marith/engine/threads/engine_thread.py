@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 import traceback
@@ -13,8 +14,10 @@ from marith.engine.jobs.job import Job
 from marith.engine.scheduler import JobQueue, Scheduler, fail_all, release
 from marith.engine.threads import forking, shutdown, workers
 from marith.engine.threads.deadline_watch import DeadlineWatch
-from marith.errors import EngineClosed, shown
+from marith.engine.threads.log_records import log
+from marith.errors import Busy, EngineClosed
 from marith.request.limits import Limits
+from marith.scoring.cpu_threads import take_threads
 
 FORKED = "the process was forked while the request ran; it goes on in the parent"
 CLOSED = "the engine is closed"
@@ -24,6 +27,7 @@ OUTLASTED = (
     "the engine's thread did not end within %g seconds: it still computes %s (%s). Its requests "
     "end now with EngineClosed, and the thread ends after this step"
 )
+_TEXT = re.compile(r"""(["'])(?:[^\\]|\\.)*?\1""")  # in the text of a formula
 _log = logging.getLogger(__name__)
 
 
@@ -53,11 +57,15 @@ class EngineThread:
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
-        with self.queue.lock:
-            self.queue.add(job)
-            self.thread = self.thread or workers.start_thread(self._run)
-            if job.prepared.deadline.timeout is not None:
-                self._deadlines.expect(job.prepared.deadline.at)
+        try:
+            with self.queue.lock:
+                self.queue.add(job)
+                self.thread = self.thread or workers.start_thread(self._run)
+                if job.prepared.deadline.timeout is not None:
+                    self._deadlines.expect(job.prepared.deadline.at)
+        except Busy as busy:
+            log(_log, logging.INFO, "a request was refused: %s", busy)
+            raise
 
     def close(self) -> None:
         """Stop after the step that runs; jobs that are not done fail with EngineClosed.
@@ -79,7 +87,7 @@ class EngineThread:
             self._outlasted = True
             jobs, running = self.queue.jobs, self.queue.active
         what = _formulas(turn.job for turn in running)
-        _log.warning(OUTLASTED, CLOSE_WITHIN, what, _position(thread))
+        log(_log, logging.WARNING, OUTLASTED, CLOSE_WITHIN, what, _position(thread))
         fail_all(jobs, lambda: EngineClosed(CLOSED_MEANWHILE))
 
     def before_fork(self) -> None:
@@ -105,8 +113,9 @@ class EngineThread:
             self.queue.close(f"{self.device} serves no forked process; use spawn")
 
     def _run(self) -> None:
-        workers.take_threads(self._threads)
         try:
+            threads = take_threads(self._threads)
+            log(_log, logging.INFO, "the engine's thread computes with %s", threads)
             release(self._orphans)
             self._orphans = []
             self.scheduler.run()
@@ -125,8 +134,9 @@ class EngineThread:
 
 
 def _formulas(jobs: Iterable[Job]) -> str:
-    """What these jobs compute, for a warning."""
-    return ", ".join(dict.fromkeys(shown(job.prepared.plan.whole) for job in jobs)) or "nothing"
+    """What these jobs compute, for a warning: no system prompt is in it."""
+    formulas = (_TEXT.sub('"…"', str(job.prepared.plan.whole)) for job in jobs)
+    return ", ".join(dict.fromkeys(formulas)) or "nothing"
 
 
 def _position(thread: threading.Thread) -> str:

@@ -17,7 +17,7 @@ from support import own_process
 from support.own_process import bits
 
 from marith import Engine
-from marith.engine.threads import workers
+from marith.scoring.cpu_threads import _of_the_runtime
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
 THREADS = {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "PASSIVE"}  # as an application has them
@@ -76,11 +76,12 @@ def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute(program: Pr
     forked = program.found["forked"]
     threads = program.found["threads"]  # three, or the machine's cores where those are fewer
     assert (forked["child"], forked["caller"]) == (7, threads)
-    assert forked["passes"] == [threads if workers._set_number() is None else 1]
+    assert forked["passes"] == [threads if _of_the_runtime("omp_set_num_threads") is None else 1]
 
 
 @pytest.mark.skipif(
-    workers._set_number() is None, reason="this OpenMP cannot be asked for a thread's own number"
+    _of_the_runtime("omp_set_num_threads") is None,
+    reason="this OpenMP cannot be asked for a thread's own number",
 )
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system lists no threads")
 def test_an_idle_engine_keeps_no_workers_and_its_caller_does(program: Program) -> None:

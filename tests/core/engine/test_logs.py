@@ -1,0 +1,211 @@
+"""What the loggers of marith say: models, threads, refusals and costs, and never a text."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import pytest
+import torch
+from support.holding import engine as loaded
+from support.holding import held, until
+
+import marith
+from marith import Ban, Busy, Engine, Grammar, Plan, Request, Stop
+from marith.engine.threads import workers
+from marith.scoring.cpu_threads import take_threads
+from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
+
+BEHIND = logging.getLogger("marith")
+
+
+def messages(caplog: pytest.LogCaptureFixture, room: str, level: int) -> list[str]:
+    """The records of a logger and those below it, at one level."""
+    records = [r for r in caplog.records if f"{r.name}.".startswith(f"{room}.")]
+    return [record.getMessage() for record in records if record.levelno == level]
+
+
+def test_a_load_says_which_model_it_was_how_it_runs_and_on_how_many_threads(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "judge")
+    tiny_classifier().save_pretrained(path)
+    tiny_tokenizer().save_pretrained(path)
+    caplog.set_level(logging.INFO, "marith")
+    with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
+        engine.generate("a", max_tokens=1)
+        first, second = messages(caplog, "marith.scoring", logging.INFO)
+        assert re.fullmatch(
+            r"loaded 'LlamaForCausalLM' in \d+\.\d\d s: LlamaForCausalLM, \d+ kB, float32 on cpu",
+            first,
+        )
+        assert re.fullmatch(r"'LlamaForCausalLM' runs with a cache, probed in \d+\.\d\d s", second)
+        [threads] = messages(caplog, "marith.engine", logging.INFO)
+        small = "the mean matrix has fewer than"
+        assert threads.startswith("the engine's thread computes with ")
+        if "no number for one thread" not in threads:
+            assert f"1 of torch's {usual()} threads: {small}" in threads
+        caplog.clear()
+        engine.generate("a", "M + 0.1*C", {"C": marith.Classifier(path)}, max_tokens=1)
+        [classifier] = messages(caplog, "marith.scoring", logging.INFO)
+        assert classifier.startswith(f"loaded {path!r} in ")
+        assert ": LlamaForSequenceClassification, " in classifier
+        caplog.clear()
+        engine.generate("b", "M + 0.1*C", {"C": marith.Classifier(path)}, max_tokens=1)
+        assert not caplog.records, "what is loaded is loaded once"
+
+
+def test_a_wide_model_computes_with_all_threads_and_says_so() -> None:
+    assert workers.run_in_thread(lambda: take_threads(None)) == f"torch's {usual()} threads"
+
+
+def usual() -> int:
+    return torch.get_num_threads()
+
+
+def test_a_refusal_is_logged_and_raised(caplog: pytest.LogCaptureFixture) -> None:
+    with loaded(max_lanes=1, max_queue=0) as engine, held(engine) as begun:
+        running = engine.submit(Request("a", stop=Stop(2)))
+        begun.wait(20)  # by then the engine's thread has said how it computes
+        caplog.set_level(logging.INFO, "marith")
+        with pytest.raises(Busy) as refused:
+            engine.submit(Request("b", stop=Stop(2)))
+        running.cancel()
+    refusals = messages(caplog, "marith.engine.threads.engine_thread", logging.INFO)
+    assert refusals == [f"a request was refused: {refused.value}"]
+
+
+def test_a_request_that_ends_says_what_it_cost(caplog: pytest.LogCaptureFixture) -> None:
+    with loaded() as engine:
+        engine.generate("a b", max_tokens=3, speculation=None)
+        engine.score("a", "b")  # by then the end of the first request is past its logging
+        caplog.set_level(logging.DEBUG, "marith")
+        caplog.clear()
+        out = engine.generate("a b", max_tokens=3, speculation=None, seed=1)
+        assert until(lambda: bool(caplog.records))  # the caller has the answer first
+        [ended] = messages(caplog, "marith.engine", logging.DEBUG)
+        usage, stats = out.usage, out.stats
+        assert ended == (
+            f"a request ended ({out.finish_reason}): {usage.completion_tokens} tokens after a "
+            f"prompt of {usage.prompt_tokens} ({usage.cached_tokens} cached), "
+            f"{stats.passes} passes, {stats.seconds:.3f} s"
+        )
+        caplog.clear()
+        with held(engine), pytest.raises(marith.DeadlineExceeded):
+            engine.generate("a b", max_tokens=3, timeout=0.05)
+        assert until(lambda: bool(caplog.records))
+        [failed] = messages(caplog, "marith.engine", logging.DEBUG)
+        assert re.fullmatch(r"a request failed after 0\.\d+ s: DeadlineExceeded", failed)
+
+
+SECRET = ("cucumber", "umbrella", "walrus", "zeppelin", "accordion")
+
+
+def test_no_text_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Prompts, system prompts, formulas' own texts, bans, grammars, errors and answers."""
+    caplog.set_level(logging.DEBUG)  # of every logger there is
+    terms = {"x": f"You are a {SECRET[0]}.", "C": 'classifier("pocket-toxicity", label="civil")'}
+    prompt = [
+        {"role": "system", "content": f"Speak of the {SECRET[1]}."},
+        {"role": "user", "content": f"Where is my {SECRET[2]}?"},
+    ]
+    own = f'0.6*M + 0.4*prompted("Be a {SECRET[3]}.") + 0*ngram(texts=["{SECRET[4]}"])'
+    answers = []
+    with Engine.load("pocket") as engine:
+        answers += engine.generate([prompt, prompt], "2*x - M + 0.1*C", terms, n=2, max_tokens=6)[0]
+        answers.append(engine.generate(prompt, own, max_tokens=6, logprobs=2, seed=1))
+        answers.append(engine.generate(prompt, ban=Ban([SECRET[0]]), max_tokens=6, timeout=60))
+        answers.append(engine.generate(prompt, grammar=Grammar.choice(list(SECRET))))
+        plan = Plan.drafts("ngram(online=True)")
+        answers.append(engine.generate(prompt, speculation=plan, max_tokens=6, stop=SECRET[1]))
+        engine.score(prompt, SECRET[3], own)
+        engine.choose(prompt, SECRET, own)
+        next(iter(engine.stream(prompt, own, max_tokens=50)))
+        for bad in (f"M + {SECRET[0]}", f'M + prompted("{SECRET[1]}", mode="no")'):
+            with pytest.raises(marith.FormulaError):
+                engine.generate(prompt, bad)
+        with pytest.raises(marith.ContextOverflow):
+            engine.generate(f"{SECRET[4]} " * 2000)
+        with held(engine), pytest.raises(marith.DeadlineExceeded):
+            engine.generate(prompt, own, timeout=0.05)
+    ours = [record for record in caplog.records if record.name.partition(".")[0] == "marith"]
+    assert len(ours) > 10
+    texts = [*SECRET, *(answer.text.strip() for answer in answers if len(answer.text) > 3)]
+    for record in ours:
+        shown = logging.Formatter().format(record)  # a traceback is part of it
+        assert not [text for text in texts if text in shown], shown
+
+
+class Raising(logging.Filter):
+    """A filter of the application's that fails at every record that has been formatted."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise ZeroDivisionError(record.getMessage())
+
+
+@contextmanager
+def raising(name: str, level: int) -> Iterator[None]:
+    """Every record of one logger raises."""
+    logger, refusing = logging.getLogger(name), Raising()
+    logger.setLevel(level)
+    logger.addFilter(refusing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(refusing)
+        logger.setLevel(logging.NOTSET)
+
+
+def test_a_filter_that_raises_neither_ends_an_engine_nor_replaces_busy(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    name = "marith.engine.threads.engine_thread"
+    with raising(name, logging.INFO), loaded(max_lanes=1, max_queue=0) as engine:
+        assert engine.generate("a", max_tokens=2, timeout=20).finish_reason
+        with held(engine) as begun:
+            running = engine.submit(Request("a", stop=Stop(2)))
+            begun.wait(20)
+            with pytest.raises(Busy):
+                engine.submit(Request("b", stop=Stop(2)))
+            running.cancel()
+    lost = re.findall("ZeroDivisionError: (.*)", capfd.readouterr().err)
+    assert [text[:20] for text in lost] == ["the engine's thread ", "a request was refuse"]
+
+
+def test_a_handler_that_raises_keeps_no_caller_waiting(capfd: pytest.CaptureFixture[str]) -> None:
+    with raising("marith.engine.jobs.generation", logging.DEBUG), loaded() as engine:
+        assert engine.generate("a", max_tokens=2, timeout=20).finish_reason
+        with held(engine), pytest.raises(marith.DeadlineExceeded):
+            engine.generate("a b", max_tokens=3, timeout=0.05)
+        assert engine.generate("a", max_tokens=2, timeout=20).finish_reason
+    assert capfd.readouterr().err.count("ZeroDivisionError: a request ended (") == 2
+
+
+def test_a_caller_has_the_answer_before_it_is_logged() -> None:
+    waited = Event()
+
+    class Waiting(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            return waited.wait(20)
+
+    logger, waiting = logging.getLogger("marith.engine.jobs.generation"), Waiting()
+    logger.setLevel(logging.DEBUG)
+    logger.addFilter(waiting)
+    try:
+        with loaded() as engine:
+            begun = time.monotonic()
+            assert engine.generate("a", max_tokens=2).finish_reason
+            assert time.monotonic() - begun < 15
+            waited.set()
+    finally:
+        logger.removeFilter(waiting)
+        logger.setLevel(logging.NOTSET)
+
+
+def test_marith_leaves_handlers_and_levels_to_the_application() -> None:
+    assert (BEHIND.handlers, BEHIND.level, BEHIND.propagate) == ([], logging.NOTSET, True)
