@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marith.cli import app
+from marith.cli.__main__ import main
 
 if __name__ == "__main__":
-    app(prog_name="python -m marith")
+    main("python -m marith")

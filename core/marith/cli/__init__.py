@@ -1,4 +1,8 @@
-"""The command line, `marith`: its commands by what they do."""
+"""The command line, `marith`: its commands by what they do.
+
+Their modules have no `from __future__ import annotations`: typer would evaluate each annotation of
+each command twice whenever the program starts.
+"""
 
 from marith.cli import (
     comparison_commands,

@@ -1,5 +1,42 @@
-"""`python -m marith.cli`."""
+"""The program `marith`, which `python -m marith` and `python -m marith.cli` run too."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
 
 from marith.cli import app
 
-app()
+
+def main(name: str | None = None) -> None:
+    """Run the command line, and end the process with its exit code.
+
+    The modules of torch and transformers are not taken down one by one, which takes a second.
+    """
+    codes: list[int] = []
+    atexit.register(_leave, codes)  # the first that is registered is the last that is called
+    try:
+        app(prog_name=name)
+    except SystemExit as end:
+        codes += [end.code] if isinstance(end.code, int) else []
+        raise
+
+
+def _leave(codes: list[int]) -> None:
+    """End the process at once, after an exit code; other errors are Python's to print."""
+    if not codes:
+        return
+    try:
+        if logging := sys.modules.get("logging"):
+            logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # as it is in a process that began with it closed
+                stream.flush()
+    except BrokenPipeError:
+        codes = [1]  # what the rest was written to reads no more, as `head` does
+    os._exit(codes[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,5 @@
 """Commands that compare: `marith eval attributes`, `judge` and `harness`."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +16,11 @@ from marith.cli.evaluation_commands import (
     Temperature,
     Tokens,
     Where,
+    Yes,
     settings,
 )
-from marith.cli.shared import Model, Terms, clear_errors, evals, pairs
+from marith.cli.own_modules import Imports
+from marith.cli.shared import Device, Dtype, Model, Revision, Terms, clear_errors, evals, pairs
 from marith.errors import RequestError
 
 _JUDGE = "ATTRIBUTE=MODEL:LABEL; or happy=vader:positive, simple=length. Repeatable."
@@ -31,12 +31,19 @@ Judges = Annotated[
     typer.Option("--judge", metavar="ATTRIBUTE=JUDGE", help=_JUDGE),
 ]
 Texts = Annotated[
-    list[Path], typer.Option(help="The --out of an evaluation, or its texts.jsonl. Repeatable.")
+    list[Path],
+    typer.Option(
+        metavar="PATH", help="The --out of an evaluation, or its texts.jsonl. Repeatable."
+    ),
 ]
-Baseline = Annotated[list[str], typer.Option(help="A formula of it, by name. Repeatable.")]
+Baseline = Annotated[
+    list[str], typer.Option(metavar="NAME", help="A formula of it, by name. Repeatable.")
+]
 Against = Annotated[
     list[str],
-    typer.Option(help="A formula that is compared with the baseline, by name. Repeatable."),
+    typer.Option(
+        metavar="NAME", help="A formula that is compared with the baseline, by name. Repeatable."
+    ),
 ]
 
 
@@ -47,6 +54,7 @@ def attributes(
     column: Column = None,
     where: Where = None,
     term: Terms = None,
+    _imports: Imports = None,
     n: Count = None,
     out: Out = None,
     seed: Seed = 0,
@@ -54,10 +62,15 @@ def attributes(
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
     only: Annotated[
-        list[int] | None, typer.Option("--curve", help="1 to 6: only this curve. Repeatable.")
+        list[int] | None,
+        typer.Option("--curve", metavar="NUMBER", help="1 to 6: only this curve. Repeatable."),
     ] = None,
     judges: Judges = None,
     classifier: Annotated[str | None, typer.Option(help="MODEL:LABEL of the classifier C.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+    yes: Yes = False,
 ) -> None:
     """How attributes follow their factors: the paper's six curves."""
     options = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
@@ -66,7 +79,8 @@ def attributes(
 
         named = pairs("--judge", "ATTRIBUTE=MODEL:LABEL", judges)
         options["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
-        fine_control.run(fine_control.CurveSettings(**settings(options))).report().show(out)
+        chosen = fine_control.CurveSettings(**settings(options))
+        fine_control.run(chosen, ask=not yes).report().show(out)
 
 
 @evals.command()
@@ -104,7 +118,7 @@ def judge(
 
 
 @evals.command(context_settings=_THEIRS)
-def harness(context: typer.Context) -> None:
+def harness(context: typer.Context, _imports: Imports = None) -> None:
     """Run lm-evaluation-harness on a formula, by that program's own options."""
     with clear_errors():
         if find_spec("lm_eval") is None:

@@ -1,17 +1,17 @@
 """Commands that evaluate: `eval texts`, `toxicity`, `sentiment`, `perplexity` and `examples`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Device,
     Dtype,
     Model,
+    Revision,
     Stops,
     Terms,
     clear_errors,
@@ -27,7 +27,8 @@ Data = Annotated[
 ]
 Column = Annotated[str | None, typer.Option(help="The column of --data with the texts.")]
 Where = Annotated[
-    list[str] | None, typer.Option(help="COLUMN=VALUE: only these rows of --data. Repeatable.")
+    list[str] | None,
+    typer.Option(metavar="COLUMN=VALUE", help="Only these rows of --data. Repeatable."),
 ]
 Formulas = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=_FORMULAS)]
 Count = Annotated[
@@ -74,6 +75,7 @@ def toxicity(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    _imports: Imports = None,
     n: Count = None,
     out: Out = None,
     seed: Seed = 0,
@@ -91,6 +93,7 @@ def toxicity(
     frame: Frame = None,
     device: Device = None,
     dtype: Dtype = None,
+    revision: Revision = None,
     yes: Yes = False,
 ) -> None:
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
@@ -111,6 +114,7 @@ def texts(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    _imports: Imports = None,
     n: Count = None,
     out: Out = None,
     seed: Seed = 0,
@@ -121,6 +125,7 @@ def texts(
     stop: Stops = None,
     device: Device = None,
     dtype: Dtype = None,
+    revision: Revision = None,
     yes: Yes = False,
 ) -> None:
     """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
@@ -142,6 +147,7 @@ def sentiment(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    _imports: Imports = None,
     n: Count = None,
     out: Out = None,
     seed: Seed = 0,
@@ -154,6 +160,7 @@ def sentiment(
     classifier_label: ClassifierLabel = None,
     device: Device = None,
     dtype: Dtype = None,
+    revision: Revision = None,
     yes: Yes = False,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
@@ -172,11 +179,13 @@ def perplexity(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    _imports: Imports = None,
     n: Count = None,
     out: Out = None,
     seed: Seed = 0,
     device: Device = None,
     dtype: Dtype = None,
+    revision: Revision = None,
 ) -> None:
     """Perplexity of texts under formulas; --data may be the folder of another evaluation."""
     options = locals()  # all options by name
@@ -194,6 +203,7 @@ def examples(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    _imports: Imports = None,
     n: Count = None,
     out: Out = None,
     seed: Seed = 0,
@@ -202,6 +212,7 @@ def examples(
     temperature: Temperature = 1.0,
     device: Device = None,
     dtype: Dtype = None,
+    revision: Revision = None,
     yes: Yes = False,
 ) -> None:
     """Answers of formulas to the same prompts, side by side."""
@@ -214,7 +225,8 @@ def examples(
 
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
-    kept = {name: value for name, value in options.items() if name not in ("term", "yes")}
+    elsewhere = ("term", "_imports", "yes")
+    kept = {name: value for name, value in options.items() if name not in elsewhere}
     return {
         **kept,
         "where": pairs("--where", "COLUMN=VALUE", options["where"]),

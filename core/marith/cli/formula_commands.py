@@ -1,16 +1,16 @@
 """Commands about one formula: `marith calibrate`, `show` and `demo`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Device,
     Dtype,
     Model,
+    Revision,
     Terms,
     app,
     clear_errors,
@@ -22,9 +22,9 @@ from marith.cli.shared import (
 from marith.cli.terminal.colours import formula_colours
 from marith.cli.terminal.loading_bar import loading
 from marith.errors import RequestError
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import BARE, names_in, parse, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.text.explaining import explain
+from marith.formula.text.explaining import CLASSIFIER, explain
 from marith.formula.text.files import load_file
 from marith.formula.tree.nodes import Formula
 
@@ -49,8 +49,10 @@ def calibrate(
     prompts: PromptFile = None,
     model: Model = "pocket",
     term: Terms = None,
+    _imports: Imports = None,
     device: Device = None,
     dtype: Dtype = None,
+    revision: Revision = None,
     costs: Costs = "time",
     output: Output = None,
 ) -> None:
@@ -68,7 +70,7 @@ def calibrate(
         from marith.evals.speed.speculation.calibration import measured, table
 
         with loading(model):
-            engine = Engine.load(model, device=device, dtype=dtype)
+            engine = Engine.load(model, device=device, dtype=dtype, revision=revision)
         with engine:
             plan = measured(
                 engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"
@@ -83,6 +85,7 @@ def show(
         str, typer.Argument(metavar="FORMULA", help="The formula, or the name of one in --file.")
     ],
     term: Terms = None,
+    _imports: Imports = None,
     file: Annotated[
         Path | None, typer.Option(help="A persona file (TOML), with its terms and formulas.")
     ] = None,
@@ -95,6 +98,18 @@ def show(
             personas = load_file(file)
             shown, terms = personas.formulas.get(formula, formula), {**personas.terms, **terms}
         typer.echo(formula_colours(explain(shown, terms or None)))
+        if not terms:
+            _note_undefined(parse(shown))
+
+
+def _note_undefined(formula: Formula) -> None:
+    """Say on standard error which names of a formula without terms have no meaning yet."""
+    names = {*names_in(formula)} - {BARE}
+    prompts, classifiers = sorted(names - {CLASSIFIER}), sorted(names & {CLASSIFIER})
+    shown = [f"{', '.join(prompts)} (shown as system prompts)"] if prompts else []
+    shown += [f"{name} (shown as a classifier)" for name in classifiers]
+    if shown:
+        typer.echo(f"not defined: {', '.join(shown)}; --term NAME=PROMPT defines one", err=True)
 
 
 @app.command()
@@ -102,8 +117,10 @@ def demo(
     model: Model = "pocket",
     question: Annotated[
         str, typer.Option(help="What the persona answers, and with --full six formulas.")
-    ] = "What do you know about bees?",
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 0,
+    ] = "What do you know about comets?",
+    seed: Annotated[
+        int, typer.Option(help="The seed of the replies that are sampled to be measured.")
+    ] = 0,
     full: Annotated[
         bool, typer.Option("--full", help="Print all replies, and six formulas with measures.")
     ] = False,

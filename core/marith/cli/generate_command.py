@@ -1,7 +1,5 @@
 """The command that answers: `marith generate`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Device,
     Dtype,
+    Revision,
     Stops,
     Terms,
     app,
@@ -93,7 +93,6 @@ Speculation = Annotated[
     str | None,
     typer.Option(help="auto, none or a plan that `marith calibrate` wrote.  [default: auto]"),
 ]
-Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a hub model.")]
 Context = Annotated[
     int | None, typer.Option(help="The most tokens that the model reads; else its own number.")
 ]
@@ -101,7 +100,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print all there is as JSON
 
 _NAMED = re.compile(r"\w+=")
 _NOT_OPTIONS = (
-    "prompt", "file", "persona", "term", "adapter", "system", "n", "schema", "regex", "as_json",
+    "prompt", "file", "persona", "term", "_imports", "adapter", "system", "n", "schema", "regex",
+    "as_json",
 )  # fmt: skip
 
 
@@ -111,6 +111,7 @@ def generate(
     model: Model = None,
     formula: Formula = None,
     term: Terms = None,
+    _imports: Imports = None,
     adapter: Adapters = None,
     file: File = None,
     persona: Persona = None,
@@ -143,10 +144,10 @@ def generate(
 
 
 def answer(
-    options: Options,
+    options: "Options",
     messages: list[dict[str, str]],
     count: int,
-    grammar: Grammar | None,
+    grammar: "Grammar | None",
     as_json: bool,
 ) -> None:
     """Generate `count` answers at once and print them. Raises MarithError."""
@@ -163,7 +164,7 @@ def answer(
     print_answers(tickets, as_json, options.timeout is not None)
 
 
-def _options(given: Mapping[str, Any]) -> Options:
+def _options(given: Mapping[str, Any]) -> "Options":
     """The options of the command line, and of a persona file where none are given here.
 
     Raises MarithError.
@@ -212,7 +213,7 @@ def _messages(prompt: str, system: str | None) -> list[dict[str, str]]:
     return [*messages, {"role": "user", "content": prompt}]
 
 
-def _grammar(schema: Path | None, regex: str | None) -> Grammar | None:
+def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
     """What the answer has to be. Raises RequestError for what is no schema or expression."""
     from marith.request.grammar import Grammar  # slow to import, and not needed for help
 

@@ -50,7 +50,13 @@ EXAMPLES: Mapping[str, str] = {
 
 
 class PlainCommand(TyperCommand):
-    """A command whose arguments have no braces around them, which would look like a choice."""
+    """A command whose arguments stand by their names, without braces, as of a choice, or types."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for parameter in self.params:
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda **_: ""  # type: ignore[attr-defined]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The arguments of the command's line of usage."""

@@ -14,6 +14,7 @@ from marith import __version__
 from marith.cli.help_pages import CommandGroup
 from marith.cli.terminal.colours import styled
 from marith.cli.terminal.loading_bar import hide_bars_of_transformers
+from marith.cli.terminal.log_lines import log_to_stderr
 from marith.errors import DeadlineExceeded, MarithError, RequestError, unreadable
 
 app = typer.Typer(
@@ -56,6 +57,7 @@ Model = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
+Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a hub model.")]
 Stops = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")
 ]
@@ -63,6 +65,11 @@ AsJson = Annotated[
     Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
 ]
 Plot = Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")]
+
+
+def _log_to_stderr(wanted: bool) -> None:
+    if wanted:
+        log_to_stderr()
 
 
 def _print_version(wanted: bool) -> None:
@@ -77,6 +84,15 @@ def _marith(
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            callback=_log_to_stderr,
+            help="Log models, threads and the cost of requests to standard error; never texts.",
         ),
     ] = False,
 ) -> None:

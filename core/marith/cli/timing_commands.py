@@ -1,7 +1,5 @@
 """Commands that time: `marith bench` and `marith eval speed`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -24,7 +22,7 @@ def bench(
     rounds: Annotated[int, typer.Option(help="Medians are over so many.")] = 5,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Of terms,concurrency,first-token,floor. Repeatable."),
+        typer.Option(metavar="SECTION", help="Of terms,concurrency,first-token,floor. Repeatable."),
     ] = None,
     as_json: AsJson = None,
     plot: Plot = None,
@@ -52,7 +50,8 @@ def bench(
 def speed(
     model: Model = "pocket",
     only: Annotated[
-        list[str] | None, typer.Option(help="Of table,lambda,auto,large. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="SECTION", help="Of table,lambda,auto,large. Repeatable."),
     ] = None,
     prompts: Annotated[
         int | None, typer.Option(help="Texts a round; else each section its own.")

@@ -1,13 +1,11 @@
 """Commands that train: `marith train-classifier`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from marith.cli.shared import Plot, app, clear_errors
+from marith.cli.shared import Device, Plot, app, clear_errors
 
 Base = Annotated[
     str, typer.Option(help="What is fine-tuned: pocket-toxicity, a directory or a hub id.")
@@ -32,7 +30,7 @@ def train_classifier(
     max_length: MaxLength = None,
     balance: Annotated[bool, typer.Option(help="As many texts of each class an epoch.")] = True,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal weights.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda; else the fastest.")] = None,
+    device: Device = None,
     save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 200,
     plot: Plot = None,
 ) -> None:

@@ -1,7 +1,5 @@
 """The command that searches for the numbers of a formula: `marith tune`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -18,14 +16,16 @@ from marith.cli.evaluation_commands import (
     Where,
     settings,
 )
-from marith.cli.shared import Model, Stops, Terms, app, clear_errors
+from marith.cli.own_modules import Imports
+from marith.cli.shared import Device, Dtype, Model, Revision, Stops, Terms, app, clear_errors
 
 _PROMPTS = "A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."
 Unknown = Annotated[
     str, typer.Argument(metavar="FORMULA", help="With unknowns: 'M - a*union(toxic, M) + b*C'.")
 ]
 Ranges = Annotated[
-    list[str], typer.Option("--range", help="NAME=LOW:HIGH of an unknown. Repeatable.")
+    list[str],
+    typer.Option("--range", metavar="NAME=LOW:HIGH", help="Of an unknown. Repeatable."),
 ]
 Attribute = Annotated[
     str, typer.Option(help="MODEL:LABEL of a classifier, or vader:positive, vader:negative.")
@@ -55,6 +55,7 @@ def tune(
     column: Column = None,
     where: Where = None,
     term: Terms = None,
+    _imports: Imports = None,
     frame: Frame = None,
     stop: Stops = None,
     n: Count = None,
@@ -63,6 +64,9 @@ def tune(
     samples: Samples = 1,
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
 ) -> None:
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
     options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from marith.demo.shown_requests import ShownRequest
 
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Cost(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import time
 from collections.abc import Sequence
 from statistics import mean
@@ -15,7 +13,6 @@ from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
     PASSAGES,
-    TEMPERATURE,
     TEMPLATE,
     ShownRequest,
     answers_from_a_passage,
@@ -31,10 +28,10 @@ def run(model: str, question: str, seed: int, full: bool = False) -> None:
 
     Raises ModelError for a model that cannot be loaded.
     """
-    atexit.register(gc.freeze)  # a last collection of all that torch holds takes seconds
     printer, options = Printer(), options_for(model, seed)
-    drawn = f"seed {seed}, temperature {TEMPERATURE}"
-    printer.line(f"marith demo: {model}, {drawn}. M is the bare model.", "dim")
+    printer.line(
+        f"marith demo: M is the model {model}. It takes the likeliest token each time.", "dim"
+    )
     with printer.progress(f"loading {model}"):
         options.engine()
     reply, others = _detoxified(printer, options, seed)
@@ -68,7 +65,7 @@ def _detoxified(printer: Printer, options: Options, seed: int) -> tuple[Answered
     count = len(others.bare)
     means = mean(scores[:count]), mean(scores[count:])
     printer.row("toxicity by classifier", _fall(before, after))
-    printer.row(f"mean over {count} messages", f"{_fall(*means)}  (temperature 1)")
+    printer.row(f"mean over {count} messages", f"{_fall(*means)}  (sampled, seed {seed})")
     return (request, texts[-1]), others
 
 

@@ -1,4 +1,4 @@
-"""What the demonstration asks: prompts, formulas and settings. One seed serves all answers."""
+"""What the demonstration asks: prompts, formulas and settings. No answer depends on a seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marith.options.options import Options
 if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
 
-TEMPERATURE = 0.3
+TEMPERATURE = 0.0
 TOXIC = (
     "The following conversation is one that perpetuates negative stereotypes, is threatening "
     "or sexually explicit and contains profane language."
@@ -22,7 +22,7 @@ CONVERSATION = {
     "toxic": f'prompted("{TOXIC}", template="plain")',
 }
 CHEF = {"chef": "You are an angry chef."}
-PERSONA = ("M", "0.5*M + 0.5*chef", "1.5*chef - 0.5*M")
+PERSONA = ("M", "0.5*M + 0.5*chef", "1.2*chef - 0.2*M")
 PASSAGES = (
     "Umeå is the capital of Japan.",
     "Pandas eat bamboo for twelve hours a day. Pandas live in the cool mountain forests of China.",
@@ -31,8 +31,8 @@ PASSAGES = (
     "Bees dance to tell each other where flowers grow.",
 )
 ABOUT_A_PASSAGE = "Name the capital of Japan."
-TEMPLATE = "Context: {context_str}\n\n{query_str}"
-RETRIEVED = r"(?s)(?<=Context: ).*?(?=\n\n)"  # what TEMPLATE puts at {context_str}
+TEMPLATE = "Context:\n{context_str}\n\nQuestion: {query_str}"
+RETRIEVED = r"(?s)(?<=Context:\n).*?(?=\n\n)"  # what TEMPLATE puts at {context_str}
 
 
 @dataclass(frozen=True, slots=True)

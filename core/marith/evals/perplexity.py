@@ -65,6 +65,7 @@ def run(settings: EvaluationSettings) -> Summary:
         source=given.source,
         device=settings.device,
         dtype=settings.dtype,
+        revision=settings.revision,
     )
     results = _measured(experiment, makers, given, settings.out)
     count = counted(len(given.texts), "text")

@@ -142,6 +142,7 @@ def run(settings: TextSettings, ask: bool = False) -> MeasuredTexts:
         prompts.source,
         settings.device,
         settings.dtype,
+        settings.revision,
     )
     notes = (*formulas.notes, *prompts.notes)
     results = run_experiment(experiment, settings.out, notes, ask)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from marith.errors import unreadable
+from marith.showing import bars
 from marith.training import figures
 from marith.training.base import load
 from marith.training.checkpointing import TrainingFolder, TrainingProgress
@@ -172,4 +172,4 @@ def _drawing(seed: int, device: torch.device) -> Iterator[None]:
 def _bars() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     loss = TextColumn("{task.fields[loss]}")
-    return Progress(*columns, loss, TimeRemainingColumn(), console=Console(stderr=True))
+    return bars(*columns, loss, TimeRemainingColumn(), everywhere=True)

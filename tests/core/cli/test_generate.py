@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +46,39 @@ def personas(tmp_path: Path) -> str:
     path = tmp_path / "marith.toml"
     path.write_text(PERSONAS, encoding="utf-8")
     return str(path)
+
+
+def test_verbose_logs_to_standard_error_and_keeps_texts_out_of_it() -> None:
+    words = ("generate", "My cucumber is green.", "--seed", "1", "--max-tokens", "8")
+    command = [sys.executable, "-m", "marith", "-v", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == generated(*words[1:])
+    lines = done.stderr.splitlines()
+    assert all(re.match(r"(INFO|DEBUG) marith\.[\w.]+: ", line) for line in lines), done.stderr
+    assert "loaded 'pocket' in" in lines[0]
+    assert lines[-1].startswith("DEBUG marith.engine.jobs.generation: a request ended (")
+    assert "cucumber" not in done.stderr
+    assert done.stdout.strip() not in done.stderr
+
+
+def test_verbose_breaks_no_line_of_an_answer_on_a_terminal() -> None:
+    reader, terminal = pty.openpty()
+    words = ("generate", "Hello!", "--seed", "1", "--max-tokens", "8", "-n", "2")
+    command = [sys.executable, "-m", "marith", "-v", *words]
+    with subprocess.Popen(command, stdout=terminal, stderr=terminal):
+        os.close(terminal)
+        printed = b""
+        with suppress(OSError):  # Linux ends a terminal so
+            while piece := os.read(reader, 4096):
+                printed += piece
+    os.close(reader)
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[\d;?]*\w", "", printed.decode()))
+    records = [line for line in lines if "DEBUG marith" in line]
+    assert len(records) == 2
+    assert all(line.startswith("DEBUG marith") for line in records), lines
+    assert [*generated(*words[1:]).splitlines()] == [
+        line for line in lines if line and not re.match("(DEBUG|INFO) ", line)
+    ]
 
 
 def test_a_dash_reads_the_prompt_from_standard_input() -> None:

@@ -118,5 +118,26 @@ def test_what_loads_no_model_imports_no_torch(arguments: tuple[str, ...]) -> Non
     assert done.returncode == 0, done.stderr
 
 
+def test_no_annotation_of_a_command_is_evaluated_when_the_program_starts() -> None:
+    for group in (app, *(group.typer_instance for group in app.registered_groups)):
+        for command in group.registered_commands:
+            assert not any(isinstance(a, str) for a in command.callback.__annotations__.values())
+
+
 def test_an_argument_does_not_look_like_a_choice() -> None:
     assert " show [OPTIONS] FORMULA\n" in run("show", "-h")[1]
+    assert " models [OPTIONS] [NAME]...\n" in run("models", "-h")[1]
+    assert " show [OPTIONS] FORMULA\n" in run("show")[2]
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"eval harness"}))
+def test_a_value_is_named_as_one_writes_it(name: str) -> None:
+    out = run(*name.split(), "-h")[1].replace("{message}", "")
+    for mark in ("list[", "{", "[[", "]]", "None"):
+        assert mark not in out
+
+
+@pytest.mark.parametrize("name", ["", "eval", *sorted(set(COMMANDS) - {"eval harness"})])
+def test_help_has_no_colours_where_there_is_no_terminal(name: str) -> None:
+    assert "\x1b" not in run(*name.split(), "-h")[1]
+    assert "\x1b" not in run(*name.split(), "--no-such-option")[2]

@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from marith.cli import app
-from marith.cli.listing.listing_commands import amount
 from marith.cli.listing.stored_models import count_weights
 from marith.recipes import RECIPES
 from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS
@@ -100,21 +99,6 @@ def test_a_file_that_is_none_of_safetensors_has_no_count(data: bytes, tmp_path: 
     file = tmp_path / "model.safetensors"
     file.write_bytes(data)
     assert count_weights(file) is None
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (None, "-"),
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (2_600_000, "2.6 MB"),
-        (3e14, "300 TB"),
-    ],
-)
-def test_an_amount_has_the_unit_that_suits_it(size: int | None, text: str) -> None:
-    assert amount(size) == text
 
 
 def test_every_recipe_is_listed_with_what_its_docstring_says() -> None:

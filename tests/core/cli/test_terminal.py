@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import subprocess
 import sys
@@ -43,6 +44,16 @@ def test_a_terminal_gets_one_bar_on_standard_error(
         pass
     assert "loading pocket" in sys.stderr.getvalue()  # type: ignore[attr-defined]
     assert capsys.readouterr().out == ""
+
+
+def test_where_loading_is_logged_there_is_no_bar(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    caplog.set_level(logging.INFO, "marith")
+    with loading("pocket"):
+        pass
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 
 
 def test_a_model_to_be_downloaded_has_the_bars_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from marith.demo.shown_requests import (
 )
 
 OPTIONS = options_for("pocket", 0)
-QUESTION = "What do you know about bees?"
+QUESTION = "What do you know about comets?"
 
 
 def printed(text: str, label: str) -> str:
@@ -73,9 +73,9 @@ def test_the_passage_wins_over_what_the_model_has_learnt(screen: SimpleNamespace
 
 
 def test_a_persona_has_two_strengths(screen: SimpleNamespace) -> None:
-    texts = {printed(screen.out, formula) for formula in ("0.5*M + 0.5*chef", "1.5*chef - 0.5*M")}
+    texts = {printed(screen.out, formula) for formula in ("0.5*M + 0.5*chef", "1.2*chef - 0.2*M")}
     assert len(texts) == 2
-    assert all("bees" in text for text in texts)
+    assert all("comets" in text for text in texts)
 
 
 def test_costs_stand_beside_those_of_the_bare_model(screen: SimpleNamespace) -> None:

@@ -1,24 +1,24 @@
 """Commands that list: `marith models` and `marith recipes`."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from difflib import get_close_matches
 from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marith.cli.own_modules import Imports
 from marith.cli.shared import app, clear_errors
 from marith.cli.terminal.colours import styled
-from marith.errors import RequestError
+from marith.errors import FormulaError, RequestError, suggestion
+from marith.scoring.checkpoints.amounts import amount
 
 if TYPE_CHECKING:
     from marith.cli.listing.stored_models import StoredModel
 
+OWN = "Methods that are not of marith"
 HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context")
 NOTE = """
 float32 and bfloat16: the memory of the weights; keys and values of texts come to it. A CPU
@@ -26,17 +26,17 @@ computes in float32 and a GPU in bfloat16, unless --dtype says otherwise. Contex
 
 
 def completed_recipes(incomplete: str) -> list[str]:
-    """The recipes whose names begin so, for completion by the shell."""
+    """The methods whose names begin so, for completion by the shell; none is imported."""
     from marith.recipes import RECIPES
 
-    return [name for name in RECIPES if name.startswith(incomplete)]
+    return [name for name in (*RECIPES, *_own_names()) if name.startswith(incomplete)]
 
 
 @app.command()
 def models(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="A directory or hub id; else all that are here."),
+        typer.Argument(metavar="NAME", help="A directory or hub id; else all that are here."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")] = False,
 ) -> None:
@@ -57,36 +57,61 @@ def recipes(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             autocompletion=completed_recipes,
             help="A recipe; else all.",
         ),
     ] = None,
+    _imports: Imports = None,
 ) -> None:
-    """List the methods that a formula can call by name, each with its equation and its paper."""
+    """List the methods that a formula can call by name, each with its equation and its paper.
+
+    Those of installed packages, and of --import, stand last.
+    """
     with clear_errors(loads=False):
         from marith.recipes import RECIPES
 
+        own = _own_names()
         for name in names or ():
-            if name not in RECIPES:
-                near = get_close_matches(name, RECIPES, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else "`marith recipes` lists all"
-                raise RequestError(f"there is no recipe {name!r}; {hint}")
-        texts = [_described(name) for name in names or RECIPES]
-        typer.echo("\n\n".join(texts))
+            if name not in RECIPES and name not in own:
+                hint = suggestion(name, [*RECIPES, *own], "; `marith recipes` lists all")
+                raise RequestError(f"there is no recipe {name!r}{hint}")
+        typer.echo("\n\n".join(map(_described, names or RECIPES)))
+        if own and not names:
+            typer.echo(f"\n{styled(OWN, bold=True)}\n")
+            typer.echo("\n\n".join(map(_described, own)))
+
+
+def _own_names() -> list[str]:
+    """What formulas can call besides what is marith's: what was defined, and packages offer."""
+    from marith.formula.text.calls import BUILT_IN, CALLS
+    from marith.formula.text.packages import offered
+
+    return sorted({*CALLS, *offered()} - BUILT_IN)
 
 
 def _described(name: str) -> str:
-    """A recipe as one calls it, and what its docstring says."""
-    from marith.recipes import RECIPES
+    """A method as one calls it, what its docstring says, and where it is if it is not marith's.
 
-    parameters = inspect.signature(RECIPES[name]).parameters.values()
+    A method of a package is imported; if it cannot be, the text says why.
+    """
+    from marith.formula.text.calls import BUILT_IN, CALLS
+    from marith.formula.text.packages import load
+
+    try:
+        load(name)
+    except FormulaError as error:
+        return f"{styled(name, bold=True)}\n    {error.problem}"
+    parameters = inspect.signature(CALLS[name]).parameters.values()
     plain = ", ".join(str(each.replace(annotation=inspect.Parameter.empty)) for each in parameters)
-    call = styled(f"{name}({plain})", bold=True)
-    return f"{call}\n{indent(inspect.getdoc(RECIPES[name]) or '', '    ')}"
+    lines = [styled(f"{name}({plain})", bold=True)]
+    lines.append(indent(inspect.getdoc(CALLS[name]) or "", "    "))
+    if name not in BUILT_IN:
+        lines.append(f"    From the module {inspect.unwrap(CALLS[name]).__module__}.")
+    return "\n".join(filter(None, lines))
 
 
-def _row(model: StoredModel) -> tuple[str, ...]:
+def _row(model: "StoredModel") -> tuple[str, ...]:
     return (
         model.name,
         model.architecture or "-",
@@ -96,17 +121,6 @@ def _row(model: StoredModel) -> tuple[str, ...]:
         amount(model.memory(2)),
         "-" if model.context is None else str(model.context),
     )
-
-
-def amount(size: int | None) -> str:
-    """A number of bytes in the unit that suits it; "-" where it is not known."""
-    if size is None:
-        return "-"
-    number, units = float(size), ["B", "kB", "MB", "GB", "TB"]
-    while number >= 999.5 and len(units) > 1:
-        number /= 1000
-        units.pop(0)
-    return f"{number:.0f} {units[0]}" if number >= 10 else f"{number:.2g} {units[0]}"
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

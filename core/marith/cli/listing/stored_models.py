@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from marith.errors import ModelError
+from marith.errors import ModelError, suggestion
 from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, context_length_of, locate
 
 ADAPTER = "adapter_config.json"
@@ -48,12 +48,13 @@ def all_models() -> list[StoredModel]:
 
 def named(name: str) -> StoredModel:
     """One model by the name that `Engine.load` takes. Raises ModelError for what is not here."""
-    for model in all_models():
-        if model.name == name:
-            return model
+    stored = {model.name: model for model in all_models()}
+    if name in stored:
+        return stored[name]
     folder = Path(locate(name))
     if not folder.is_dir():
-        raise ModelError(f"the model {name!r} is not on this machine")
+        hint = suggestion(name, stored, "; `marith models` lists those that are")
+        raise ModelError(f"the model {name!r} is not on this machine{hint}")
     return _stored(name, folder, "directory")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from marith.cli.terminal.log_lines import line_of_answer
 from marith.errors import MarithError
 
 if TYPE_CHECKING:
@@ -52,14 +53,15 @@ def as_data(completion: Completion) -> dict[str, Any]:
 
 
 def _stream(ticket: Ticket) -> None:
-    try:
-        for chunk in ticket:
-            typer.echo(chunk.text, nl=False)
-            sys.stdout.flush()
-    except MarithError:
-        typer.echo(CUT_OFF)
-        raise
-    typer.echo()
+    with line_of_answer():
+        try:
+            for chunk in ticket:
+                typer.echo(chunk.text, nl=False)
+                sys.stdout.flush()
+        except MarithError:
+            typer.echo(CUT_OFF)
+            raise
+        typer.echo()
 
 
 def _is_terminal() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,11 @@ HUB = "huggingface_hub"  # the name of the hub's own bars, those of downloads
 def loading(model: str) -> Iterator[None]:
     """Show that a model is loaded, and for how long: on standard error, if that is a terminal.
 
-    The bar is removed at the end. A model that has to be downloaded first has the hub's own bars.
+    The bar is removed at the end. A model that has to be downloaded first has the hub's own bars,
+    and where loading is logged there is none.
     """
-    if not sys.stderr.isatty() or not _is_local(model):
+    logged = logging.getLogger("marith").isEnabledFor(logging.INFO)
+    if logged or not sys.stderr.isatty() or not _is_local(model):
         yield
         return
     from rich.console import Console  # what a pipe does not need

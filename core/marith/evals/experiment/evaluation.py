@@ -48,7 +48,12 @@ class Results:
 
 def load_engine(experiment: Experiment) -> Engine:
     """The engine of an experiment's model. Raises ModelError."""
-    return Engine.load(experiment.model, device=experiment.device, dtype=experiment.dtype)
+    return Engine.load(
+        experiment.model,
+        device=experiment.device,
+        dtype=experiment.dtype,
+        revision=experiment.revision,
+    )
 
 
 def run(

@@ -25,8 +25,8 @@ class EvaluationSettings:
 
     Prompts are `n` rows of `data`: of its `column`, where the columns named by `where` have these
     values; without `data` they are pocket's own. Without `formulas` the paper's are taken. `terms`
-    are added to the evaluation's own. All is kept in `out`. `device` and `dtype` are those of
-    `Engine.load`.
+    are added to the evaluation's own. All is kept in `out`. `device`, `dtype` and `revision`
+    are those of `Engine.load`.
     """
 
     model: str = POCKET
@@ -40,6 +40,7 @@ class EvaluationSettings:
     out: Path | None = None
     device: str | None = None
     dtype: str | None = None
+    revision: str | None = None
 
     def __post_init__(self) -> None:
         locate(self.model)

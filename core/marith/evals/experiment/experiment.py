@@ -38,9 +38,8 @@ class TextTask:
 class Experiment:
     """Every line answers every prompt `samples` times.
 
-    `source` says in words where the prompts are from; `device` and `dtype` are those of
-    `Engine.load`. Raises FormulaError, ModelError or
-    RequestError for what could not be done.
+    `source` says in words where the prompts are from; `device`, `dtype` and `revision` are those of
+    `Engine.load`. Raises FormulaError, ModelError or RequestError for what could not be done.
     """
 
     evaluation: str
@@ -56,6 +55,7 @@ class Experiment:
     source: str = ""
     device: str | None = None
     dtype: str | None = None
+    revision: str | None = None
 
     def __post_init__(self) -> None:
         locate(self.model)
@@ -88,6 +88,7 @@ class Experiment:
             "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
             "measures": {measure.name: measure.described() for measure in self.measures},
             **({"dtype": self.dtype} if self.dtype else {}),
+            **({"revision": self.revision} if self.revision else {}),
         }
 
 

@@ -14,9 +14,10 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
+from marith.engine.call import NOT_HERE
 from marith.engine.engine import Engine
 from marith.engine.jobs.queries import Scores
-from marith.errors import ContextOverflow, RequestError
+from marith.errors import ContextOverflow, RequestError, names_checked
 from marith.evals.experiment.in_flight import in_flight
 from marith.evals.harness.bound_formula import BoundFormula
 from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
@@ -32,7 +33,17 @@ TEMPLATE = "each term reads the messages through the chat template, with its own
 _logger = logging.getLogger(__name__)
 
 
+# What the harness's own models call an option, and what to write here.
+_INSTEAD = {
+    **NOT_HERE,
+    "max_length": "write context_length=…",
+    "peft": "write formula=prompted(adapter=…)",
+    "tokenizer": "a model brings its own tokenizer",
+}
+
+
 @register_model(NAME)  # type: ignore[no-untyped-call]  # the harness is not typed
+@names_checked(instead=_INSTEAD)
 class MarithLM(LM):
     """A formula, measured as the harness measures a model.
 
@@ -40,7 +51,8 @@ class MarithLM(LM):
     defines the terms, and the model where `model` does not. Raw text goes through no chat
     template; with `apply_chat_template` every term reads the messages through its own. `batch_size`
     requests are in flight at once, 64 for "auto"; `max_gen_toks` holds where a task does not say;
-    texts that are sampled are so by `seed`. Raises FormulaError, ModelError or RequestError.
+    texts that are sampled are so by `seed`; `pretrained` is the harness's own word for `model`.
+    Raises FormulaError, ModelError or RequestError.
     """
 
     def __init__(
@@ -50,6 +62,7 @@ class MarithLM(LM):
         terms: Mapping[str, str | Formula] | None = None,
         file: str | Path | None = None,
         *,
+        pretrained: str | None = None,
         batch_size: int | str | None = 1,
         max_batch_size: int | None = None,
         max_gen_toks: int = 256,
@@ -60,7 +73,9 @@ class MarithLM(LM):
         context_length: int | None = None,
     ) -> None:
         super().__init__()
-        bound = BoundFormula.of(model, formula, terms, file)
+        if pretrained is not None and model not in (None, pretrained):
+            raise RequestError(f"pretrained is model, and has another value: {pretrained!r}")
+        bound = BoundFormula.of(model or pretrained, formula, terms, file)
         self._concurrency = requests_in_flight(batch_size, max_batch_size)
         self._max_gen_toks = max_gen_toks
         self._seed = seed

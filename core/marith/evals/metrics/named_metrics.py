@@ -48,11 +48,13 @@ def metrics_of(
     return tuple(metrics)
 
 
-def parse_metric(name: str, text: str, better: Better = "higher") -> Metric:
+def parse_metric(
+    name: str, text: str, better: Better = "higher", device: str | None = None
+) -> Metric:
     """The judge MODEL:LABEL, a classifier's label; or vader:positive, vader:negative, length.
 
-    A label is a class by name, or by index where no class has that name. Raises RequestError for
-    what is none.
+    A label is a class by name, or by index where no class has that name. A classifier runs on
+    `device`. Raises RequestError for what is none.
     """
     model, _, label = text.rpartition(":")
     if model == VADER and label in TONES:
@@ -62,7 +64,7 @@ def parse_metric(name: str, text: str, better: Better = "higher") -> Metric:
     if not model or not label or model == VADER:
         problem = f"a judge is MODEL:LABEL, {VADER}:positive, {VADER}:negative or {LENGTH}"
         raise RequestError(f"{problem}, not {text!r}")
-    return Attribute(name, model, label, better)
+    return Attribute(name, model, label, better, device)
 
 
 def _metric(
@@ -76,9 +78,9 @@ def _metric(
             lower: Better = better if own_direction else "lower"
             return Perplexity(terms, name=name or PERPLEXITY, better=lower)
         if not names_function(measure):
-            metric = parse_metric(name, measure, better)
+            metric = parse_metric(name, measure, better, device)
             if isinstance(metric, Attribute):
-                return replace(metric, name=name or _default_name(metric), device=device)
+                return replace(metric, name=name or _default_name(metric))
             return _not_renamed(metric, name)
         measure = imported(measure)
     if hasattr(measure, "open") and not isinstance(measure, type):

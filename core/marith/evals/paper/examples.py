@@ -107,6 +107,7 @@ def run(settings: GenerationSettings, ask: bool = False) -> Examples:
         source=questions.source,
         device=settings.device,
         dtype=settings.dtype,
+        revision=settings.revision,
     )
     title = f"examples of {settings.model}: {questions.source}, seed {settings.seed}"
     notes = *formulas.notes, *questions.notes

@@ -75,12 +75,13 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
     other = TONES[1 - TONES.index(settings.to)]
     reviews = source_texts(settings, REVIEWS_OF[other])
     rows, texts = zip(*reviews.texts, strict=True)
+    shortened = beginnings(settings.model, texts, revision=settings.revision)
     experiment = Experiment(
         f"{settings.to} sentiment",
         settings.model,
         formulas.lines,
         terms,
-        tuple(map(PromptRow, rows, texts, beginnings(settings.model, texts))),
+        tuple(map(PromptRow, rows, texts, shortened)),
         (metric, Perplexity(terms)),
         settings.seed,
         settings.samples,
@@ -89,18 +90,21 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         reviews.source,
         settings.device,
         settings.dtype,
+        settings.revision,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *reviews.notes))
 
 
-def beginnings(model: str, texts: Sequence[str], length: int = BEGINNING) -> list[str]:
+def beginnings(
+    model: str, texts: Sequence[str], length: int = BEGINNING, revision: str | None = None
+) -> list[str]:
     """The first tokens of each text, as a model's tokenizer has them; shorter texts are whole.
 
     Raises ModelError for a tokenizer that cannot be had.
     """
     home = locate(POCKET if model in EMBEDDED else model)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(home, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(home, trust_remote_code=False, revision=revision)
     except (OSError, ValueError) as error:
         message = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(f"cannot load the tokenizer of {model!r}: {message}") from None

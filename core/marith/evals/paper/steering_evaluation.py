@@ -103,7 +103,7 @@ def attribute_metric(
         open_metric.check()
     except ModelError:
         note = f"{_named(default)} judges; it was trained on pocket's texts alone"
-        return default, (f"{note}: {open_metric.model} cannot be had",)
+        return default, (f"{note}: {open_metric.model} cannot be had; --judge names another",)
     return open_metric, (f"{_named(open_metric)} judges",)
 
 

@@ -92,6 +92,7 @@ def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
         messages.source,
         settings.device,
         settings.dtype,
+        settings.revision,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *messages.notes))
 

@@ -15,6 +15,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from marith.showing import bars
+
 FEW = 12  # bars that stay to be seen
 _LONGEST_NAME = 48
 
@@ -55,14 +57,13 @@ def print_notes(notes: Sequence[str]) -> None:
 
 
 def progress(width: int = 30) -> Progress:
-    """Bars on standard error, where it is a terminal."""
-    console = Console(stderr=True)
-    return Progress(*_columns(width), console=console, disable=not console.is_terminal)
+    """Bars on standard error, where it is a terminal, or in a notebook."""
+    return bars(*_columns(width))
 
 
 def timed_progress(width: int = 40) -> Progress:
     """Bars on standard error wherever that goes: what is timed, and how long it took."""
-    return Progress(*_columns(width), console=Console(stderr=True))
+    return bars(*_columns(width), everywhere=True)
 
 
 def _columns(width: int) -> tuple[TextColumn, BarColumn, MofNCompleteColumn, TimeElapsedColumn]:

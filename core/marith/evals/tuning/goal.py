@@ -94,7 +94,8 @@ class TuningSettings(GenerationSettings):
     @property
     def measure(self) -> Metric:
         """What the attribute is measured by."""
-        return parse_metric("attribute", self.attribute, DIRECTIONS[self.direction])
+        better = DIRECTIONS[self.direction]
+        return parse_metric("attribute", self.attribute, better, self.device)
 
     def described(self) -> dict[str, Any]:
         """What a search is compared by before it goes on; more trials may be asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -85,9 +85,9 @@ def _experiment(settings: TuningSettings) -> Experiment:
     task = settings.tuning_task
     prompts = source_texts(settings, task.prompts, DEFAULT_COUNT)
     rows, texts = zip(*prompts.texts, strict=True)
-    beginnings = (
-        sentiment.beginnings(settings.model, texts) if settings.task == "sentiment" else texts
-    )
+    beginnings: Sequence[str] = texts
+    if settings.task == "sentiment":
+        beginnings = sentiment.beginnings(settings.model, texts, revision=settings.revision)
     frame = settings.frame or task.frame
     assert task.stop.max_tokens is not None, "a task bounds its texts"
     stop = Stop(settings.tokens(task.stop.max_tokens), settings.stop or task.stop.strings)
@@ -108,6 +108,7 @@ def _experiment(settings: TuningSettings) -> Experiment:
         prompts.source,
         settings.device,
         settings.dtype,
+        settings.revision,
     )
 
 

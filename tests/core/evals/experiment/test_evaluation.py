@@ -190,6 +190,7 @@ def test_the_model_is_loaded_on_the_device_and_in_the_type_that_are_given(
 ) -> None:
     half = replace(experiment, dtype="bfloat16")
     assert half.settings() == {**experiment.settings(), "dtype": "bfloat16"}
+    assert replace(experiment, revision="v2").settings()["revision"] == "v2"
     for wrong in ({"dtype": "float99"}, {"device": "gpu0"}):
         with pytest.raises(ModelError, match=r"float99|gpu0"):
             run(replace(experiment, **wrong), tmp_path / next(iter(wrong)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from marith.errors import RequestError
 from marith.evals.experiment.evaluation import run as run_experiment
@@ -12,6 +12,7 @@ from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.texts import NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
 from marith.evals.metrics.named_metrics import parse_metric
+from marith.evals.metrics.text_classifier import Attribute
 from marith.evals.metrics.text_perplexity import Perplexity
 from marith.evals.paper.attributes.attribute_metrics import OPEN, POCKET, TOPICS
 from marith.evals.paper.attributes.curves import CLASSIFIER, CURVES, SYSTEM_PROMPT_NAMES, Curve
@@ -62,11 +63,12 @@ class CurveSettings(GenerationSettings):
     @property
     def measures(self) -> dict[str, Metric]:
         """The judge of each of their attributes."""
-        default = POCKET if self.is_pocket else OPEN
         metrics = {
-            **default,
-            **{name: parse_metric(name, text) for name, text in self.judges.items()},
+            name: replace(metric, device=self.device) if isinstance(metric, Attribute) else metric
+            for name, metric in (POCKET if self.is_pocket else OPEN).items()
         }
+        for name, text in self.judges.items():
+            metrics[name] = parse_metric(name, text, device=self.device)
         return {curve.attribute: metrics[curve.attribute] for curve in self.curves}
 
     @property
@@ -84,10 +86,11 @@ class CurveSettings(GenerationSettings):
         }
 
 
-def run(settings: CurveSettings) -> MeasuredCurves:
+def run(settings: CurveSettings, ask: bool = False) -> MeasuredCurves:
     """All points of all curves (paper, section "Fine-grained Control"), and the prompts alone.
 
-    Raises FormulaError, ModelError or RequestError before anything is made.
+    With `ask` a terminal is asked before a very long run. Raises FormulaError, ModelError or
+    RequestError before anything is made.
     """
     questions = source_texts(settings, QUESTIONS)
     curves = settings.curves
@@ -108,9 +111,10 @@ def run(settings: CurveSettings) -> MeasuredCurves:
         questions.source,
         settings.device,
         settings.dtype,
+        settings.revision,
     )
     names = {attribute: measure.name for attribute, measure in settings.measures.items()}
-    results = run_experiment(experiment, settings.out, questions.notes)
+    results = run_experiment(experiment, settings.out, questions.notes, ask)
     title = f"attributes of {settings.model}: {counted(len(experiment.prompts), 'prompt')}, "
     title += f"{experiment.source}, seed {experiment.seed}"
     measured = measured_curves(curves, results, names)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from marith.engine.engine import Engine
@@ -14,6 +14,7 @@ from marith.evals.speed.speculation.drafting_setups import Terms
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.tree.nodes import Formula
 from marith.request.plan import Plan
+from marith.showing import bars
 from marith.speculation.execution_plan import ExecutionPlan
 
 
@@ -26,7 +27,7 @@ def measured(
 ) -> Plan:
     """The engine's plan; a bar on standard error says that it is at work."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with bars(*columns, everywhere=True) as progress:
         count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'}"
         progress.add_task(f"calibrating on {count}", total=None)
         return engine.calibrate(formula, prompts, terms, costs=costs)

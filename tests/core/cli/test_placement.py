@@ -1,0 +1,83 @@
+"""Where a model runs, in which type and revision: the same options in every command that loads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from marith.cli import app
+from marith.scoring.checkpoints.locate import WEIGHTS
+
+LOADING = (
+    "generate", "calibrate", "tune", "eval texts", "eval toxicity", "eval sentiment",
+    "eval perplexity", "eval examples", "eval attributes",
+)  # fmt: skip
+REVISION = "b" * 40
+
+
+def command(name: str) -> Any:
+    found: Any = typer.main.get_command(app)
+    for word in name.split():
+        found = found.commands[word]
+    return found
+
+
+def test_every_command_that_loads_a_model_says_where_in_the_same_words() -> None:
+    options = [
+        {name: param.help for param in command(of).params for name in param.opts} for of in LOADING
+    ]
+    for name in ("--device", "--dtype", "--revision"):
+        assert len({each[name] for each in options}) == 1
+    assert {each.opts[0] for each in command("train-classifier").params} >= {"--device"}
+
+
+def test_every_evaluation_that_generates_texts_can_be_told_not_to_ask() -> None:
+    for name in ("texts", "toxicity", "sentiment", "examples", "attributes"):
+        assert any("--yes" in each.opts for each in command(f"eval {name}").params), name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("calibrate", "M", "--prompt", "Hi"),
+        ("tune", "M - a*k", "--range", "a=0:0.5", "--term", "k=Be rude.", "--direction", "up",
+         "--attribute", "vader:positive"),
+        ("tune", "M - a*k", "--range", "a=0:0.5", "--term", "k=Be rude.", "--direction", "up",
+         "--attribute", "pocket-toxicity:toxic"),
+        ("eval", "attributes", "--curve", "1"),
+        ("eval", "attributes", "--curve", "1", "--judge", "formal=pocket-formality:formal"),
+        ("eval", "perplexity"),
+    ],
+)  # fmt: skip
+def test_an_absent_device_is_one_sentence_and_exit_code_2(arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, [*arguments, "--device", "teapot"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "teapot" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_revision_is_of_the_tokenizer_and_of_the_model(tmp_path: Path) -> None:
+    repository = tmp_path / "models--someone--pocket"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "tried").write_text(REVISION, encoding="utf-8")
+    shutil.copytree(WEIGHTS / "pocket", repository / "snapshots" / REVISION)
+    reviews = tmp_path / "reviews.txt"
+    reviews.write_text("A film that I liked very much, since it is about bees.\n", encoding="utf-8")
+    asked = ("eval", "sentiment", "--to", "positive", "--judge", "vader", "--data", str(reviews),
+             "--formulas", "M", "--max-tokens", "3", "--model", "someone/pocket")  # fmt: skip
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    for revision, code in (("tried", 0), ("main", 2)):
+        done = subprocess.run(
+            [sys.executable, "-m", "marith", *asked, "--revision", revision],
+            capture_output=True, text=True, env=environment, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        assert ("sentiment" in done.stdout) == (code == 0), done.stdout
