@@ -1,6 +1,11 @@
 """How does a LangChain application use a formula? As `ChatMarith`, or `MarithLLM` for text."""
 
-from langchain_marith.chat import ChatMarith
-from langchain_marith.text_model import MarithLLM
+import marith
+
+try:
+    from langchain_marith.chat import ChatMarith
+    from langchain_marith.text_model import MarithLLM
+except ModuleNotFoundError as error:
+    raise marith.errors.missing_extra(error, "langchain_core", __name__, "langchain") from None
 
 __all__ = ["ChatMarith", "MarithLLM"]

@@ -31,6 +31,7 @@ from langchain_marith.invocation import (
     apieces,
     collect,
     pieces,
+    require_one_answer,
 )
 from langchain_marith.messages import to_dicts
 from langchain_marith.structured_output import Method, Schema, model_and_parser, with_parser
@@ -43,7 +44,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
 
     A cheap value: engines are shared by all models of one process. Every option may be given
     again for a call, and so may `tools`, `tool_choice`, `strict`, `parallel_tool_calls`,
-    `response_format`, `grammar`, `logprobs` and `top_logprobs`. An unknown option raises
+    `response_format`, `grammar`, `logprobs`, `top_logprobs` and `n`. An unknown option raises
     ValueError; errors are marith's and LangChain's at once.
     """
 
@@ -165,8 +166,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        options, ticket = self._submit(messages, stop, kwargs)
-        return _result(options, collect([ticket]))
+        options, tickets = self._submit(messages, stop, kwargs)
+        return _result(options, collect(tickets))
 
     async def _agenerate(
         self,
@@ -175,8 +176,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        options, ticket = await self._asubmit(messages, stop, kwargs)
-        return _result(options, await acollect([ticket]))
+        options, tickets = await self._asubmit(messages, stop, kwargs)
+        return _result(options, await acollect(tickets))
 
     def _stream(
         self,
@@ -185,7 +186,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        options, ticket = self._submit(messages, stop, kwargs)
+        require_one_answer("stream", self, kwargs)
+        options, (ticket,) = self._submit(messages, stop, kwargs)
         # LangChain gives a run manager for its event streams alone; it calls other handlers itself.
         writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
         with closing(pieces(ticket)) as answer:
@@ -202,7 +204,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        options, ticket = await self._asubmit(messages, stop, kwargs)
+        require_one_answer("astream", self, kwargs)
+        options, (ticket,) = await self._asubmit(messages, stop, kwargs)
         writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
         async with aclosing(apieces(ticket)) as answer:
             async for piece, completion in answer:
@@ -211,25 +214,28 @@ class ChatMarith(LangChainOptions, BaseChatModel):
                         await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
 
+    def _get_llm_string(self, stop: list[str] | None = None, **kwargs: Any) -> str:
+        with translated():
+            key = Invocation.key(self, kwargs)
+        return super()._get_llm_string(stop, **key)
+
     def _submit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[marith.Options, marith.Ticket]:
-        """Start a conversation's request on the engine. The timeout counts from here."""
+    ) -> tuple[marith.Options, list[marith.Ticket]]:
+        """Start a conversation's requests on the engine. The timeout counts from here."""
         begun = time.monotonic()
         with translated():
             invocation, prompt = self._read(messages, stop, options)
-            (ticket,) = invocation.submit([prompt], begun)
-        return invocation.options, ticket
+            return invocation.options, invocation.submit([prompt], begun)
 
     async def _asubmit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[marith.Options, marith.Ticket]:
+    ) -> tuple[marith.Options, list[marith.Ticket]]:
         """The same off the event loop."""
         begun = time.monotonic()
         with translated():
             invocation, prompt = await run_in_executor(None, self._read, messages, stop, options)
-            (ticket,) = await invocation.asubmit([prompt], begun)
-        return invocation.options, ticket
+            return invocation.options, await invocation.asubmit([prompt], begun)
 
     def _read(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
@@ -238,6 +244,5 @@ class ChatMarith(LangChainOptions, BaseChatModel):
 
 
 def _result(options: marith.Options, completions: list[marith.Completion]) -> ChatResult:
-    (completion,) = completions
-    message = to_message(options, completion)
-    return ChatResult(generations=[ChatGeneration(message=message)])
+    messages = [to_message(options, completion) for completion in completions]
+    return ChatResult(generations=[ChatGeneration(message=message) for message in messages])

@@ -1,22 +1,22 @@
-"""One call of a model: its options, its requests in flight together, and what these return."""
+"""A model's options, and one call of it: requests in flight together, and what these return."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.language_models import LangSmithParams
 from langchain_core.runnables.config import run_in_executor
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 import marith
 from langchain_marith.exceptions import translated
 from langchain_marith.tool_definitions import to_definitions
-from marith.openai_format import to_grammar, to_logprobs, to_tools
+from marith.openai_format import to_grammar, to_logprobs, to_n, to_tools
 
 PROVIDER = "marith"
-ANSWER_OPTIONS = ("grammar", "response_format", "logprobs", "top_logprobs")
+ANSWER_OPTIONS = ("grammar", "response_format", "logprobs", "top_logprobs", "n")
 _TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "strict")
 # LangChain's own: which of two ways to call, and what its tracers show of a format.
 _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
@@ -26,6 +26,14 @@ Prompt = str | list[dict[str, Any]]
 
 class LangChainOptions(marith.Options):
     """A model's options, and what LangChain asks of both kinds of model that have them."""
+
+    n: int = 1
+    """How many answers `generate` returns for each prompt, by the seeds seed, seed + 1, …"""
+
+    @field_validator("n", mode="before")
+    @classmethod
+    def _number_of_answers(cls, n: Any) -> int:
+        return to_n(n)
 
     @model_validator(mode="after")
     def _set_marith_version(self) -> Self:
@@ -44,17 +52,51 @@ class LangChainOptions(marith.Options):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """All that a text depends on: the key of cached answers."""
-        # What was read of a file is in the formula, the terms and the rest.
-        return {name: value for name, value in self.chosen().items() if name != "file"}
+        return {**self.identity(), "n": self.n}
+
+    def to_json(self) -> Any:
+        """What LangChain's `dumps` writes; `loads` reads it where it is told to allow this class.
+
+        A model with a loaded engine or with constraints is "not_implemented": they are no data.
+        """
+        if self.loaded_engine is not None or self.constraints:
+            return self.to_json_not_implemented()  # type: ignore[attr-defined]  # of its models
+        fields = self.model_dump(exclude={*self.option_names()}, exclude_defaults=True)
+        kwargs = {**fields, **self.chosen()}
+        return {"lc": 1, "type": "constructor", "id": self.lc_id(), "kwargs": kwargs}  # type: ignore[attr-defined]
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         """Traces show the formula's name, and its own stop strings with the call's."""
         strings = stop if isinstance(stop, list) else []  # what is no list is refused by the call
+        with translated():
+            options = self.by_name(kwargs)
         params: LangSmithParams = super()._get_ls_params(  # type: ignore[misc]  # of its models
-            stop=[*self.stop, *strings], **kwargs
+            stop=[*self.stop, *strings], **options
         )
-        model_name = kwargs.get("model", self.speaks_as)
+        model_name = options.get("model", self.speaks_as)
         return {**params, "ls_provider": PROVIDER, "ls_model_name": model_name}
+
+    if not TYPE_CHECKING:  # the signatures are LangChain's own, those of each kind of model
+
+        def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
+            """As LangChain's own. Raises RequestError for `n` above 1."""
+            require_one_answer("invoke", self, kwargs)
+            return super().invoke(input, config, **kwargs)
+
+        async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
+            """As LangChain's own. Raises RequestError for `n` above 1."""
+            require_one_answer("ainvoke", self, kwargs)
+            return await super().ainvoke(input, config, **kwargs)
+
+        def batch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
+            """All inputs in flight together. Raises RequestError for `n` above 1."""
+            require_one_answer("batch", self, kwargs)
+            return super().batch(inputs, config, **kwargs)
+
+        async def abatch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
+            """All inputs in flight together. Raises RequestError for `n` above 1."""
+            require_one_answer("abatch", self, kwargs)
+            return await super().abatch(inputs, config, **kwargs)
 
     def over(
         self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None
@@ -78,11 +120,25 @@ class LangChainOptions(marith.Options):
         return len(self.get_token_ids(text))
 
 
+def answers_of(model: LangChainOptions, call: Mapping[str, Any]) -> int:
+    """How many answers a model returns for each prompt of a call with these options."""
+    return model.n if call.get("n") is None else to_n(call["n"])
+
+
+def require_one_answer(method: str, model: LangChainOptions, call: Mapping[str, Any]) -> None:
+    """Raise RequestError where `n` is above 1, for a method that returns one answer."""
+    with translated():
+        if (n := answers_of(model, call)) > 1:
+            problem = f"{method} returns one answer for each prompt, not n={n}"
+            raise marith.RequestError(f"{problem}; generate returns all of them")
+
+
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The options of one call, and what its requests have beside them."""
+    """The options of one call, `n` answers to each prompt, and what the requests have beside."""
 
     options: marith.Options
+    n: int = 1
     request_options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -103,8 +159,9 @@ class Invocation:
         if rest:
             model.check_call(rest, names)
         chosen = model.over(rest, stop)
+        n = answers_of(model, options)
         if not request_fields:
-            return cls(chosen)
+            return cls(chosen, n)
         tools = to_tools(
             request_fields.get("tools"),
             to_definitions,
@@ -121,15 +178,31 @@ class Invocation:
                 request_fields.get("logprobs"), request_fields.get("top_logprobs")
             ),
         }
-        return cls(chosen, request_options)
+        return cls(chosen, n, request_options)
+
+    @staticmethod
+    def key(model: LangChainOptions, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a call as a part of the key of cached answers.
+
+        A class and a function are there by what no other shares, since several may have one name.
+        """
+        named = dict(options)
+        if isinstance(format_ := named.get("response_format"), type):
+            named["response_format"] = to_grammar(None, format_)
+        if functions := named.get("constraints"):
+            chosen = model.over({"constraints": functions})
+            named["constraints"] = chosen.identity()["constraints"]
+        return named
 
     def submit(self, prompts: Sequence[Prompt], begun: float) -> list[marith.Ticket]:
-        """One ticket for each prompt, all in flight together; the timeout counts from `begun`."""
+        """`n` tickets for each prompt, all in flight together; the timeout counts from `begun`."""
+        samples = [self.options.sample(i) for i in range(self.n)]
         tickets: list[marith.Ticket] = []
         try:
             for prompt in prompts:
-                ticket = self.options.submit(prompt, begun=begun, **self.request_options)
-                tickets.append(ticket)
+                for options in samples:
+                    ticket = options.submit(prompt, begun=begun, **self.request_options)
+                    tickets.append(ticket)
         except BaseException:
             _cancel(tickets)
             raise

@@ -24,6 +24,7 @@ from langchain_marith.invocation import (
     apieces,
     collect,
     pieces,
+    require_one_answer,
 )
 from marith.openai_format import from_logprobs, from_usage
 
@@ -32,7 +33,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
     """A text model that samples from a formula; a prompt is read as a user's message.
 
     A batch of prompts is in flight together. Every option may be given again for a call, and so
-    may `grammar`, `response_format`, `logprobs` and `top_logprobs`. An unknown option raises
+    may `grammar`, `response_format`, `logprobs`, `top_logprobs` and `n`. An unknown option raises
     ValueError; errors are marith's and LangChain's at once.
     """
 
@@ -64,8 +65,8 @@ class MarithLLM(LangChainOptions, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        options, tickets = self._submit(prompts, stop, kwargs)
-        return _result(options, collect(tickets))
+        invocation, tickets = self._submit(prompts, stop, kwargs)
+        return _result(invocation, collect(tickets))
 
     async def _agenerate(
         self,
@@ -74,8 +75,8 @@ class MarithLLM(LangChainOptions, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> LLMResult:
-        options, tickets = await self._asubmit(prompts, stop, kwargs)
-        return _result(options, await acollect(tickets))
+        invocation, tickets = await self._asubmit(prompts, stop, kwargs)
+        return _result(invocation, await acollect(tickets))
 
     def _stream(
         self,
@@ -84,10 +85,11 @@ class MarithLLM(LangChainOptions, BaseLLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[GenerationChunk]:
-        options, (ticket,) = self._submit([prompt], stop, kwargs)
+        require_one_answer("stream", self, kwargs)
+        invocation, (ticket,) = self._submit([prompt], stop, kwargs)
         with closing(pieces(ticket)) as answer:
             for piece, completion in answer:
-                chunk = _chunk(options, piece, completion)
+                chunk = _chunk(invocation.options, piece, completion)
                 if run_manager:
                     run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
@@ -99,44 +101,50 @@ class MarithLLM(LangChainOptions, BaseLLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        options, (ticket,) = await self._asubmit([prompt], stop, kwargs)
+        require_one_answer("astream", self, kwargs)
+        invocation, (ticket,) = await self._asubmit([prompt], stop, kwargs)
         async with aclosing(apieces(ticket)) as answer:
             async for piece, completion in answer:
-                chunk = _chunk(options, piece, completion)
+                chunk = _chunk(invocation.options, piece, completion)
                 if run_manager:
                     await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
 
     def _submit(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[marith.Options, list[marith.Ticket]]:
+    ) -> tuple[Invocation, list[marith.Ticket]]:
         """Start prompts' requests on the engine. The timeout counts from here."""
         begun = time.monotonic()
         with translated():
             invocation = Invocation.of(self, stop, options, calls_tools=False)
-            return invocation.options, invocation.submit(prompts, begun)
+            return invocation, invocation.submit(prompts, begun)
 
     async def _asubmit(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
-    ) -> tuple[marith.Options, list[marith.Ticket]]:
+    ) -> tuple[Invocation, list[marith.Ticket]]:
         """The same off the event loop."""
         begun = time.monotonic()
         with translated():
             invocation = await run_in_executor(
                 None, Invocation.of, self, stop, options, calls_tools=False
             )
-            return invocation.options, await invocation.asubmit(prompts, begun)
+            return invocation, await invocation.asubmit(prompts, begun)
 
     def _for_call(self, kwargs: dict[str, Any]) -> Self:
         """This model with a call's options: fields are taken out of `kwargs`, others are kept."""
-        fields = {name: kwargs.pop(name) for name in [*kwargs] if name in self.option_names()}
+        fields = {name: kwargs.pop(name) for name in [*kwargs] if name in self.call_names()}
         model = self.model_copy(update=self.over(fields).values())
-        model._answer_options = {name: kwargs[name] for name in ANSWER_OPTIONS if name in kwargs}
+        answer_options = {name: kwargs[name] for name in ANSWER_OPTIONS if name in kwargs}
+        with translated():
+            model._answer_options = Invocation.key(self, answer_options)
         return model
 
 
-def _result(options: marith.Options, completions: list[marith.Completion]) -> LLMResult:
-    generations = [[_generation(options, completion)] for completion in completions]
+def _result(invocation: Invocation, completions: list[marith.Completion]) -> LLMResult:
+    """The generations of each prompt, in order."""
+    options, n = invocation.options, invocation.n
+    answers = [completions[i : i + n] for i in range(0, len(completions), n)]
+    generations = [[_generation(options, completion) for completion in each] for each in answers]
     usage = from_usage(*(completion.usage for completion in completions))
     output = {"token_usage": usage, "model_name": options.speaks_as}
     return LLMResult(generations=generations, llm_output=output)

@@ -18,6 +18,7 @@ from llama_index.core.base.llms.types import (
     LLMMetadata,
     MessageRole,
 )
+from llama_index.core.constants import DEFAULT_NUM_OUTPUTS
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
@@ -59,7 +60,7 @@ class Marith(marith.Options, StructuredPrediction):
         """What prompts are cut to. Loads the model only where none of its files has its context."""
         return LLMMetadata(
             context_window=self.known_context() or self._loaded_context(),
-            num_output=self.max_tokens,
+            num_output=DEFAULT_NUM_OUTPUTS if self.max_tokens is None else self.max_tokens,
             is_chat_model=True,
             is_function_calling_model=True,
             model_name=self.speaks_as,
@@ -67,12 +68,11 @@ class Marith(marith.Options, StructuredPrediction):
 
     def to_payload(self) -> dict[str, Any]:
         """What observers see, without loading the model: all that a text depends on."""
-        options = {name: value for name, value in self.chosen().items() if name != "file"}
         return {
             "class_name": self.class_name(),
             "model_name": self.speaks_as,
             "grammar": self._grammar_as_data(self.grammar),
-            **options,
+            **self.identity(),
         }
 
     def encode(self, text: str) -> list[int]:

@@ -19,7 +19,6 @@ from llama_index.core.program.utils import FlexibleModel, create_flexible_model
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import from_json
 
 import marith
@@ -151,13 +150,8 @@ def options_with_grammar(
         raise marith.RequestError(f"structured_predict takes no {name!r}: the class is the grammar")
     if not (isinstance(output_cls, type) and issubclass(output_cls, BaseModel)):
         raise marith.RequestError(f"output_cls is a class of pydantic's, not {shown(output_cls)}")
-    try:
-        schema = output_cls.model_json_schema()
-    except PydanticInvalidForJsonSchema as error:
-        problem = f"{output_cls.__name__} has no JSON schema"
-        raise marith.RequestError(f"{problem}: {error.message}") from error
     show_schema = kept.pop("show_schema", True)
-    return {**kept, "grammar": schema_grammar(schema, None, show_schema)}
+    return {**kept, "grammar": schema_grammar(output_cls, None, show_schema)}
 
 
 def parsed_object(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:

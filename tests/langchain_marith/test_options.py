@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
-from langchain_core.load import dumpd, load
+from langchain_core.load import dumpd, dumps, loads
+from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
 from support.speaking_model import FORMULA, TERMS, Make, by_engine, clock
@@ -51,8 +52,8 @@ async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> 
         model.invoke("k", temprature=0)
     with pytest.raises(ValueError, match="no option 'best_of'"):
         await model.ainvoke("k", best_of=2)
-    with pytest.raises(ValueError, match="no option 'n'"):
-        list(model.stream("k", n=2))
+    with pytest.raises(ValueError, match="no option 'best_of'"):
+        list(model.stream("k", best_of=2))
     with pytest.raises(marith.RequestError, match="temperature"):
         model.invoke("k", temperature=-1)
 
@@ -155,20 +156,33 @@ def test_a_model_is_a_plain_value(make: Make) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-def test_langchains_own_format_neither_leaks_nor_loses(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = make()
-    assert not model.is_lc_serializable()  # LangChain loads none but its own packages' classes
-    dumped = dumpd(model)
-    assert dumped["type"] == "not_implemented"
-    assert "torch" not in str(dumped)
-    assert " at 0x" not in str(dumped)
-    monkeypatch.setattr(ChatMarith, "is_lc_serializable", classmethod(lambda cls: True))
-    kept = dumpd(make())
-    back = load(kept, valid_namespaces=["langchain_marith"], allowed_objects=[ChatMarith])
-    assert back == model
-    assert back.invoke("k l").text == model.invoke("k l").text
+@pytest.mark.parametrize("kind", [ChatMarith, MarithLLM])
+def test_langchains_own_format_neither_leaks_nor_loses(make: Make, kind: Any) -> None:
+    assert not kind.is_lc_serializable()  # LangChain loads it only where it is told to
+    plan = marith.Plan.factors({"b": 2})
+    for options in ({}, {"n": 2, "name": "one", "speculation": plan, "max_tokens": None}):
+        model = kind(**{**make().chosen(), **options})
+        text = dumps(model)
+        assert "torch" not in text
+        assert " at 0x" not in text
+        back = loads(text, valid_namespaces=["langchain_marith"], allowed_objects=[kind])
+        assert back == model
+        by_both = [each.invoke("k l", n=1, max_tokens=9) for each in (back, model)]
+        assert len({str(getattr(answer, "text", answer)) for answer in by_both}) == 1
+    for no_data in ({"constraints": [print]}, {"engine": marith.Engine.shared(make().model)}):
+        assert dumpd(kind(**no_data))["type"] == "not_implemented"
+
+
+def test_a_chain_is_written_with_its_model(make: Make) -> None:
+    dumped = dumpd(PromptTemplate.from_template("{q}") | make())
+    assert dumped["kwargs"]["last"]["kwargs"]["terms"] == TERMS
+
+
+def test_a_model_shows_what_it_is_made_of(make: Make, tiny_dir: str) -> None:
+    known = {"model": tiny_dir, "formula": FORMULA, "terms": TERMS, "temperature": 0.9}
+    shown = ", ".join(f"{name}={value!r}" for name, value in known.items())
+    assert repr(ChatMarith(**known, callbacks=[], metadata={"a": 1})) == f"ChatMarith({shown})"
+    assert repr(MarithLLM(**known, n=2)) == f"MarithLLM({shown}, n=2)"
 
 
 def test_fields_can_be_configured_without_a_second_engine(make: Make, tiny_dir: str) -> None:

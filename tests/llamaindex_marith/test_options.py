@@ -132,3 +132,12 @@ def test_the_context_window_is_the_least_of_all_terms(tiny_dir: str, tmp_path: P
     assert model.metadata.context_window == 64
     assert model._loaded_context() == 64
     assert Marith(model=tiny_dir).metadata.context_window == 1024
+
+
+def test_a_model_shows_what_it_is_made_of(tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text('[formulas]\nplain = "M"')
+    assert repr(Marith(seed=1)) == "Marith(model='pocket', formula='M', seed=1)"
+    model = Marith.from_file(path, "plain", system_prompt="Be brief.")
+    shown = f"model='pocket', formula='M', file={str(path)!r}, system_prompt='Be brief.'"
+    assert repr(model) == f"Marith({shown})"

@@ -1,0 +1,77 @@
+"""Keys of cached answers: a class, a function and an engine count by what they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.messages import HumanMessage
+from pydantic import BaseModel, create_model
+from support.speaking_model import Make
+
+import marith
+from langchain_marith import ChatMarith, MarithLLM
+from marith.testing import tiny_model, tiny_tokenizer
+
+
+def only(token: int) -> Any:
+    """A function that allows one token."""
+
+    def constraint(rows: Any, text: list[int], places: list[int]) -> Any:
+        rows[:, :token] = rows[:, token + 1 :] = float("-inf")
+        return rows
+
+    return constraint
+
+
+def described(field: str) -> type[BaseModel]:
+    """A class of the same name each time, with one field."""
+    return create_model("Described", **{field: (bool, ...)})  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def asked(make: Make) -> list[Any]:
+    """Two models with a cache, each as a function from options of a call to a text."""
+    chat = make(cache=InMemoryCache(), max_tokens=12)
+    text = MarithLLM(**chat.chosen(), cache=InMemoryCache())
+    return [
+        lambda **call: chat.invoke("k l", **call).text,
+        lambda **call: text.invoke("k l", **call),
+    ]
+
+
+def test_functions_of_one_name_share_no_answer(asked: list[Any], tiny_dir: str) -> None:
+    engine = marith.Engine.shared(tiny_dir)
+    for ask in asked:
+        for token in range(2, 12):
+            (written, *_) = engine.encode(ask(constraints=[only(token)], max_tokens=1))
+            assert written == token
+
+
+def test_classes_of_one_name_share_no_answer(scripted: Make) -> None:
+    chat = scripted(cache=InMemoryCache(), max_tokens=60)
+    text = MarithLLM(**chat.chosen(), cache=InMemoryCache())
+    for field in ("glad", "tall"):
+        kind = described(field)
+        for answer in (
+            chat.invoke("Hello!", response_format=kind).text,
+            text.invoke("Hello!", response_format=kind),
+        ):
+            assert list(json.loads(answer)) == [field]
+
+
+def test_engines_of_one_name_share_no_answer() -> None:
+    cache, options = InMemoryCache(), {"max_tokens": 12, "temperature": 0}
+    for kind in (ChatMarith, MarithLLM):
+        texts = []
+        for seed in (1, 2):
+            with marith.Engine.load(tiny_model(seed=seed), tokenizer=tiny_tokenizer()) as engine:
+                model = kind(engine=engine, cache=cache, **options)
+                asked: Any = [HumanMessage("k l")] if kind is ChatMarith else "k l"
+                first, again = (model.generate([asked]).generations[0][0].text for _ in range(2))
+                assert first == again == engine.generate("k l", **options).text
+                texts.append(first)
+        assert texts[0] != texts[1]
+    assert len(cache._cache) == 4

@@ -1,0 +1,134 @@
+"""`n` answers to each prompt: which they are, what they share, and which methods return them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.exceptions import LangChainException
+from langchain_core.messages import HumanMessage
+from langchain_core.outputs import LLMResult
+from pydantic import ValidationError
+from support.speaking_model import FORMULA, SAMPLING, TERMS, Make, by_engine
+
+import marith
+from langchain_marith import ChatMarith, MarithLLM
+
+ASKED = [[HumanMessage("k l")], [HumanMessage("m n o")]]
+
+
+@pytest.fixture
+def writer(tiny_dir: str) -> Callable[..., MarithLLM]:
+    options = {"model": tiny_dir, "formula": FORMULA, "terms": TERMS, **SAMPLING}
+    return lambda **given: MarithLLM(**{**options, **given})
+
+
+@pytest.fixture
+def truths(tiny_dir: str) -> list[list[str]]:
+    """Three answers to each prompt, by seeds one after the other."""
+    return [
+        [
+            by_engine(tiny_dir, prompt, sampling=marith.Sampling(0.9, seed=4 + i)).text
+            for i in range(3)
+        ]
+        for prompt in ("k l", "m n o")
+    ]
+
+
+def texts(result: LLMResult) -> list[list[str]]:
+    return [[generation.text for generation in each] for each in result.generations]
+
+
+async def test_generate_returns_n_answers_to_each_prompt(
+    make: Make, writer: Callable[..., MarithLLM], truths: list[list[str]]
+) -> None:
+    assert len({*truths[0]}) == 3
+    assert texts(make(n=3).generate(ASKED)) == truths
+    assert texts(make().generate(ASKED, n=3)) == truths
+    assert texts(await make(n=3).agenerate(ASKED)) == truths
+    assert texts(await make(n=2).agenerate(ASKED, n=None)) == [each[:2] for each in truths]
+    prompts = ["k l", "m n o"]
+    assert texts(writer(n=3).generate(prompts)) == truths
+    assert texts(writer(n=3).generate(prompts, n=1)) == [each[:1] for each in truths]
+    assert texts(await writer().agenerate(prompts, n=3)) == truths
+    assert writer(n=3).generate([]).generations == []
+
+
+def test_each_answer_is_a_whole_message(make: Make) -> None:
+    (answers,) = make().generate([ASKED[0]], n=2, logprobs=True).generations
+    messages = [answer.message for answer in answers]  # type: ignore[union-attr]
+    assert len({message.id for message in messages}) == 2
+    for message in messages:
+        usage = message.usage_metadata
+        assert usage["output_tokens"] == len(message.response_metadata["logprobs"]["content"])
+
+
+def test_answers_to_one_prompt_share_its_pass(tiny_dir: str) -> None:
+    """All in flight together: the prompt is read once, and n answers take the steps of one."""
+    model = ChatMarith(model=tiny_dir, seed=1, max_tokens=16, speculation=None)
+    engine, asked, steps = model.engine(), [[HumanMessage("a b c d " * 8)]], []
+    for n in (1, 8):
+        before = engine.status().steps
+        (answers,) = model.generate(asked, n=n).generations
+        steps.append(engine.status().steps - before)
+        asked = [[HumanMessage("e f g h " * 8)]]
+    usages = [answer.message.usage_metadata for answer in answers]  # type: ignore[union-attr]
+    cached = [usage["input_token_details"]["cache_read"] for usage in usages]
+    assert cached[1:] == [usages[0]["input_tokens"] - 1] * 7
+    assert steps[1] < 2 * steps[0]
+
+
+def test_a_batch_of_chats_is_in_flight_together(tiny_dir: str) -> None:
+    model = ChatMarith(model=tiny_dir, seed=1, max_tokens=16, speculation=None)
+    engine, steps = model.engine(), []
+    for prompts in (["k l"], [f"k l {letter}" for letter in "abcdefghijklmnop"]):
+        before = engine.status().steps
+        assert len(model.batch(prompts)) == len(prompts)
+        steps.append(engine.status().steps - before)
+    assert steps[1] < 5 * steps[0]  # sixteen inputs, but not sixteen times the steps
+
+
+def refused(method: str) -> Any:
+    says = f"{method} returns one answer for each prompt, not n=3; generate returns all of them"
+    return pytest.raises(LangChainException, match=says)
+
+
+@pytest.mark.parametrize("by_call", [True, False])
+async def test_what_returns_one_answer_refuses_more(
+    make: Make, writer: Callable[..., MarithLLM], by_call: bool
+) -> None:
+    own, call = ({}, {"n": 3}) if by_call else ({"n": 3}, {})
+    for model in (make(**own), writer(**own)):
+        with refused("invoke"):
+            model.invoke("k l", **call)
+        with refused("ainvoke"):
+            await model.ainvoke("k l", **call)
+        with refused("batch"):
+            model.batch(["k l"], **call)
+        with refused("abatch"):
+            await model.abatch(["k l"], **call)
+        with refused("stream"):
+            list(model.stream("k l", **call))
+        with refused("astream"):
+            [chunk async for chunk in model.astream("k l", **call)]
+    assert make(n=3).invoke("k l", n=1).text == make().invoke("k l").text
+
+
+def test_answers_in_a_cache_know_how_many_they_are(
+    make: Make, writer: Callable[..., MarithLLM], truths: list[list[str]]
+) -> None:
+    chat, text = make(cache=InMemoryCache()), writer(cache=InMemoryCache())
+    for n in (1, 3, 2, 3):
+        assert texts(chat.generate([ASKED[0]], n=n)) == [truths[0][:n]]
+        assert texts(text.generate(["k l"], n=n)) == [truths[0][:n]]
+    assert chat._get_llm_string() != make(n=2)._get_llm_string()
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
+def test_n_is_a_whole_number(make: Make, n: Any) -> None:
+    with pytest.raises(ValidationError, match="n is a whole number from 1, not"):
+        make(n=n)
+    with pytest.raises(marith.RequestError, match="n is a whole number from 1, not"):
+        make().generate([ASKED[0]], n=n)
