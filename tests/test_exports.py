@@ -113,7 +113,7 @@ def test_the_options_of_a_call_are_those_of_a_request_of_sampling_and_of_stoppin
         ("max_new_tokens", "'max_new_tokens'; write max_tokens=…"),
         ("stop_sequences", r"'stop_sequences'; write stop=\['…'\]"),
         ("schema", r"'schema'; write grammar=Grammar.json_schema\(…\)"),
-        ("timout", "'timout'; is 'timeout' meant"),
+        ("timout", "'timout'; did you mean 'timeout'"),
         ("n", "'n'; generate and agenerate take n"),
         ("weather", "'weather', but timeout, grammar, tools, logprobs"),
     ],

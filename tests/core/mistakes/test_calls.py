@@ -1,0 +1,221 @@
+"""What is wrong in a call, and the sentence that says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from support.mistakes import evaluated, refusal, table
+
+import marith
+from marith.testing import tiny_model, tiny_tokenizer
+
+MESSAGE = "{'role': 'user', 'content': '…'}"
+SAMPLING = "sampling is a Sampling, not 0.7; write, for example, Sampling(temperature=0.7)"
+
+PROMPTS = [
+    (
+        "engine.generate('')",
+        "the prompt is empty: write a message, or template='plain' for a text from its start",
+    ),
+    (
+        "engine.generate([])",
+        "a prompt is a text or a list of messages, not []; an empty prompt has no message: "
+        f"[{MESSAGE}]",
+    ),
+    (
+        "engine.generate([{'role': 'user'}])",
+        f"a message has a content: {MESSAGE}, not {{'role': 'user'}}",
+    ),
+    (
+        "engine.generate([{'role': 'usr', 'content': 'hi'}])",
+        "no role of a message is called 'usr'; did you mean 'user'?",
+    ),
+    (
+        "engine.generate([('user', 'hi')])",
+        "a message is written as {'content': 'hi', 'role': 'user'}, not ('user', 'hi')",
+    ),
+    (
+        "engine.stream(['a', 'b'])",
+        "one prompt is needed here, not a list of 2; Engine.generate and agenerate take lists of "
+        f"prompts, and a message is written as {MESSAGE}",
+    ),
+    (
+        "engine.generate(['a', {'role': 'user', 'content': 'b'}])",
+        "a list has either messages, as one prompt, or prompts, not both: "
+        "['a', {'content': 'b', 'role': 'user'}]",
+    ),
+    (
+        "engine.generate(b'hi')",
+        "a prompt is a text or a list of messages, not b'hi'; bytes are decoded first: "
+        "prompt.decode()",
+    ),
+    (
+        "engine.generate({'role': 'user', 'content': 'hi'})",
+        "a prompt is a text or a list of messages, not {'content': 'hi', 'role': 'user'}; a "
+        "message stands in a list: [message]",
+    ),
+    (
+        "engine.generate([{'role': 'user', 'content': [{'type': 'image_url', 'image_url': 'x'}]}])",
+        "only text can be read, not {'image_url': 'x', 'type': 'image_url'}",
+    ),
+]
+OPTIONS = [
+    (
+        "engine.submit('Hi')",
+        "submit takes a Request, not 'Hi'; write submit(Request('Hi')), or generate('Hi') for the "
+        "text",
+    ),
+    ("Stop(max_token=5)", "Stop takes no 'max_token'; did you mean 'max_tokens'?"),
+    ("Stop(temperature=0.5)", "Stop takes no 'temperature'; write Sampling(temperature=…)"),
+    (
+        "Stop('END')",
+        "max_tokens is a whole number from 1, not 'END'; a text that ends an answer is written "
+        "Stop(strings=['END'])",
+    ),
+    ("Sampling(max_tokens=5)", "Sampling takes no 'max_tokens'; write Stop(max_tokens=…)"),
+    ("Sampling(temprature=1)", "Sampling takes no 'temprature'; did you mean 'temperature'?"),
+    ("Sampling(temperature='hot')", "temperature is a number from 0, not 'hot'"),
+    (
+        "Request('Hi', temprature=1)",
+        "Request takes no 'temprature'; write sampling=Sampling(temperature=…)",
+    ),
+    ("Request('Hi', max_tokens=5)", "Request takes no 'max_tokens'; write stop=Stop(max_tokens=…)"),
+    (
+        "Request('Hi', stop=['END'])",
+        "stop is a Stop, not ['END']; write, for example, Stop(max_tokens=40)",
+    ),
+    ("engine.generate('Hi', sampling=0.7)", SAMPLING),
+    ("engine.generate('Hi', 'M', None, 0.7)", SAMPLING),
+    ("engine.generate('Hi', stop=5)", "stop is a list of texts, not 5"),
+    (
+        "engine.generate('Hi', temprature=1)",
+        "a request takes no 'temprature'; did you mean 'temperature'?",
+    ),
+    (
+        "engine.generate('Hi', max_new_tokens=5)",
+        "a request takes no 'max_new_tokens'; write max_tokens=…",
+    ),
+    ("engine.generate('Hi', term={'a': 'b'})", "a request takes no 'term'; did you mean 'terms'?"),
+    (
+        "engine.stream('Hi', n=3)",
+        "a request takes no 'n'; generate and agenerate take n, for so many samples",
+    ),
+    ("engine.generate('Hi', n=0)", "n is a whole number from 1, not 0"),
+    (
+        "engine.generate('Hi', temperature=1, sampling=Sampling(0.5))",
+        "temperature is given twice: temperature=1, and sampling=Sampling(temperature=0.5)",
+    ),
+    (
+        "engine.next_logprobs('Hi', temperature=1)",
+        "Engine.next_logprobs takes no 'temperature', but prompt, formula, terms, continuation, "
+        "timeout, trusted, allowed",
+    ),
+    (
+        "engine.calibrate('M', ['Hi'], cost='calls')",
+        "Engine.calibrate takes no 'cost'; did you mean 'costs'?",
+    ),
+    (
+        "engine.submit(Request('Hi'), timeout=1)",
+        "Engine.submit takes no 'timeout', but request, begun",
+    ),
+    ("engine.encode('Hi', foo=1)", "Engine.encode takes no 'foo', but text"),
+    ("engine.decode([1], token=2)", "Engine.decode takes no 'token'; did you mean 'tokens'?"),
+    (
+        "engine.count_tokens('Hi', tool=[])",
+        "Engine.count_tokens takes no 'tool'; did you mean 'tools'?",
+    ),
+    (
+        "engine.choose('Hi', ['yes', 'no'], timout=1)",
+        "choose takes no 'timout'; did you mean 'timeout'?",
+    ),
+    ("engine.choose('Hi', 'yes')", "options are a list of two texts or more, not 'yes'"),
+    (
+        "engine.generate('Hi', {'chef': 'You are a chef.'})",
+        "a formula is a text or a Formula, not {'chef': 'You are a chef.'}; terms are given after "
+        "it, or by name: terms={…}",
+    ),
+    (
+        "engine.generate('Hi', 'chef', 'You are a chef.')",
+        "terms map names to prompts or terms, such as {'formal': 'Speak formally.'}, not 'You are "
+        "a chef.'",
+    ),
+    (
+        "engine.generate('Hi', 'chef', {'chef': None})",
+        "term 'chef' is a system prompt, a term or a formula, not None",
+    ),
+    ("Prompted('x', modle='y')", "Prompted takes no 'modle'; did you mean 'model'?"),
+    ("Classifier('m', lable='toxic')", "Classifier takes no 'lable'; did you mean 'label'?"),
+]
+
+
+GRAMMARS = [
+    ("Grammar.regex('(')", "this regex cannot be followed: unclosed group: '('"),
+    (
+        "Grammar.regex('(?<=a)b')",
+        "this regex cannot be followed: look-around, including look-ahead and look-behind, is not "
+        "supported: '(?<=a)b'",
+    ),
+    (
+        r"Grammar.regex(r'\bword\b')",
+        r"this regex cannot be followed: lookarounds not supported yet: '\\bword\\b'",
+    ),
+    ("Grammar.regex(5)", "a regex is a text, not 5"),
+    (
+        "Grammar.json_schema({'type': 'objekt'})",
+        "this json_schema cannot be followed: Invalid type: objekt; did you mean 'object'?",
+    ),
+    ("Grammar.json_schema('x')", "a JSON schema is a mapping, or a class of pydantic's, not 'x'"),
+    ("Grammar.choice(['yes'])", "options are a list of two texts or more, not ['yes']"),
+    (
+        "engine.generate('Hi', grammar='yes|no')",
+        "grammar is a Grammar, not 'yes|no'; write, for example, Grammar.regex('yes|no')",
+    ),
+    (
+        "Tools([tool({'type': 'objekt'})])",
+        "the parameters of 'f' are an object: {'type': 'object', 'properties': {…}}, not of type "
+        "'objekt'",
+    ),
+    (
+        "Tools([tool({'properties': {'a': {'type': 'strin'}}})])",
+        "this json_schema cannot be followed: Invalid type: strin; did you mean 'string'?",
+    ),
+    (
+        "Tools([{'name': 'f'}])",
+        "a tool is written as {'type': 'function', 'function': {'name': '…', 'parameters': {}}}, "
+        "not {'name': 'f'}",
+    ),
+    ("Tools([tool({})], choice='g')", "no tool is named 'g', but f"),
+    (
+        "no_template.generate('a b', tools=Tools([tool({})], choice='required'))",
+        "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need "
+        "a model whose tokens have letters, digits and punctuation",
+    ),
+    (
+        "no_template.generate('a b', grammar=Grammar.regex('[0-9]+'))",
+        "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need "
+        "a model whose tokens have letters, digits and punctuation",
+    ),
+]
+
+
+def tool(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "parameters": parameters}}
+
+
+@pytest.fixture(scope="module")
+def names(tiny_dir: str) -> Mapping[str, Any]:
+    """What the code of the tables may name: an engine, and what marith exports."""
+    exported = {name: getattr(marith, name) for name in marith.__all__}
+    return {
+        **exported,
+        "tool": tool,
+        "engine": marith.Engine.shared(tiny_dir),
+        "no_template": marith.Engine.load(tiny_model(), tokenizer=tiny_tokenizer()),
+    }
+
+
+@table([*PROMPTS, *OPTIONS, *GRAMMARS])
+def test_it_is_refused_in_one_sentence(typed: str, sentence: str, names: Mapping[str, Any]) -> None:
+    assert refusal(lambda: evaluated(typed, names)) == sentence
