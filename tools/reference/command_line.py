@@ -13,8 +13,9 @@ from marith.cli.help_pages import EXAMPLES, sentence_of
 
 NAME = "marith"
 INTRODUCTION = """Every command prints its part of this page: `marith COMMAND --help`, or `-h`.
-`marith --version` prints the version, and `marith --install-completion` lets the shell complete
-commands and options. `python -m marith` is the same program."""
+`marith --version` prints the version, `marith -v COMMAND` logs to standard error, and
+`marith --install-completion` lets the shell complete commands and options. `python -m marith` is
+the same program."""
 
 
 def command_page() -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import marith
 from marith.formula.meaning.binding import BARE
 from marith.formula.text import parsing
+from marith.formula.text.advice import METHODS
 from marith.formula.text.calls import CALLS
-from marith.formula.text.parsing import METHODS
 from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES
 from marith.formula.tree.factors import LARGEST_FACTOR, RELATIONS
 from marith.formula.tree.terms import MAX_ORDER, Term
@@ -116,6 +116,6 @@ def language_page(links: Links) -> list[str]:
     for name, call in kinds["recipes"].items():
         parts += function_section(name, inspect.unwrap(call), links, "###")
     parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
-    for function in (marith.parse, marith.explain, marith.load_file, marith.define, marith.allow):
+    for function in (marith.parse, marith.explain, marith.load_file, marith.define):
         parts += function_section(function.__name__, function, links)
     return parts + class_section(marith.FormulaFile, links)

@@ -68,7 +68,7 @@ def places() -> dict[str, str]:
     named = {kind.__name__: page for page, (_, kinds) in CLASSES.items() for kind in kinds}
     named |= {error.__name__: ERRORS for error in errors()}
     named |= {"Options": OPTIONS, "Formula": LANGUAGE, "FormulaFile": LANGUAGE}
-    named |= dict.fromkeys(("parse", "explain", "load_file", "define", "allow"), LANGUAGE)
+    named |= dict.fromkeys(("parse", "explain", "load_file", "define"), LANGUAGE)
     named |= {name: LANGUAGE for kind in calls().values() for name in kind}
     named |= {name: page for page, (package, _) in ADAPTERS.items() for name in package.__all__}
     links = {name: f"{page}#{name.lower()}" for name, page in named.items()}
@@ -116,7 +116,8 @@ def errors_page(links: Links) -> list[str]:
 def options_page(links: Links) -> list[str]:
     text = (
         "`ChatMarith`, `MarithLLM` and `Marith` inherit these options. A call may give each but "
-        "`file` again. [The adapters](adapters.md) says what they share beside options."
+        "`file` and `engine` again. [The adapters](adapters.md) says what they share beside "
+        "options."
     )
     table_of_all = sections.options_table(marith.Options, links)
     parts = [text, table_of_all, "## Options", documented(marith.Options, links, "Options")]

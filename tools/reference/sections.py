@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, ForwardRef
@@ -111,10 +112,11 @@ def property_section(kinds: Iterable[type], links: Links) -> list[str]:
 def options_table(kind: type[BaseModel], links: Links) -> str:
     """Every option of a model of pydantic's: its type, its default, and what it means."""
     rows = []
+    hints = ChainMap(*(vars(base).get("__annotations__", {}) for base in kind.__mro__))
     for name, field in kind.model_fields.items():
         default = field.get_default(call_default_factory=True)
-        hint = linked_type(str(kind.__annotations__[name]), links)
-        rows.append((f"`{name}`", hint, f"`{default!r}`", field.description or ""))
+        hint = linked_type(str(hints[name]), links)
+        rows.append((f"`{field.alias or name}`", hint, f"`{default!r}`", field.description or ""))
     return table(("option", "type", "default", "meaning"), rows)
 
 
