@@ -18,7 +18,7 @@ from marith.formula.meaning.weights import Weights, factor_range, node_weight
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.printing import Piece, call, pieces
 
-# -- EDT (Zhang et al., 2024, arXiv 2403.14541): T = T₀ · N^(θ / entropy), with N = 0.8 ---
+# -- EDT -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,10 @@ class Power(Varying):
 
 
 def edt(model: Formula, theta: float = 0.1, temperature: float = 1.0) -> Formula:
-    """P^(1/T): the surer the model is of the next token, the lower is T."""
+    """P^(1/T) with T = T₀ · 0.8^(θ / entropy): the surer the model, the lower is T.
+
+    Entropy-based dynamic temperature sampling (Zhang et al., 2024, arXiv 2403.14541).
+    """
     power = Power(0.8, -theta / marith.largest(marith.entropy(model), 1e-6))
     return marith.unscaled(power / temperature * model)
 
@@ -53,12 +56,12 @@ def _(factor: Power, at: Evaluation) -> Tensor:
 marith.define("power", Power)
 marith.define("edt", edt)
 
-# -- Top-nσ (Tang et al., 2024, arXiv 2411.07641): the tokens with logits l ≥ max l − n · σ(l) ---
+# -- Top-nσ ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopNSigma(Formula):
-    """`of` with the tokens forbidden that lie more than n standard deviations below its best."""
+    """The tokens with logits l ≥ max l − n·σ(l): top-nσ (Tang et al., 2024, arXiv 2411.07641)."""
 
     of: Formula
     n: float
