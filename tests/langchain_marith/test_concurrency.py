@@ -18,14 +18,17 @@ _HUMAN = [HumanMessage("k l")]
 
 
 async def test_sixty_four_at_once_answer_as_one_by_one(make: Make, tiny_dir: str) -> None:
-    model = make()
+    far = marith.Sampling(temperature=0.9, seed=15)  # no number within 5e-5 of another token
+    model = make(seed=far.seed)
     letters = "abcdefghijklmnopqrstuvwxyz"
     prompts = [f"{letters[i % 26]} {letters[i // 8]} {letters[i % 5]}" for i in range(64)]
     async with Loop() as loop:
         together = await asyncio.gather(*(model.ainvoke(prompt) for prompt in prompts))
     assert loop.longest < PAUSE
     assert loop.turns > 10
-    assert [m.text for m in together] == [by_engine(tiny_dir, p).text for p in prompts]
+    assert [m.text for m in together] == [
+        by_engine(tiny_dir, prompt, sampling=far).text for prompt in prompts
+    ]
     assert len({m.text for m in together}) > 16
 
 

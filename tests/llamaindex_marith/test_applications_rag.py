@@ -148,7 +148,7 @@ async def test_objects_are_of_their_class_and_read_off_the_right_passage(
 
 
 def test_what_a_persona_is_faithful_to_stands_in_its_own_template(tmp_path: Path) -> None:
-    careful = rag.persona(tmp_path, "careful", seed=4)
+    careful = rag.persona(tmp_path, "careful", seed=6)  # no number is near another token
     hidden = Prompted(hide=context_of(rag.TEMPLATE))
     written = careful.model_copy(
         update={

@@ -33,7 +33,7 @@ def dive(deep: str) -> str:
 
 
 async def test_thirty_two_at_once_answer_as_one_by_one(make: Make) -> None:
-    model = make()
+    model = make(seed=21)  # no number of this seed lies within 5e-5 of another token
     letters = "abcdefghijklmnopq"
     asked = [[ChatMessage(f"{letters[i % 17]} {letters[i // 4]} k")] for i in range(32)]
     async with Loop() as loop:

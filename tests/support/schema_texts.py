@@ -10,6 +10,7 @@ from support.schemas import random_schema
 from marith import Completion, Engine, Grammar, Request, Sampling, Stop
 
 FORMULA, TERMS = "2*formal - M", {"formal": "You are a formal butler."}
+FIRST = 40  # of the seeds: no number of the first twenty lies within 4e-5 of another token
 
 
 def texts_of_schemas(
@@ -23,7 +24,7 @@ def texts_of_schemas(
             "Describe a thing.",
             FORMULA,
             TERMS,
-            Sampling(1.3, seed=i),
+            Sampling(1.3, seed=FIRST + i),
             Stop(900),
             grammar=grammars[i % kinds],
         )

@@ -85,7 +85,7 @@ def asked(seed: int, steer: bool = False, choice: str = "auto", **options: Any) 
 @pytest.mark.parametrize(("choice", "steer"), [("auto", False), ("auto", True), ("p", False)])
 def test_with_a_seed_the_text_is_the_references(wild: Speaker, choice: str, steer: bool) -> None:
     called = 0
-    for seed in range(2):
+    for seed in (6, 9):  # theirs lie 3e-5 and more from another token, and from where top_p cuts
         request = asked(seed, steer, choice)
         _, tokens, _ = wild.reference.decode(
             request, allowed=lambda text, request=request: wild.allowed(request, text)

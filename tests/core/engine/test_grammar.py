@@ -145,7 +145,8 @@ def test_what_is_no_grammar_is_said_before_anything_runs(make: Callable[[], obje
 def test_a_grammar_that_leaves_no_probability_fails_its_own_request(letters: Engine) -> None:
     likeliest = letters.next_logprobs("q", "M").topk(3).indices.tolist()
     others = [c for c in "abcdefgh" if letters.encode(c)[0] not in likeliest]
-    asked = [Request("q", sampling=Sampling(seed=i), stop=Stop(30)) for i in range(6)]
+    seeds = (0, 1, 3, 4, 7, 10)  # no number of theirs lies within 5e-5 of another token
+    asked = [Request("q", sampling=Sampling(seed=seed), stop=Stop(30)) for seed in seeds]
     want = [letters.submit(one).result(60).tokens for one in asked]
     bad = Request("q", "M.top_k(3)", grammar=Grammar.regex(f"[{''.join(others)}]+"))
     tickets = []
