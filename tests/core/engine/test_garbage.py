@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import time
 import weakref
 from pathlib import Path
 
 import pytest
+from support.holding import until
 
 from marith import Engine, Stop
 from marith.testing import tiny_model, tiny_tokenizer
@@ -23,11 +23,7 @@ def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path
     try:
         engine.close()
         del engine
-        for _ in range(100):  # the engine's thread lets go of it a moment later
-            if weights() is None:
-                break
-            time.sleep(0.02)
-        assert weights() is None
+        assert until(lambda: weights() is None)  # the engine's thread lets go of it later
     finally:
         gc.enable()
 
