@@ -1,0 +1,60 @@
+"""The page of architectures has every architecture, as the tables say, and no stray difference."""
+
+from __future__ import annotations
+
+import pytest
+import transformers
+from support.architectures.models import CLOSE, KINDS, expected, names
+from support.architectures.page import PAGE, Row, page, summary
+from support.architectures.tables import ABOVE, OWN, REMARKS, VARIANTS
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def rows() -> list[Row]:
+    """The lines of the large table."""
+    _, _, table = TEXT.partition("| architecture | runner |")
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    return [Row(cells[0], cells[1].strip(), number(cells)) for cells in lines]
+
+
+def number(cells: list[str]) -> float | None:
+    return float(cells[2]) if len(cells) > 2 and cells[2].strip("| ") else None
+
+
+def test_the_page_has_every_architecture_as_the_tables_say() -> None:
+    assert {row.name: row.kind for row in rows()} == {name: expected(name) for name in names()}
+    assert len(rows()) == len(names()) > 150
+
+
+def test_differences_are_small_but_where_a_cause_is_known() -> None:
+    for row in rows():
+        measured = row.kind in {"cached", "states", "uncached"}
+        assert (row.worst is not None) == measured, row.name
+        if row.worst is not None:
+            assert (row.worst >= CLOSE) == (row.name in ABOVE), row.name
+    assert set(REMARKS) >= ABOVE
+
+
+def test_counts_and_versions_are_those_of_the_table() -> None:
+    assert summary(rows()) in TEXT.replace("\n", " ")
+    assert f"transformers {transformers.__version__}," in TEXT
+    for kind in KINDS:
+        count = sum(row.kind == kind and row.name not in VARIANTS for row in rows())
+        assert any(line.endswith(f"| {count} | {sum(row.kind == kind for row in rows()) - count} |")
+                   for line in TEXT.splitlines() if line.startswith(f"| {kind} |"))  # fmt: skip
+
+
+def test_tables_name_what_transformers_has() -> None:
+    known = set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    assert known >= set(OWN)
+    assert known >= {architecture for architecture, _ in VARIANTS.values()}
+    assert not known & set(VARIANTS)
+
+
+@pytest.mark.parametrize("worst", [None, 2e-6])
+def test_a_line_is_markdown(worst: float | None) -> None:
+    row = Row("new", "cached", worst, True, False, "a | b *c*")
+    lines = page([row]).splitlines()
+    assert lines[-1].endswith("| yes | no | a \\| b \\*c\\* |")

@@ -1,0 +1,76 @@
+"""Small models by name, with random weights that are always the same."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from string import ascii_lowercase
+from typing import Any
+
+import torch
+from support.architectures.sizes import VOCAB, shrunk
+from support.architectures.tables import (
+    FAILING,
+    OWN,
+    REFUSED,
+    STATES,
+    UNBUILT,
+    UNCACHED,
+    VARIANTS,
+)
+from support.families import speaker
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+CLOSE = 1e-3  # nats
+MOST = 12_000_000  # weights: what has more is not small
+_LISTED = {"states": STATES, "uncached": UNCACHED, "refused": REFUSED, "fails": FAILING,
+           "not built": UNBUILT}  # fmt: skip
+KINDS = ("cached", *_LISTED)
+
+
+def names() -> list[str]:
+    """Every architecture of transformers that is called a causal language model, and variants."""
+    return sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *VARIANTS})
+
+
+def expected(name: str) -> str:
+    """How the architecture is read, as the tables say."""
+    return next((kind for kind, listed in _LISTED.items() if name in listed), "cached")
+
+
+def build(name: str) -> Any:
+    """The architecture's small model. Raises whatever transformers does where it cannot."""
+    model_type, sizes = VARIANTS.get(name, (name, {}))
+    config = AutoConfig.for_model(model_type, **shrunk(model_type, OWN.get(model_type, {}), sizes))
+    with torch.device("meta"):
+        count = sum(w.numel() for w in AutoModelForCausalLM.from_config(config).parameters())
+    if count > MOST:
+        raise ValueError(f"its smallest model has {count:,} weights")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config).eval()
+        for parameter in model.parameters():
+            if parameter.ndim >= 2:
+                parameter.normal_(std=0.15)
+    return model
+
+
+def endless() -> Any:
+    """A tokenizer of single letters, without a token that ends a text."""
+    tokenizer = copy.copy(speaker("none").tokenizer)
+    tokenizer.eos_token = None
+    return tokenizer
+
+
+def words(count: int, seed: int) -> str:
+    """A text of so many tokens."""
+    return "".join(ascii_lowercase[(i * i + seed * i + 3) % 26] for i in range(count))
+
+
+def uncached(model: Any, tokens: Sequence[int]) -> Tensor:
+    """The model's own log-softmax after each prefix, [length, vocab], by transformers alone."""
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits
+    return torch.log_softmax(logits[0, :, :VOCAB].float(), dim=-1)

@@ -1,0 +1,100 @@
+"""What a runner is asked in a row: ragged texts, drafts taken back, second turns, LoRA, exits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from support.architectures.adapters import adapt, adaptable
+from support.architectures.models import uncached
+from support.asking import ask
+
+from marith.errors import ModelError
+from marith.scoring.language_model import lora
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.runner import Runner
+from marith.scoring.probing.probe import distance
+from marith.tensor_rows import gather
+
+MOST_REJECTED = 5
+FIRST = 2  # those below begin and end texts, or pad them
+
+
+def largest(differences: Iterable[float]) -> float:
+    """NaN if one is."""
+    return float(torch.tensor([0.0, *differences]).max())
+
+
+def texts(longest: int, vocab: int) -> dict[str, list[int]]:
+    """Three texts of unequal length, without padding: some models count it in no position."""
+    draw = torch.Generator().manual_seed(1)
+    lengths = {"long": longest, "middle": longest * 2 // 3, "short": 7}
+    return {
+        k: torch.randint(FIRST, vocab, (n,), generator=draw).tolist() for k, n in lengths.items()
+    }
+
+
+def off(runner: Runner, model: Any, questions: list[Asked]) -> float:
+    """How far the answers are from what the model returns for each whole text, in nats."""
+    answers = ask(runner, questions)
+    wanted = [uncached(model, q.tokens)[-q.count :] for q in questions]
+    pairs = zip(answers, wanted, strict=True)
+    return largest(distance(answer.logprobs, want) for answer, want in pairs)
+
+
+def talk(runner: Runner, model: Any, longest: int) -> float:
+    """Prompts side by side; drafts of which 1 to 5 are rejected; a second turn."""
+    given = texts(longest, runner.passes.vocab)
+    worst = [off(runner, model, [Asked(lane, text) for lane, text in given.items()])]
+    for rejected in range(1, MOST_REJECTED + 1):
+        drafts = [7 * i + rejected + FIRST for i in range(rejected)]
+        asked = [Asked(k, text, 1 + rejected, None, (), drafts) for k, text in given.items()]
+        worst.append(off(runner, model, asked[:2]))
+        kept = {lane: i % rejected for i, lane in enumerate(given)}  # how many drafts stand
+        for lane in ("long", "middle"):
+            given[lane] = [*given[lane], *drafts[: kept[lane]], 3 + rejected]
+        worst.append(off(runner, model, [Asked(lane, text) for lane, text in given.items()]))
+    for lane in given:
+        runner.release(lane)
+    turns = [Asked(f"{lane} again", [*text, *range(5, 15)]) for lane, text in given.items()]
+    return largest([*worst, off(runner, model, turns)])
+
+
+def adapted(runner: Runner, model: Any, folder: Path, longest: int) -> float:
+    """Beside a text of the bare model one with a random adapter, token by token.
+
+    Raises ModelError where the model takes none.
+    """
+    layers = adaptable(model)
+    if not layers:
+        raise ModelError("no linear layer reads texts side by side")
+    merged = adapt(model, layers, folder / "adapter")
+    adapter = lora.read(str(folder / "adapter"), runner.passes.model)
+    given, worst = texts(longest, runner.passes.vocab), []
+    for tail in ([], [5], [5, 6, 7, 8], [5, 9]):
+        count = max(1, len(tail) - 1)
+        bare = Asked("bare", given["middle"], count, None, (), tail)
+        asked = Asked("adapted", given["long"], count, adapter, (), tail)
+        answers = ask(runner, [bare, asked])
+        for one, its in zip((bare, asked), (model, merged), strict=True):
+            want = uncached(its, one.tokens)[-count:]
+            answer = answers[0] if one is bare else answers[1]
+            worst.append(distance(answer.logprobs, want))
+    return largest(worst)
+
+
+def left_early(runner: Runner, longest: int) -> float:
+    """The log-probabilities after a middle layer, token by token. Raises ModelError if none are."""
+    passes, worst = runner.passes, []
+    layer, text = max(1, passes.exits.layers // 2), texts(longest, passes.vocab)["middle"]
+    for tail in ([], [5], [6, 7, 8]):
+        asked = Asked("early", text, max(1, len(tail)), None, (layer,), tail)
+        [answer] = ask(runner, [asked])
+        ids = torch.tensor([asked.tokens])
+        with torch.inference_mode():
+            _, [early] = passes.run([None], asked.count, [layer], input_ids=ids, use_cache=False)
+        worst.append(distance(gather(answer.exits[layer]), passes.logprobs(early)))
+    runner.release("early")
+    return largest(worst)
