@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,37 +12,28 @@ from transformers import DynamicCache
 
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
+from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
+from marith.scoring.kv_cache.states import State
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.tensor_rows import Row, rows_of
 
 
-@dataclass(slots=True, eq=False)
-class State:
-    """What a model keeps of a text, in a cache of transformers' own kinds of layers.
+@dataclass(slots=True)
+class _Budget:
+    """How many tokens of long texts one call may still read."""
 
-    `weights` names those that it was computed by. Who goes on from a `snapshot` copies it.
-    """
+    left: int = CHUNK
 
-    weights: Hashable
-    tokens: list[int]
-    cache: Any
-    snapshot: bool = False
-
-    def copied(self, snapshot: bool = False) -> State:
-        """One of its own memory."""
-        return State(self.weights, [*self.tokens], copy.deepcopy(self.cache), snapshot)
-
-    def begins(self, weights: Hashable, text: list[int], most: int) -> bool:
-        """Whether a text goes on from it, at most `most` of whose tokens may be known."""
-        length = len(self.tokens)
-        return self.weights == weights and length <= most and self.tokens == text[:length]
-
-    @property
-    def nbytes(self) -> int:
-        """What its tensors weigh."""
-        return sum(tensor.nbytes for layer in self.cache.layers for tensor in _tensors(vars(layer)))
+    def grants(self, size: int, missing: int) -> bool:
+        """Whether so many are read now, of a text that lacks `missing` tokens."""
+        if missing <= NEAR:
+            return True
+        if size > self.left < CHUNK:
+            return False
+        self.left = max(0, self.left - size)
+        return True
 
 
 class LanewiseRunner:
@@ -71,40 +60,79 @@ class LanewiseRunner:
         self._held: dict[Hashable, State] = {}  # by lane
         self._before: dict[Hashable, State] = {}  # by lane, before the last drafts
         self._kept: list[State] = []  # the last used last
+        self._unfinished: dict[Hashable, Answer] = {}
 
     @torch.inference_mode()
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """Every answer, a pass each, or several."""
-        return [self._answer(question) for question in questions]
+        """Answer what can be answered now, in a pass each, or several.
+
+        None where a long text is still being read: one call reads at most a chunk of such texts, in
+        the order of the questions. Where a chunk ends depends on its own text alone, so that what
+        is computed does not depend on who else asks. Without `pieces` a text that begins is read
+        whole.
+        """
+        budget = _Budget()
+        return [self._answer(question, budget) for question in questions]
 
     @torch.inference_mode()
     def release(self, owner: Hashable) -> None:
         """The state stays while there is memory for it: another text may continue it."""
         self._before.pop(owner, None)
+        self._unfinished.pop(owner, None)
         state = self._held.pop(owner, None)
         if state is not None:
             self._keep(state)
 
     def forget(self) -> None:
         """Drop all states."""
-        self._held, self._before, self._kept = {}, {}, []
+        self._held, self._before, self._kept, self._unfinished = {}, {}, [], {}
 
-    def _answer(self, asked: Asked) -> Answer:
-        text, count = asked.tokens, asked.count
-        known = len(text) - count
-        state = self._state(asked, text, known)
-        at_hand, before = len(state.tokens), self.passes.count
-        if (new := text[at_hand:known]) and (count > 1 or len(new) >= TAIL):
-            self._read(state, new, replace(asked, count=1, exits=()))
-        if len(new) >= TAIL:
+    def _answer(self, asked: Asked, budget: _Budget) -> Answer | None:
+        text, known = asked.tokens, len(asked.tokens) - asked.count
+        state = self._nearest(asked, text, known)
+        at = len(state.tokens)
+        answer = self._begun(asked, state)
+        for end in self._ends(at, answer.cached, known, len(text)):
+            if not budget.grants(end - at, len(text) - at):
+                if answer.passes:
+                    self._unfinished[asked.lane] = answer
+                return None
+            state = self._taken(asked, state)
+            if end == len(text):
+                break
+            self._read(state, text[at:end], replace(asked, count=1, exits=()), answer)
+            at = end
+        if at == known and known - answer.cached >= TAIL:
             self._keep(state.copied(snapshot=True))
-        elif count > 1:
+        elif asked.count > 1:
             self._before[asked.lane] = state.copied(snapshot=True)
-        logits, early = self._read(state, text[len(state.tokens) :], asked)
-        rows = self._logprobs(logits)
-        exits = {layer: self._logprobs(out) for layer, out in zip(asked.exits, early, strict=True)}
-        self._held[asked.lane] = state  # last: whoever failed before begins anew
-        return Answer(rows, exits, frozenset(range(before + 1, self.passes.count + 1)), at_hand)
+        logits, early = self._read(state, text[at:], asked, answer)
+        answer.rows = self._logprobs(logits)
+        for layer, out in zip(asked.exits, early, strict=True):
+            answer.exits[layer] = self._logprobs(out)
+        return answer
+
+    def _begun(self, asked: Asked, state: State) -> Answer:
+        """An answer to which nothing is known, or what an earlier call began."""
+        answer = self._unfinished.pop(asked.lane, None)
+        if answer is None:
+            return Answer((), cached=len(state.tokens))
+        if (own := self._held.get(asked.lane)) is not None:
+            answer.cached += max(0, len(state.tokens) - len(own.tokens))
+        return answer
+
+    def _ends(self, at: int, begun: int, known: int, length: int) -> Iterator[int]:
+        """Where the passes over a text end that is known up to `at`, and that began at `begun`.
+
+        The first `known` tokens are read for themselves where a snapshot follows them, and in
+        pieces that end at multiples of a chunk.
+        """
+        if known - begun >= TAIL or length - known > 1:
+            while at < known:
+                whole = not (self._pieces or at)
+                at = known if whole else min(known, (at // CHUNK + 1) * CHUNK)
+                yield at
+        yield length
 
     def _logprobs(self, logits: Tensor) -> list[Row]:
         """Raises ModelError for what is no number, and drops all states then."""
@@ -114,39 +142,47 @@ class LanewiseRunner:
             self.forget()
             raise
 
-    def _state(self, asked: Asked, text: list[int], most: int) -> State:
-        """The longest state from which the text goes on, the lane's own if it does."""
+    def _nearest(self, asked: Asked, text: list[int], most: int) -> State:
+        """The longest state from which the text goes on, the lane's own if it lacks little."""
         weights = asked.adapter and asked.adapter.key
-        own = self._held.pop(asked.lane, None)
-        if own is not None and own.begins(weights, text, most):
-            return own
-        states = [*self._kept, *filter(None, [self._before.get(asked.lane)])]
-        fitting = [state for state in states if state.begins(weights, text, most)]
-        if not fitting:
-            return State(weights, [], DynamicCache(config=self.passes.model.config))
-        best = max(fitting, key=lambda state: len(state.tokens))
-        if best in self._kept:
-            self._kept.remove(best)
-            if best.snapshot:
-                self._kept.append(best)  # the last used
-        return best.copied() if best.snapshot else best
+        states = [self._held.get(asked.lane), self._before.get(asked.lane)]
+        own = states[0]
+        if own is None or not own.begins(weights, text, most) or most - len(own.tokens) >= TAIL:
+            states += self._kept
+        fitting = [state for state in states if state and state.begins(weights, text, most)]
+        return max(fitting, key=lambda state: len(state.tokens), default=State(weights, []))
 
-    def _read(self, state: State, tokens: list[int], asked: Asked) -> tuple[Tensor, list[Tensor]]:
+    def _taken(self, asked: Asked, state: State) -> State:
+        """A state that this lane may go on from: its own, another's, or the copy of a snapshot."""
+        if state.cache is None:
+            state.cache = DynamicCache(config=self.passes.model.config)
+        if state in self._kept:
+            self._kept.remove(state)
+            if state.snapshot:
+                self._kept.append(state)  # the last used
+        return state.copied() if state.snapshot else state
+
+    def _read(
+        self, state: State, tokens: list[int], asked: Asked, answer: Answer
+    ) -> tuple[Tensor, list[Tensor]]:
         """Logits [1, count, vocab] of the last positions, and those of the early exits."""
+        self._held.pop(asked.lane, None)  # whoever fails here begins anew
         whole = self._pieces or not state.tokens
         parts = [tokens] if whole else [[token] for token in tokens]
-        read = [self._pass(state, part, asked, min(asked.count, len(part))) for part in parts]
+        read = [self._pass(state, part, asked, answer) for part in parts]
+        self._held[asked.lane] = state
         logits = torch.cat([out for out, _ in read[-asked.count :]], dim=1)
         columns = zip(*(early for _, early in read[-asked.count :]), strict=True)
         return logits, [torch.cat(column, dim=1) for column in columns]
 
     def _pass(
-        self, state: State, tokens: list[int], asked: Asked, count: int
+        self, state: State, tokens: list[int], asked: Asked, answer: Answer
     ) -> tuple[Tensor, list[Tensor]]:
         ids = torch.tensor([tokens], device=self.passes.device)
         given = {"input_ids": ids, self._argument: state.cache, "use_cache": True}
+        count = min(asked.count, len(tokens))
         out = self.passes.run([asked.adapter], count, asked.exits, **given)
-        self.passes.counted(len(tokens))
+        answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
         return out
 
@@ -156,15 +192,3 @@ class LanewiseRunner:
         weight = sum(kept.nbytes for kept in self._kept)
         while self._kept and (weight > self._most_bytes or len(self._kept) > IDLE_LANES):
             weight -= self._kept.pop(0).nbytes
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """All tensors in an attribute of a layer."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from _tensors(one)
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _tensors(one)

@@ -12,6 +12,7 @@ from support.asking import CONTEXT, ask, text, uncached
 from support.rounds import Round, play, rounds
 
 from marith.errors import ModelError
+from marith.scoring.kv_cache.chunked_prefill import CHUNK
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.model_passes import ModelPasses
@@ -68,6 +69,61 @@ def test_many_answers_to_one_prompt_read_it_once() -> None:
         [answer] = ask(runner, [Asked(lane, prompt)])
         assert answer.cached == (79 if lane else 0)
     assert runner.passes.tokens_read <= 80 + 5
+
+
+@pytest.mark.parametrize("name", ["mamba2", "falcon_h1", "qwen3_next", "gpt_neo", "bloom"])
+def test_a_long_text_is_read_in_chunks_between_the_tokens_of_others(name: str) -> None:
+    runner, model, long = runner_of(name), model_of(name), text(500)
+    short = text(5)
+    ask(runner, [Asked("short", short)])
+    answers = []
+    while not answers or answers[-1] is None:
+        before = runner.passes.tokens_read
+        short = [*short, 7]
+        answer, other = runner.ask([Asked("long", long), Asked("short", short)])
+        assert other is not None
+        torch.testing.assert_close(other.logprobs, uncached(model, short), atol=1e-3, rtol=0)
+        assert runner.passes.tokens_read - before <= CHUNK + 1
+        answers.append(answer)
+    assert len(answers) == 2
+    assert len(answer.passes) == 3  # two chunks, and the token whose logits are asked
+    torch.testing.assert_close(answer.logprobs, uncached(model, long), atol=1e-3, rtol=0)
+    [alone] = ask(runner_of(name), [Asked("long", long)])
+    assert torch.equal(alone.logprobs, answer.logprobs)
+
+
+def test_where_chunks_end_does_not_depend_on_who_else_asks() -> None:
+    texts = [[lane, *text(350)] for lane in range(3)]
+    runner = runner_of("falcon_h1")
+    together = ask(runner, [Asked(lane, tokens) for lane, tokens in enumerate(texts)])
+    for tokens, answer in zip(texts, together, strict=True):
+        [alone] = ask(runner_of("falcon_h1"), [Asked("a", tokens)])
+        assert torch.equal(alone.logprobs, answer.logprobs)
+
+
+def test_those_who_wait_for_the_same_long_text_do_not_read_it() -> None:
+    runner, prompt = runner_of("qwen3_next"), tuple(text(600))
+    answers = ask(runner, [Asked(lane, prompt) for lane in range(4)])
+    assert runner.passes.tokens_read == 600 + 3
+    assert [answer.cached for answer in answers] == [0, 599, 599, 599]
+
+
+def test_a_text_released_halfway_is_gone_on_with() -> None:
+    runner, prompt = runner_of("mamba2"), text(600)
+    assert runner.ask([Asked("a", prompt)]) == [None]
+    runner.release("a")
+    [answer] = ask(runner, [Asked("b", prompt)])
+    assert answer.cached == CHUNK
+    torch.testing.assert_close(
+        answer.logprobs, uncached(model_of("mamba2"), prompt), atol=1e-3, rtol=0
+    )
+
+
+def test_a_model_that_cannot_go_on_in_pieces_reads_a_long_text_whole() -> None:
+    runner, prompt = runner_of("mamba"), text(600)
+    [answer] = runner.ask([Asked("a", prompt)])
+    assert answer is not None
+    assert runner.passes.count == 2
 
 
 def test_a_second_turn_goes_on_from_the_first() -> None:
