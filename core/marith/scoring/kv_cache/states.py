@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
+
+# Updates that write nothing in place: what they had before stays as it was.
+_REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
 
 
 @dataclass(slots=True, eq=False)
@@ -20,12 +24,14 @@ class State:
 
     weights: Hashable
     tokens: list[int]
-    cache: Any = None
+    cache: Cache | None = None
     snapshot: bool = False
 
     def copied(self, snapshot: bool = False) -> State:
-        """One of its own memory."""
-        return State(self.weights, [*self.tokens], copy.deepcopy(self.cache), snapshot)
+        """One that goes on by itself; keys and values that nobody writes to are shared."""
+        layers = self.cache.layers if self.cache else []
+        shared = {id(tensor): tensor for layer in layers for tensor in _replaced(layer)}
+        return State(self.weights, [*self.tokens], copy.deepcopy(self.cache, shared), snapshot)
 
     def begins(self, weights: Hashable, text: list[int], most: int) -> bool:
         """Whether a text goes on from it, at most `most` of whose tokens may be known."""
@@ -35,16 +41,24 @@ class State:
     @property
     def nbytes(self) -> int:
         """What its tensors weigh."""
-        return sum(tensor.nbytes for layer in self.cache.layers for tensor in _tensors(vars(layer)))
+        layers = self.cache.layers if self.cache else []
+        return sum(tensor.nbytes for layer in layers for tensor in tensors(vars(layer)))
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _replaced(layer: Any) -> list[Tensor]:
+    """The keys and values of a layer that makes new ones with each token."""
+    if getattr(type(layer), "update", None) not in _REPLACING:
+        return []
+    return [kept for kept in (layer.keys, layer.values) if isinstance(kept, Tensor)]
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
     """All tensors in an attribute of a layer."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
         for one in value.values():
-            yield from _tensors(one)
+            yield from tensors(one)
     elif isinstance(value, (list, tuple)):
         for one in value:
-            yield from _tensors(one)
+            yield from tensors(one)

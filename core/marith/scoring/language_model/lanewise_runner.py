@@ -41,8 +41,8 @@ class LanewiseRunner:
 
     So a text that changes goes on from a snapshot of before: one is taken where a prompt ends, and
     one before several tokens are read whose logits are asked, as drafts are; this one is its lane's
-    own. The others, and states of released lanes, stay while they weigh at most `most_bytes`, the
-    last used the longest.
+    own. The others, and states of released lanes, stay while all states weigh at most `most_bytes`,
+    the last used the longest; those of lanes in use stay whatever they weigh.
     Where a model cannot read several tokens from a state, `pieces` is False: it reads one after
     another then. States change the cost of an answer and never the answer.
     """
@@ -59,7 +59,7 @@ class LanewiseRunner:
         self._argument = "cache_params" if "cache_params" in given else "past_key_values"
         self._held: dict[Hashable, State] = {}  # by lane
         self._before: dict[Hashable, State] = {}  # by lane, before the last drafts
-        self._kept: list[State] = []  # the last used last
+        self._kept: dict[State, int] = {}  # what each weighs, the last used last
         self._unfinished: dict[Hashable, Answer] = {}
 
     @torch.inference_mode()
@@ -85,13 +85,13 @@ class LanewiseRunner:
 
     def forget(self) -> None:
         """Drop all states."""
-        self._held, self._before, self._kept, self._unfinished = {}, {}, [], {}
+        self._held, self._before, self._kept, self._unfinished = {}, {}, {}, {}
 
     def _answer(self, asked: Asked, budget: _Budget) -> Answer | None:
         text, known = asked.tokens, len(asked.tokens) - asked.count
         state = self._nearest(asked, text, known)
         at = len(state.tokens)
-        answer = self._begun(asked, state)
+        answer, redrawn = self._begun(asked, state), state is self._before.get(asked.lane)
         for end in self._ends(at, answer.cached, known, len(text)):
             if not budget.grants(end - at, len(text) - at):
                 if answer.passes:
@@ -101,10 +101,10 @@ class LanewiseRunner:
             if end == len(text):
                 break
             self._read(state, text[at:end], replace(asked, count=1, exits=()), answer)
-            at = end
+            at, redrawn = end, False
         if at == known and known - answer.cached >= TAIL:
             self._keep(state.copied(snapshot=True))
-        elif asked.count > 1:
+        elif asked.count > 1 and at and not redrawn:
             self._before[asked.lane] = state.copied(snapshot=True)
         logits, early = self._read(state, text[at:], asked, answer)
         answer.rows = self._logprobs(logits)
@@ -125,9 +125,11 @@ class LanewiseRunner:
         """Where the passes over a text end that is known up to `at`, and that began at `begun`.
 
         The first `known` tokens are read for themselves where a snapshot follows them, and in
-        pieces that end at multiples of a chunk.
+        pieces that end at multiples of a chunk. Drafts are read together with the few tokens before
+        them: the snapshot before those will do.
         """
-        if known - begun >= TAIL or length - known > 1:
+        drafts = length - known > 1
+        if known - begun >= TAIL or (drafts and (length - at > NEAR or not self._pieces)):
             while at < known:
                 whole = not (self._pieces or at)
                 at = known if whole else min(known, (at // CHUNK + 1) * CHUNK)
@@ -156,10 +158,8 @@ class LanewiseRunner:
         """A state that this lane may go on from: its own, another's, or the copy of a snapshot."""
         if state.cache is None:
             state.cache = DynamicCache(config=self.passes.model.config)
-        if state in self._kept:
-            self._kept.remove(state)
-            if state.snapshot:
-                self._kept.append(state)  # the last used
+        if (weight := self._kept.pop(state, 0)) and state.snapshot:
+            self._kept[state] = weight  # the last used
         return state.copied() if state.snapshot else state
 
     def _read(
@@ -188,7 +188,8 @@ class LanewiseRunner:
 
     def _keep(self, state: State) -> None:
         """Among those that texts may go on from; the longest unused make room."""
-        self._kept.append(state)
-        weight = sum(kept.nbytes for kept in self._kept)
+        self._kept[state] = state.nbytes
+        in_use = [*self._held.values(), *self._before.values()]
+        weight = sum(self._kept.values()) + sum(one.nbytes for one in in_use)
         while self._kept and (weight > self._most_bytes or len(self._kept) > IDLE_LANES):
-            weight -= self._kept.pop(0).nbytes
+            weight -= self._kept.pop(next(iter(self._kept)))

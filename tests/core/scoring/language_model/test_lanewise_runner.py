@@ -13,6 +13,7 @@ from support.rounds import Round, play, rounds
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache.chunked_prefill import CHUNK
+from marith.scoring.kv_cache.states import State, tensors
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.model_passes import ModelPasses
@@ -61,6 +62,41 @@ def test_a_token_costs_one_token_and_a_rejected_draft_is_read_from_the_state_bef
     assert passes.tokens_read == 4 + 1
     want = uncached(model_of("mamba"), [*prompt, 3, 9])
     torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
+
+
+def test_drafts_after_a_rejected_one_take_one_pass_with_the_tokens_before() -> None:
+    model, prompt = model_of("falcon_h1"), tuple(text(60))
+    runner = runner_of("falcon_h1")
+    ask(runner, [Asked("a", prompt)])
+    ask(runner, [Asked("a", prompt, 3, continuation=[3, 4, 5])])
+    for continuation in ([3, 4, 9, 1, 2], [3, 4, 9, 8, 2, 1, 6]):
+        before = runner.passes.count
+        [answer] = ask(runner, [Asked("a", prompt, 3, continuation=continuation)])
+        assert runner.passes.count == before + 1
+        want = uncached(model, [*prompt, *continuation], 3)
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["falcon_h1", "qwen3_next", "gpt_neo"])
+def test_a_snapshot_shares_keys_and_is_not_changed_by_what_goes_on_from_it(name: str) -> None:
+    runner, prompt = runner_of(name), tuple(text(60))
+    ask(runner, [Asked("a", prompt)])
+    [snapshot] = runner._kept
+    begun = snapshot.copied()
+    shared = {kept.data_ptr() for kept in tensors_of(snapshot)} & {
+        kept.data_ptr() for kept in tensors_of(begun)
+    }
+    assert shared
+    before = [kept.clone() for kept in tensors_of(snapshot)]
+    for lane in range(3):
+        ask(runner, [Asked(lane, prompt, 4, continuation=[lane, 1, 2, 3, 4])])
+    for kept, want in zip(tensors_of(snapshot), before, strict=True):
+        assert torch.equal(kept, want)
+
+
+def tensors_of(state: State) -> list[torch.Tensor]:
+    assert state.cache is not None
+    return [one for layer in state.cache.layers for one in tensors(vars(layer)) if one.ndim]
 
 
 def test_many_answers_to_one_prompt_read_it_once() -> None:
@@ -146,6 +182,22 @@ def test_states_weigh_no_more_than_their_bound() -> None:
     ask(runner, [Asked("a", text(30))])
     runner.release("a")
     assert not runner._kept
+
+
+def test_states_in_use_count_and_leave_less_room_for_others() -> None:
+    runner = runner_of("mamba")
+    ask(runner, [Asked("a", text(30))])
+    [state] = runner._kept
+    room = 3 * state.nbytes
+    runner = runner_of("mamba", most_bytes=room)
+    for lane in range(3):
+        ask(runner, [Asked(lane, [lane, *text(30)])])
+        in_use = sum(held.nbytes for held in runner._held.values())
+        assert in_use == (lane + 1) * state.nbytes
+        assert len(runner._kept) <= 2 - lane
+    for lane in range(3):
+        runner.release(lane)
+    assert len(runner._kept) == 3
 
 
 def test_what_is_no_number_leaves_no_state_behind() -> None:
