@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
+
+if TYPE_CHECKING:
+    from marith.scoring.kv_cache.joined_states import Joined
 
 # Updates that write nothing in place: what they had before stays as it was.
 _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
@@ -18,20 +21,29 @@ _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
 class State:
     """What a model keeps of a text, in a cache of transformers' own kinds of layers.
 
-    `weights` names those that it was computed by. Who goes on from a `snapshot` copies it. Without
-    a cache it is the state before a text.
+    `weights` names those that it was computed by. Who goes on from a `snapshot` copies it. While it
+    is `joined` with others, what is kept lies in their cache. With neither it is the state before a
+    text.
     """
 
     weights: Hashable
     tokens: list[int]
     cache: Cache | None = None
     snapshot: bool = False
+    joined: Joined | None = None
 
     def copied(self, snapshot: bool = False) -> State:
         """One that goes on by itself; keys and values that nobody writes to are shared."""
-        layers = self.cache.layers if self.cache else []
-        shared = {id(tensor): tensor for layer in layers for tensor in _replaced(layer)}
+        self.part()
+        layers: list[Any] = self.cache.layers if self.cache else []
+        keyed = [layer for layer in layers if keeps_keys(layer)]
+        shared = {id(kept): kept for layer in keyed for kept in (layer.keys, layer.values)}
         return State(self.weights, [*self.tokens], copy.deepcopy(self.cache, shared), snapshot)
+
+    def part(self) -> None:
+        """Have a cache of its own again."""
+        if self.joined is not None:
+            self.joined.split()
 
     def begins(self, weights: Hashable, text: list[int], most: int) -> bool:
         """Whether a text goes on from it, at most `most` of whose tokens may be known."""
@@ -40,16 +52,21 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """What its tensors weigh."""
-        layers = self.cache.layers if self.cache else []
-        return sum(tensor.nbytes for layer in layers for tensor in tensors(vars(layer)))
+        """What its tensors weigh; of joined ones, its part."""
+        if self.joined is not None:
+            return weight_of(self.joined.cache) // len(self.joined.states)
+        return weight_of(self.cache) if self.cache else 0
 
 
-def _replaced(layer: Any) -> list[Tensor]:
-    """The keys and values of a layer that makes new ones with each token."""
-    if getattr(type(layer), "update", None) not in _REPLACING:
-        return []
-    return [kept for kept in (layer.keys, layer.values) if isinstance(kept, Tensor)]
+def weight_of(cache: Cache) -> int:
+    """The bytes of all tensors of a cache."""
+    return sum(tensor.nbytes for layer in cache.layers for tensor in tensors(vars(layer)))
+
+
+def keeps_keys(layer: Any) -> bool:
+    """Whether a layer has keys and values, and makes new ones with each token."""
+    updates = getattr(type(layer), "update", None)
+    return updates in _REPLACING and isinstance(layer.keys, Tensor)
 
 
 def tensors(value: Any) -> Iterator[Tensor]:

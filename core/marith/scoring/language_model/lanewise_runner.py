@@ -1,10 +1,11 @@
-"""A model whose layers keep what no slot of ours can hold: a pass for each lane, each its cache."""
+"""A model whose layers keep what no slot of ours can hold: each lane has a cache of its kinds."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,12 +13,16 @@ from transformers import DynamicCache
 
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
+from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
+from marith.scoring.kv_cache.joined_states import Joined, groups
 from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
 from marith.scoring.kv_cache.states import State
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.tensor_rows import Row, rows_of
+
+PADDING = 1 / 8  # of the model's weights, which padding in a pass weighs at most
 
 
 @dataclass(slots=True)
@@ -43,20 +48,27 @@ class LanewiseRunner:
     one before several tokens are read whose logits are asked, as drafts are; this one is its lane's
     own. The others, and states of released lanes, stay while all states weigh at most `most_bytes`,
     the last used the longest; those of lanes in use stay whatever they weigh.
-    Where a model cannot read several tokens from a state, `pieces` is False: it reads one after
-    another then. States change the cost of an answer and never the answer.
+    Texts that lack one token each are read in one pass, their states side by side, where a model
+    takes that: `joins`. Where it cannot read several tokens from a state, `pieces` is False: it
+    reads one after another then. States change the cost of an answer and never the answer.
     """
 
     plain = False
 
     def __init__(
-        self, passes: ModelPasses, most_bytes: int = CACHE_BYTES, pieces: bool = True
+        self,
+        passes: ModelPasses,
+        most_bytes: int = CACHE_BYTES,
+        pieces: bool = True,
+        joins: bool = True,
     ) -> None:
         self.passes = passes
         self._most_bytes = most_bytes
         self._pieces = pieces
-        given = inspect.signature(passes.model.forward).parameters
-        self._argument = "cache_params" if "cache_params" in given else "past_key_values"
+        self._joins = joins
+        self._most_padding = PADDING * nbytes(weights(passes.model))
+        self._given = inspect.signature(passes.model.forward).parameters
+        self._argument = "cache_params" if "cache_params" in self._given else "past_key_values"
         self._held: dict[Hashable, State] = {}  # by lane
         self._before: dict[Hashable, State] = {}  # by lane, before the last drafts
         self._kept: dict[State, int] = {}  # what each weighs, the last used last
@@ -64,15 +76,15 @@ class LanewiseRunner:
 
     @torch.inference_mode()
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """Answer what can be answered now, in a pass each, or several.
+        """Answer what can be answered now: single tokens in one pass, others in a pass each.
 
         None where a long text is still being read: one call reads at most a chunk of such texts, in
         the order of the questions. Where a chunk ends depends on its own text alone, so that what
         is computed does not depend on who else asks. Without `pieces` a text that begins is read
         whole.
         """
-        budget = _Budget()
-        return [self._answer(question, budget) for question in questions]
+        budget, answers = _Budget(), self._together(questions)
+        return [answers.get(asked.lane) or self._answer(asked, budget) for asked in questions]
 
     @torch.inference_mode()
     def release(self, owner: Hashable) -> None:
@@ -86,6 +98,45 @@ class LanewiseRunner:
     def forget(self) -> None:
         """Drop all states."""
         self._held, self._before, self._kept, self._unfinished = {}, {}, {}, {}
+
+    def _together(self, questions: Sequence[Asked]) -> dict[Hashable, Answer]:
+        """The answers to those that share a pass, by lane."""
+        if not self._joins or len(questions) < 2:
+            return {}
+        whole = [one for one in questions if one.lane not in self._unfinished]
+        states = [(self._held.get(one.lane), one) for one in whole]
+        asked = {state: one for state, one in states if state and _lacks_one(state, one)}
+        answers: dict[Hashable, Answer] = {}
+        for group in groups([*asked], self._most_padding) if asked else ():
+            if len(group) > 1:
+                answers |= self._step(group, [asked[state] for state in group])
+        return answers
+
+    def _step(self, states: list[State], questions: list[Asked]) -> dict[Hashable, Answer]:
+        """One pass over the last token of each text."""
+        joined = states[0].joined
+        if joined is None or joined.states != states:
+            try:
+                joined = Joined(states)
+            except ValueError:
+                self._joins = False
+                return {}
+        tokens = [(asked.continuation or asked.prompt)[-1] for asked in questions]
+        ids = torch.tensor(tokens, device=self.passes.device)[:, None]
+        given: dict[str, Any] = {self._argument: joined.cache, "use_cache": True}
+        given |= {key: v.to(ids.device) for key, v in joined.inputs().items() if key in self._given}
+        for asked in questions:
+            del self._held[asked.lane]  # whoever fails here begins anew
+        logits, _ = self.passes.run(
+            [asked.adapter for asked in questions], 1, input_ids=ids, **given
+        )
+        number, answers = self.passes.counted(len(tokens)), {}
+        rows = self._logprobs(logits)
+        for state, asked, token, row in zip(states, questions, tokens, rows, strict=True):
+            answers[asked.lane] = Answer([row], {}, number, len(state.tokens))
+            state.tokens.append(token)
+            self._held[asked.lane] = state
+        return answers
 
     def _answer(self, asked: Asked, budget: _Budget) -> Answer | None:
         text, known = asked.tokens, len(asked.tokens) - asked.count
@@ -156,6 +207,7 @@ class LanewiseRunner:
 
     def _taken(self, asked: Asked, state: State) -> State:
         """A state that this lane may go on from: its own, another's, or the copy of a snapshot."""
+        state.part()
         if state.cache is None:
             state.cache = DynamicCache(config=self.passes.model.config)
         if (weight := self._kept.pop(state, 0)) and state.snapshot:
@@ -188,8 +240,17 @@ class LanewiseRunner:
 
     def _keep(self, state: State) -> None:
         """Among those that texts may go on from; the longest unused make room."""
+        state.part()
         self._kept[state] = state.nbytes
         in_use = [*self._held.values(), *self._before.values()]
         weight = sum(self._kept.values()) + sum(one.nbytes for one in in_use)
         while self._kept and (weight > self._most_bytes or len(self._kept) > IDLE_LANES):
             weight -= self._kept.pop(next(iter(self._kept)))
+
+
+def _lacks_one(state: State, asked: Asked) -> bool:
+    """Whether one token is missing, of which alone the logits are asked."""
+    text = asked.tokens
+    if asked.count != 1 or asked.exits or not len(state.tokens) == len(text) - 1 > 0:
+        return False
+    return state.begins(asked.adapter and asked.adapter.key, text, len(text))

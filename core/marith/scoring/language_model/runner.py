@@ -99,7 +99,8 @@ def _makers(model: Any, cache_bytes: int) -> Iterator[Maker]:
         for choice in range(len(LayerMasks.candidates(model))):
             yield partial(_by_slots, choice, cache_bytes)
     for pieces in (True, False):
-        yield partial(LanewiseRunner, most_bytes=cache_bytes, pieces=pieces)
+        for joins in (True, False):
+            yield partial(LanewiseRunner, most_bytes=cache_bytes, pieces=pieces, joins=joins)
 
 
 def _by_slots(choice: int, cache_bytes: int, passes: ModelPasses) -> CachedRunner:
