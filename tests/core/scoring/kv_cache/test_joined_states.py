@@ -133,7 +133,9 @@ def test_padding_weighs_no_more_than_its_bound() -> None:
     runner = runner_of("qwen3_next")
     begun(runner)
     states = [runner._held[lane] for lane in range(len(LENGTHS))]
-    each = 2 * 2 * 16 * 4  # keys and values of two heads of 16 numbers, in the one layer with keys
+    sizes = runner.passes.model.config
+    heads = sizes.layer_types.count("full_attention") * sizes.num_key_value_heads
+    each = 2 * heads * sizes.head_dim * 4  # keys and values of a token, in float32
     lengths = [[len(state.tokens) for state in group] for group in groups(states, 53 * each)]
     assert lengths == [[71, 34], [19, 6]]
     assert [len(group) for group in groups(states, 0)] == [1, 1, 1, 1]
