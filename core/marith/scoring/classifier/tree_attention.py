@@ -21,9 +21,9 @@ from marith.scoring.classifier.whole_texts import (
 )
 from marith.scoring.kv_cache.cache_support import rotation_limit, unread_kinds
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
-from marith.scoring.kv_cache.lanes import Lanes
 from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.kv_cache.ragged_cache import KVCache
+from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 from marith.scoring.probing.probe import SHORT, distance, tolerance, why_inexact
 
 
@@ -86,7 +86,7 @@ class TreeRunner:
         self.passes = 0
         self._padding = padding
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
-        self.lanes = Lanes(self._cache, most_bytes)
+        self.lanes = RectangleLanes(self._cache, most_bytes)
         self._unfinished: dict[Hashable, set[int]] = {}
         self._masks = masks or LayerMasks({})
         if masks is None and (reason := self._why_whole(context_length)):

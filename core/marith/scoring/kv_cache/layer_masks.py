@@ -63,7 +63,7 @@ class LayerMasks:
         [rows, 1, keys].
         """
         masks = {
-            kind: attended(seen & _near(kind, width, places[:, :, None], keys), self.additive)
+            kind: attended(seen & near(kind, width, places[:, :, None], keys), self.additive)
             if width is not None and width < seen.shape[-1]
             else attended(seen, self.additive)
             for kind, width in self.widths.items()
@@ -71,7 +71,7 @@ class LayerMasks:
         return masks.get("", masks)
 
 
-def _near(kind: str, width: int, places: Tensor, keys: Tensor) -> Tensor:
+def near(kind: str, width: int, places: Tensor, keys: Tensor) -> Tensor:
     """Which keys lie in the window of each place, or in its chunk."""
     chunked = kind == "chunked_attention"
     return keys >= (places // width * width if chunked else places - width + 1)

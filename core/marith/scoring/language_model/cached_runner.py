@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.request.limits import CACHE_BYTES
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lane, Lanes
-from marith.scoring.kv_cache.layer_masks import LayerMasks
-from marith.scoring.kv_cache.ragged_cache import KVCache
+from marith.scoring.kv_cache.stores import RectangleStore, Store
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cuda_graphs import Captured
 from marith.scoring.language_model.lora import Adapter
@@ -39,19 +37,17 @@ class CachedRunner:
 
     plain = False
 
-    def __init__(
-        self, passes: ModelPasses, masks: LayerMasks, cache_bytes: int = CACHE_BYTES
-    ) -> None:
+    def __init__(self, passes: ModelPasses, store: Store) -> None:
         self.passes = passes
-        self._masks = masks
-        self._cache = KVCache(int(passes.model.config.get_text_config().num_hidden_layers))
-        self.lanes = Lanes(self._cache, cache_bytes)
+        self._store = store
+        self.lanes: Lanes = store.lanes
         self.captured: Captured | None = None
         self._unfinished: dict[Hashable, Answer] = {}
 
     def capture(self) -> None:
-        """Captured passes from here on."""
-        self.captured = Captured(self.passes.model, self._cache, self._masks)
+        """Captured passes from here on, where the keys and values lie in one rectangle."""
+        if isinstance(store := self._store, RectangleStore):
+            self.captured = Captured(self.passes.model, store.cache, store.masks)
 
     def give_up_capture(self, reason: str) -> None:
         """Ordinary passes from here on; a warning says why."""
@@ -91,10 +87,11 @@ class CachedRunner:
         given = [asked.continuation[-1] for _, asked in by_row]
         adapters = [asked.adapter for _, asked in by_row]
         logprobs = self._logprobs(self._step([lane for lane, _ in by_row], given, adapters))
-        number, first = self.passes.counted(len(given)), by_row[0][0].row
+        number = self.passes.counted(len(given))
+        place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
         answers: list[Answer | None] = []
         for lane, asked in zip(lanes, questions, strict=True):
-            answers.append(Answer([(logprobs, lane.row - first)], {}, number, len(lane.tokens)))
+            answers.append(Answer([(logprobs, place[id(lane)])], {}, number, len(lane.tokens)))
             lane.tokens.append(asked.continuation[-1])
         return answers
 
@@ -124,9 +121,9 @@ class CachedRunner:
     def _begin(self, asked: Asked) -> _Work:
         adapter, count = asked.adapter, asked.count
         weights = adapter and adapter.key
-        lane = self.lanes.take(asked.lane, weights, asked.prompt, asked.continuation)
         length = len(asked.prompt) + len(asked.continuation)
-        del lane.tokens[max(0, length - count) :]
+        known = max(0, length - count)
+        lane = self.lanes.take(asked.lane, weights, asked.prompt, asked.continuation, known)
         answer = self._unfinished.pop(asked.lane, None) or Answer(())
         if not answer.passes:
             answer.cached = len(lane.tokens)
@@ -179,37 +176,34 @@ class CachedRunner:
         self, lanes: Sequence[Lane], tokens: list[int], adapters: Sequence[Adapter | None]
     ) -> Tensor:
         """Logits [rows, 1, vocab] of a pass for one token a lane, in order of their rows."""
-        rows, places = [lane.row for lane in lanes], [len(lane.tokens) for lane in lanes]
+        places = [len(lane.tokens) for lane in lanes]
         if self.captured is not None and not any(adapters):
             try:
-                return self.captured.step(rows, tokens, places)
+                return self.captured.step([lane.row for lane in lanes], tokens, places)
             except RuntimeError as error:
                 self.give_up_capture(f"{type(error).__name__}: {error}")
         at, ids = torch.tensor(places)[:, None], torch.tensor(tokens)[:, None]
-        return self._pass(rows, ids, at, at, max(places) + 1, adapters, 1, [])[0]
+        return self._pass(lanes, ids, at, [0] * len(lanes), adapters, 1, [])[0]
 
     def _aligned(
         self, group: list[_Work], given: list[list[int]], layers: list[int]
     ) -> tuple[Tensor, list[Tensor]]:
         """Logits [rows, count, vocab] of the last positions; the lanes aligned at their ends.
 
-        Those of early exits too, layer by layer. Padding stands in front, at position 0, and sees
-        the row's first slot only.
+        Those of early exits too, layer by layer. Padding stands in front, at position 0, and is
+        read by nobody.
         """
         width = max(map(len, given))
-        ids, at, into = [], [], []
+        ids, at = [], []
         for item, tokens in zip(group, given, strict=True):
-            start, padding = len(item.lane.tokens), width - len(tokens)
-            new = range(start, start + len(tokens))
-            ids.append([*[0] * padding, *tokens])
-            at.append([*[0] * padding, *new])
-            into.append([*[self._cache.padding_slot] * padding, *new])
+            start, padding = len(item.lane.tokens), [0] * (width - len(tokens))
+            ids.append([*padding, *tokens])
+            at.append([*padding, *range(start, start + len(tokens))])
         return self._pass(
-            [item.lane.row for item in group],
+            [item.lane for item in group],
             torch.tensor(ids),
             torch.tensor(at),
-            torch.tensor(into),
-            max(len(item.lane.tokens) + item.give for item in group),
+            [width - len(tokens) for tokens in given],
             [item.question.adapter for item in group],
             min(width, max(item.asked for item in group)),
             layers,
@@ -217,26 +211,26 @@ class CachedRunner:
 
     def _pass(
         self,
-        rows: Sequence[int],
+        lanes: Sequence[Lane],
         ids: Tensor,
         places: Tensor,
-        slots: Tensor,
-        seen: int,
+        padding: Sequence[int],
         adapters: Sequence[Adapter | None],
         count: int,
         layers: Sequence[int],
     ) -> tuple[Tensor, list[Tensor]]:
-        """Tokens [rows, width] at their places, written to their slots; sees so many slots."""
+        """Tokens [rows, width] at their places, the first `padding` of each row being none."""
         device = self.passes.device
         places = places.to(device)
-        self._cache.aim(rows, slots.to(device), seen)
+        mask = self._store.aim(lanes, places, padding)
         return self.passes.run(
             adapters,
             count,
             layers,
+            self._store.reading(),
             input_ids=ids.to(device),
-            attention_mask=self._masks.of(places, seen),
+            attention_mask=mask,
             position_ids=places,
-            past_key_values=self._cache,
+            past_key_values=self._store.cache,
             use_cache=True,
         )

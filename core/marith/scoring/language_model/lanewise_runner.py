@@ -231,7 +231,9 @@ class LanewiseRunner:
         self, state: State, tokens: list[int], asked: Asked, answer: Answer
     ) -> tuple[Tensor, list[Tensor]]:
         ids = torch.tensor([tokens], device=self.passes.device)
-        given = {"input_ids": ids, self._argument: state.cache, "use_cache": True}
+        given: dict[str, Any] = {
+            "input_ids": ids, self._argument: state.cache, "use_cache": True,
+        }  # fmt: skip
         count = min(asked.count, len(tokens))
         out = self.passes.run([asked.adapter], count, asked.exits, **given)
         answer.passes |= self.passes.counted(len(tokens))

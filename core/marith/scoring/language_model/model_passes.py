@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,14 +54,20 @@ class ModelPasses:
         adapters: Sequence[Adapter | None],
         count: int,
         layers: Sequence[int] = (),
+        within: AbstractContextManager[None] | None = None,
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [rows, count, vocab] of the last positions; those of each early exit too."""
+        """Logits [rows, count, vocab] of the last positions; those of each early exit too.
+
+        The model alone runs `within` a context.
+        """
         if self._keeps:
             inputs["logits_to_keep"] = count
         if layers:
             inputs |= STATES
-        out = self._adapted.forward(adapters, **inputs) if any(adapters) else self.model(**inputs)
+        forward = partial(self._adapted.forward, adapters) if any(adapters) else self.model
+        with within or nullcontext():
+            out = forward(**inputs)
         early = [self.exits.logits(out.hidden_states, layer, count) for layer in layers]
         return out.logits[:, -count:], early
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.kv_cache.cache_support import rotation_limit, unread_kinds
 from marith.scoring.kv_cache.layer_masks import LayerMasks
+from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.model_passes import ModelPasses
@@ -54,15 +55,15 @@ def _probed(
     """A runner with a cache, captured or not, or a plain one."""
     limit = rotation_limit(passes.model, context_length)
     longest = context_length if limit is None else limit.tokens
-    runner, reason = _cached(passes, longest, cache_bytes)
+    captures = passes.device.type == "cuda" if capture is None else capture
+    runner, reason = _cached(passes, longest, cache_bytes, captures)
     if limit is not None or runner is None:
         advice = f"; with context_length={longest} it keeps one" if limit and runner else ""
         reason = limit.reason if limit else reason
         plain = PlainRunner(passes, context_length)
         warn(f"{passes.name!r} runs without a cache, and so slower: {reason}{advice}")
         return plain
-    on_gpu = passes.device.type == "cuda"
-    if isinstance(runner, CachedRunner) and (on_gpu if capture is None else capture):
+    if isinstance(runner, CachedRunner) and captures:
         runner.capture()
         if reason := compare(runner):
             runner.give_up_capture(reason)
@@ -70,14 +71,14 @@ def _probed(
 
 
 def _cached(
-    passes: ModelPasses, context_length: int, cache_bytes: int
+    passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
 ) -> tuple[CachedRunner | LanewiseRunner | None, str]:
     """The fastest runner with a cache whose answers are the uncached model's.
 
     Where there is none, why the first of them is not right.
     """
     first = unread_kinds(passes.model)
-    for make in _makers(passes.model, cache_bytes):
+    for make in _makers(passes.model, context_length, cache_bytes, captures):
         runner = make(passes)
         reason = why_inexact(passes.model, context_length, partial(_differ, runner, make))
         if not reason:
@@ -93,15 +94,28 @@ def _differ(runner: CachedRunner | LanewiseRunner, make: Maker, model: Any, extr
     return compare(runner, extra)
 
 
-def _makers(model: Any, cache_bytes: int) -> Iterator[Maker]:
+def _makers(model: Any, context_length: int, cache_bytes: int, captures: bool) -> Iterator[Maker]:
     """What makes a runner with a cache of passes, the fastest first."""
     if not unread_kinds(model):
-        for choice in range(len(LayerMasks.candidates(model))):
+        candidates = range(len(LayerMasks.candidates(model)))
+        if model.device.type == "cpu" and not captures:
+            for choice in candidates:
+                yield partial(_by_segments, choice, context_length, cache_bytes)
+        for choice in candidates:
             yield partial(_by_slots, choice, cache_bytes)
     for pieces in (True, False):
         for joins in (True, False):
             yield partial(LanewiseRunner, most_bytes=cache_bytes, pieces=pieces, joins=joins)
 
 
+def _by_segments(
+    choice: int, context_length: int, cache_bytes: int, passes: ModelPasses
+) -> CachedRunner:
+    masks = LayerMasks.candidates(passes.model)[choice]
+    store = SegmentStore(passes.model, masks, cache_bytes, context_length)
+    return CachedRunner(passes, store)
+
+
 def _by_slots(choice: int, cache_bytes: int, passes: ModelPasses) -> CachedRunner:
-    return CachedRunner(passes, LayerMasks.candidates(passes.model)[choice], cache_bytes)
+    masks = LayerMasks.candidates(passes.model)[choice]
+    return CachedRunner(passes, RectangleStore(passes.model, masks, cache_bytes))

@@ -7,24 +7,25 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL, Lane, Lanes, common
+from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL, Lane, common
 from marith.scoring.kv_cache.ragged_cache import KVCache
+from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 
 tokens = st.lists(st.integers(0, 2), max_size=40)
 SLOT = 2 * 4  # bytes of one position: a key and a value of one number
 
 
-def fresh(most_bytes: int = 1 << 20) -> Lanes:
+def fresh(most_bytes: int = 1 << 20) -> RectangleLanes:
     cache = KVCache(1)
     cache.resize(1, 1)
     cache.aim([0], torch.tensor([[0]]), 1)
     cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 0)
-    lanes = Lanes(cache, most_bytes)
+    lanes = RectangleLanes(cache, most_bytes)
     lanes.forget()
     return lanes
 
 
-def read(lanes: Lanes, lane: Lane, text: list[int]) -> None:
+def read(lanes: RectangleLanes, lane: Lane, text: list[int]) -> None:
     """Write each missing token itself as its key, as a pass would."""
     slots = torch.arange(len(lane.tokens), len(text))[None]
     lanes.cache.aim([lane.row], slots, len(text))
@@ -33,7 +34,7 @@ def read(lanes: Lanes, lane: Lane, text: list[int]) -> None:
     lane.tokens = list(text)
 
 
-def holds(lanes: Lanes, lane: Lane) -> list[int]:
+def holds(lanes: RectangleLanes, lane: Lane) -> list[int]:
     kept = lanes.cache.layers[0].keys[lane.row, 0, : len(lane.tokens), 0]
     return [int(key) for key in kept]
 
@@ -184,7 +185,7 @@ def test_idle_lanes_are_few_however_many_came_and_went() -> None:
 
 
 def test_the_same_prompt_is_compared_once_and_another_one_anew() -> None:
-    lanes = Lanes(KVCache(1), 2**20)
+    lanes = RectangleLanes(KVCache(1), 2**20)
     prompt, continuation = (1, 2, 3), [4, 5]
     lane = lanes.take("a", None, prompt, continuation)
     lane.tokens += [*prompt, *continuation]
@@ -194,7 +195,7 @@ def test_the_same_prompt_is_compared_once_and_another_one_anew() -> None:
 
 
 def test_a_prompt_that_can_change_is_compared_at_every_call() -> None:
-    lanes = Lanes(KVCache(1), 2**20)
+    lanes = RectangleLanes(KVCache(1), 2**20)
     prompt = [1, 2, 3]
     lanes.take("a", None, prompt).tokens.extend(prompt)
     prompt[1] = 7

@@ -1,0 +1,100 @@
+"""Lanes in the rows of one rectangle of keys and values: each as wide as the longest text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marith.scoring.kv_cache.lanes import Lane, Lanes
+from marith.scoring.kv_cache.ragged_cache import KVCache
+
+SPARE_ROWS = 8
+
+
+class RectangleLanes(Lanes):
+    """The rows of a cache that are read side by side; a prefix in common is copied.
+
+    Lanes that nobody holds stay while the cache weighs at most `most_bytes`, the longest unused
+    making room first; lanes in use stay whatever they weigh.
+    """
+
+    def __init__(self, cache: KVCache, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self.cache = cache
+
+    def make_room(self, longest: int) -> None:
+        """Rows for every lane and positions for the longest; idle lanes go where that is much."""
+        cache = self.cache
+        fits = cache.bytes_of(cache.rows, cache.capacity) <= self.most_bytes
+        if fits and len(self._all) <= cache.rows and longest <= cache.capacity:
+            return
+        idle = sorted((lane for lane in self._all if lane.owner is None), key=lambda n: -n.used)
+        while idle and self._bytes(longest) > self.most_bytes:
+            self._drop(idle.pop())
+        rows, capacity = len(self._all), self._longest(longest)
+        if self._bytes(longest) < cache.bytes_of(cache.rows, cache.capacity) > self.most_bytes:
+            cache.resize(rows, _roomy(capacity))
+            return
+        capacity = cache.capacity if capacity <= cache.capacity else _roomy(capacity)
+        if rows <= cache.rows:
+            rows = cache.rows
+        elif cache.bytes_of(rows + SPARE_ROWS, capacity) <= self.most_bytes:
+            rows += SPARE_ROWS
+        cache.resize(rows, capacity)
+
+    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
+        """Move these lanes side by side, so that a pass reads them where they lie.
+
+        With `front` they lie in the first rows, as a pass of fixed shape expects them.
+        """
+        rows = sorted(lane.row for lane in lanes)
+        if not rows or (rows[-1] - rows[0] == len(rows) - 1 and (rows[0] == 0 or not front)):
+            return
+        first = 0 if front else min(rows[0], len(self._all) - len(rows))
+        inside = range(first, first + len(rows))
+        asked = {lane.row for lane in lanes}
+        strays = [lane for lane in lanes if lane.row not in inside]
+        others = [self._all[row] for row in inside if row not in asked]
+        for stray, other in zip(strays, others, strict=True):
+            self._swap(stray, other)
+
+    def forget(self) -> None:
+        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
+        self._all, self.held = [], {}
+        self.cache.resize(0, 0)
+
+    def _new_lane(self) -> Lane:
+        return Lane(row=len(self._all))
+
+    def _is_full(self, length: int) -> bool:
+        capacity = max(self.cache.capacity, _roomy(length))
+        return self.cache.bytes_of(len(self._all) + 1, capacity) > self.most_bytes
+
+    def _give(self, source: Lane, target: Lane, length: int) -> None:
+        self.cache.copy(source.row, target.row, length)
+
+    def _was_cut(self, lane: Lane, before: int) -> None:
+        """The next pass writes over what was cut off."""
+
+    def _longest(self, asked: int) -> int:
+        return max([asked, *(len(lane.tokens) for lane in self._all)])
+
+    def _bytes(self, asked: int) -> int:
+        return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))
+
+    def _drop(self, lane: Lane) -> None:
+        """Forget a lane; the last row moves into its place."""
+        last = self._all[-1]
+        if last is not lane:
+            self.cache.copy(last.row, lane.row, len(last.tokens))
+            self._all[lane.row], last.row = last, lane.row
+        self._all.pop()
+
+    def _swap(self, a: Lane, b: Lane) -> None:
+        self.cache.swap(a.row, b.row, max(len(a.tokens), len(b.tokens)))
+        self._all[a.row], self._all[b.row] = b, a
+        a.row, b.row = b.row, a.row
+
+
+def _roomy(positions: int) -> int:
+    """With room to grow: a cache that grew at every token would copy itself at every token."""
+    return -(-max(64, positions * 5 // 4) // 64) * 64

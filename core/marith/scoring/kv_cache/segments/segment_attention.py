@@ -1,0 +1,147 @@
+"""Attention over segments: each is read once, and the results are joined by their logsumexp.
+
+For a query q and the keys of two segments A and B, softmax over both is
+(exp(a) · out_A + exp(b) · out_B) / (exp(a) + exp(b)), where a and b are the logsumexp of q's scores
+in A and in B. So a prefix that many texts share is read once, by the queries of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+from marith.scoring.kv_cache.segments.reads import Read
+
+NAME = "marith_segments"
+_NOTHING = torch.finfo(torch.float32).min  # the logsumexp of no score; -inf would lead to NaN
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+
+
+@contextmanager
+def by_segments(model: Any) -> Iterator[None]:
+    """Passes of the model within read segments; outside it is as before."""
+    config = model.config.get_text_config()
+    before = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def attention(
+    _module: Any,
+    query: Tensor,
+    key: Tensor,
+    _value: Tensor,
+    attention_mask: Tensor,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_others: Any,
+) -> tuple[Tensor, None]:
+    """An attention function of transformers, over what the mask's `reads` say.
+
+    Queries [texts, heads, width, dim] → [texts, width, heads, dim]. `key` must be what the cache
+    returned, and `attention_mask` what the runner gave: both name what they stand for.
+    `softcap` bounds the scores by a tanh (Gemma 2), `s_aux` [heads] are scores of attention sinks,
+    which have no value (gpt-oss).
+    """
+    layer, reads = key.kept_in, attention_mask.reads  # type: ignore[attr-defined]
+    texts, heads, width, dim = query.shape
+    groups = heads // layer.keys.shape[1]
+    scale = dim**-0.5 if scaling is None else scaling
+    attend = _Attention(layer.keys, layer.values, groups, scale, softcap)
+    # Heads that read the same keys stand in one row, as if they were positions.
+    folded = query.reshape(texts, heads // groups, groups * width, dim)
+    if len(reads) == 1 and s_aux is None:
+        out, _ = attend.read(reads[0], folded)
+    else:
+        out, total = attend.joined(reads, folded)
+        if s_aux is not None:
+            sinks = s_aux.float().view(1, heads // groups, groups, 1).expand(-1, -1, -1, width)
+            out = out * torch.sigmoid(total - sinks.flatten(2))[..., None]
+        out = out.to(query.dtype)
+    return out.reshape(texts, heads, width, -1).transpose(1, 2).contiguous(), None
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """Over one layer's keys and values [rows, kv heads, slots, dim].
+
+    `groups` heads of queries share the keys of one head. Scores are multiplied by `scale`.
+    """
+
+    keys: Tensor
+    values: Tensor
+    groups: int
+    scale: float
+    softcap: float | None
+
+    def joined(self, reads: Sequence[Read], query: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs [texts, kv heads, rows, dim] in float32, and the logsumexp of all scores."""
+        sizes = query.shape[:-1]
+        out = query.new_empty(*sizes, self.values.shape[-1], dtype=torch.float32)
+        total = query.new_empty(sizes, dtype=torch.float32)
+        for read in reads:
+            part, score = self.read(read, query[read.texts])
+            if not read.shared:  # the first that is read of these texts
+                out[read.texts], total[read.texts] = part.float(), score
+                continue
+            before, share = total[read.texts], torch.sigmoid(score - total[read.texts])[..., None]
+            out[read.texts] = torch.lerp(out[read.texts], part.float(), share)
+            total[read.texts] = torch.logaddexp(before, score)
+        return out, total
+
+    def read(self, read: Read, query: Tensor) -> tuple[Tensor, Tensor]:
+        """The output of one read for its texts, and the logsumexp of their scores."""
+        keys = self.keys[read.rows, :, read.start : read.end]
+        values = self.values[read.rows, :, read.start : read.end]
+        mask = read.mask_of(self.groups)
+        if read.shared:
+            return self._shared(read, query, keys, values, mask)
+        if read.places is None:
+            return self._attend(query, keys, values, mask)
+        spread = query.new_zeros(keys.shape[0], *query.shape[1:])
+        out, score = self._attend(spread.index_copy(0, read.places, query), keys, values, mask)
+        return out[read.places], score[read.places]
+
+    def _shared(
+        self, read: Read, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The queries of all texts stand in one row, as if they were positions of one text."""
+        texts, heads, rows, dim = query.shape
+        one = query.transpose(0, 1).reshape(1, heads, texts * rows, dim)
+        out, score = self._attend(one, keys, values, mask)
+        out = out.reshape(heads, texts, rows, -1).transpose(0, 1)
+        score = score.reshape(heads, texts, rows).transpose(0, 1)
+        if read.blind is not None:
+            score = score.masked_fill(read.blind.repeat(1, 1, self.groups), _NOTHING)
+        return out, score
+
+    def _attend(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Attention and the logsumexp of its scores: some number where a query sees nothing."""
+        if self.softcap is None and keys.shape[-1] == values.shape[-1]:
+            out, score = _flash(query, keys, values, attn_mask=mask, scale=self.scale)
+            return out, score
+        scores = (query @ keys.mT).float() * self.scale
+        if self.softcap is not None:
+            scores = torch.tanh(scores / self.softcap) * self.softcap
+        if mask is not None:
+            scores = scores + mask
+        total = torch.logsumexp(scores, dim=-1).clamp(min=_NOTHING)
+        share = torch.exp(scores - total[..., None])
+        return share.to(values.dtype) @ values, total
+
+
+AttentionInterface.register(NAME, attention)
+AttentionMaskInterface.register(NAME, sdpa_mask)

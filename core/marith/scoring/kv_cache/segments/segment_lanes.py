@@ -1,0 +1,128 @@
+"""Lanes as chains of segments: prefixes that several read, held once, and a row of their own."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+from marith.scoring.kv_cache.lanes import Lane, Lanes
+from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, SegmentCache, Span
+
+SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
+SLACK = 64  # so many tokens behind a window are kept, for a text that is cut back
+
+
+class SegmentLanes(Lanes):
+    """Every lane has a row, and each token stands at the slot of its position.
+
+    A lane that goes on from another's text reads the other's row for what they have in common: its
+    own row begins there. So a row that others read may grow, but what they read of it is not
+    written again; a lane that is cut back further gets another row.
+
+    Lanes that nobody holds stay while all rows hold at most `most_bytes`, the longest unused making
+    room first; lanes in use stay whatever they weigh.
+    """
+
+    most_idle = 256
+
+    def __init__(self, cache: SegmentCache, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self.cache = cache
+        self._free: list[int] = []
+        self._rows = PADDING_ROW + 1  # how many rows were ever in use
+
+    @property
+    def nbytes(self) -> int:
+        """What all lanes hold."""
+        return self.cache.slot_bytes * sum(len(lane.tokens) - lane.start for lane in self._all)
+
+    def make_room(self, longest: int) -> None:
+        """Idle lanes that nobody reads go while the rows hold more than `most_bytes`."""
+        if (extra := self.nbytes - self.most_bytes) > 0:
+            read = {id(lane.parent) for lane in self._all}
+            idle = [lane for lane in self._all if lane.owner is None and id(lane) not in read]
+            for lane in sorted(idle, key=lambda lane: lane.used):
+                if extra > 0:
+                    extra -= self.cache.slot_bytes * (len(lane.tokens) - lane.start)
+                    self._drop(lane)
+        if longest > self.cache.capacity:
+            self.cache.grow(self._rows, longest, self._spans())
+
+    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
+        """Nothing: lanes are read wherever they lie."""
+
+    def forget(self) -> None:
+        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
+        for lane in self._all:
+            self.cache.give_back(lane.row)
+        self._all, self.held, self._free, self._rows = [], {}, [], PADDING_ROW + 1
+
+    def _new_lane(self) -> Lane:
+        return Lane(row=self._free_row())
+
+    def _is_full(self, length: int) -> bool:
+        return self.nbytes + length * self.cache.slot_bytes > self.most_bytes
+
+    def _give(self, source: Lane, target: Lane, length: int) -> None:
+        if self._read_until(target):
+            self._leave_row(target)
+        self._begin(target, source, length)
+
+    def _was_cut(self, lane: Lane, before: int) -> None:
+        """Begin another row where others read tokens that were cut off, or the own row is empty."""
+        length = len(lane.tokens)
+        if self._read_until(lane) > length:
+            self._begin(lane, self._leave_row(lane), length)
+        elif length < lane.start or not length:
+            self._begin(lane, lane.parent, length)
+        elif before - length > SLACK:
+            self.cache.give_back(lane.row, length, before)
+
+    def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
+        """Let the lane's own row, where nobody reads it, begin after the source's first tokens."""
+        self.cache.give_back(lane.row)
+        while source is not None and source.parent is not None and length <= source.start:
+            source = source.parent
+        if source is None or not length:
+            lane.parent, lane.start = None, 0
+        elif length - source.start < SHORT:
+            lane.parent, lane.start = source.parent, source.start
+            self.cache.copy(source.row, lane.row, source.start, length)
+        else:
+            lane.parent, lane.start = source, length
+
+    def _leave_row(self, lane: Lane) -> Lane:
+        """Another row for a lane; its present one goes to an idle lane, which others go on reading.
+
+        Returns that one.
+        """
+        readers = [other for other in self._all if other.parent is lane]
+        last = max(readers, key=lambda reader: reader.start)
+        kept = Lane(
+            lane.row, last.weights, tokens=last.tokens[: last.start], used=lane.used,
+            parent=lane.parent, start=lane.start,
+        )  # fmt: skip
+        for reader in readers:
+            reader.parent = kept
+        self._all.append(kept)
+        lane.row = self._free_row()
+        return kept
+
+    def _read_until(self, lane: Lane) -> int:
+        """How many of its tokens others read."""
+        return max((other.start for other in self._all if other.parent is lane), default=0)
+
+    def _free_row(self) -> int:
+        if self._free:
+            return heapq.heappop(self._free)
+        self._rows += 1
+        self.cache.grow(self._rows, 0, self._spans())
+        return self._rows - 1
+
+    def _spans(self) -> Iterator[Span]:
+        return ((lane.row, lane.start, len(lane.tokens)) for lane in self._all)
+
+    def _drop(self, lane: Lane) -> None:
+        self._all.remove(lane)
+        self.cache.give_back(lane.row)
+        heapq.heappush(self._free, lane.row)
