@@ -17,7 +17,8 @@ class Lane:
     `weights` names those that they were computed by: lanes of the same weights may take from each
     other. `prompt` is the one asked last, which need not be compared again: it cannot change.
     Where lanes share rows, its own row holds the tokens from `start`; those before are read in the
-    rows of its `parent`, of the parent's parent, and so on.
+    rows of its `parent`, of the parent's parent, and so on. Layers with windows no longer hold what
+    its own row held before `lost`.
     """
 
     row: int
@@ -28,6 +29,7 @@ class Lane:
     prompt: tuple[int, ...] | None = None
     parent: Lane | None = None
     start: int = 0
+    lost: int = 0
 
     def lacks_one(
         self, weights: Hashable, prompt: Sequence[int], continuation: Sequence[int]
@@ -142,16 +144,16 @@ class Lanes(ABC):
         """Drop all lanes and what they hold; an owner gets another lane with its next question."""
 
     @abstractmethod
-    def _new_lane(self) -> Lane:
-        """Another lane, which holds nothing."""
-
-    @abstractmethod
-    def _is_full(self, length: int) -> bool:
-        """Whether another lane of so many tokens would be too much."""
+    def _new_lane(self, length: int, needed: bool) -> Lane | None:
+        """Another lane for a text of so many tokens; None where that is too much and not needed."""
 
     @abstractmethod
     def _give(self, source: Lane, target: Lane, length: int) -> None:
         """Let one lane hold the first `length` tokens of another, and no others."""
+
+    @abstractmethod
+    def _usable(self, lane: Lane, length: int) -> int:
+        """`length` if another text can go on after so many tokens of a lane, and 0 if not."""
 
     @abstractmethod
     def _was_cut(self, lane: Lane, before: int) -> None:
@@ -163,9 +165,10 @@ class Lanes(ABC):
         best, length = self._nearest(weights, tokens, idle)
         if best is not None and length and len(best.tokens) - length < TAIL:
             return best
-        if idle and (len(idle) >= self.most_idle or self._is_full(len(tokens))):
+        full = len(idle) >= self.most_idle
+        lane = None if full else self._new_lane(len(tokens), needed=not idle)
+        if lane is None:
             return min(idle, key=lambda lane: lane.used)
-        lane = self._new_lane()
         self._all.append(lane)
         return lane
 
@@ -173,7 +176,11 @@ class Lanes(ABC):
         self, weights: Hashable, tokens: list[int], lanes: Sequence[Lane]
     ) -> tuple[Lane | None, int]:
         """The lane with the longest common prefix, and its length."""
-        alike = ((common(n.tokens, tokens), n.used, n) for n in lanes if n.weights == weights)
+        alike = (
+            (self._usable(n, common(n.tokens, tokens)), n.used, n)
+            for n in lanes
+            if n.weights == weights
+        )
         length, _, best = max(alike, key=lambda item: item[:2], default=(0, 0, None))
         return best, length
 

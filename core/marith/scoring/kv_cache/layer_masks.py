@@ -48,6 +48,13 @@ class LayerMasks:
         alone = [cls({"": width}, additive) for width in widths.values()]
         return [by_kind, *alone] if len(kinds) == 1 else [by_kind]
 
+    def by_layer(self, model: Any) -> list[int | None]:
+        """How many tokens each layer sees at most; None where it sees the whole text."""
+        text = model.config.get_text_config()
+        if "" in self.widths:
+            return [self.widths[""]] * int(text.num_hidden_layers)
+        return [self.widths.get(kind) for kind in text.layer_types]
+
     def of(self, places: Tensor, seen: int) -> Mask:
         """What each position [rows, width] sees of the first `seen` slots of its row.
 

@@ -62,15 +62,16 @@ class RectangleLanes(Lanes):
         self._all, self.held = [], {}
         self.cache.resize(0, 0)
 
-    def _new_lane(self) -> Lane:
-        return Lane(row=len(self._all))
-
-    def _is_full(self, length: int) -> bool:
+    def _new_lane(self, length: int, needed: bool) -> Lane | None:
         capacity = max(self.cache.capacity, _roomy(length))
-        return self.cache.bytes_of(len(self._all) + 1, capacity) > self.most_bytes
+        full = self.cache.bytes_of(len(self._all) + 1, capacity) > self.most_bytes
+        return None if full and not needed else Lane(row=len(self._all))
 
     def _give(self, source: Lane, target: Lane, length: int) -> None:
         self.cache.copy(source.row, target.row, length)
+
+    def _usable(self, lane: Lane, length: int) -> int:
+        return length
 
     def _was_cut(self, lane: Lane, before: int) -> None:
         """The next pass writes over what was cut off."""

@@ -52,8 +52,12 @@ class SegmentStore:
     """
 
     def __init__(self, model: Any, masks: LayerMasks, most_bytes: int, context_length: int) -> None:
-        self.cache = SegmentCache(_layers(model), model.device, context_length)
-        self.lanes = SegmentLanes(self.cache, most_bytes)
+        widths = masks.by_layer(model)
+        windowed = [width is not None for width in widths]
+        self.cache = SegmentCache(windowed, model.device, context_length)
+        self.lanes = SegmentLanes(
+            self.cache, most_bytes, max((width for width in widths if width), default=None)
+        )
         self.masks = masks
         self._model = model
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -22,24 +22,34 @@ class SegmentCache(Cache):
     """Keys and values of every layer; slots of rows that were never written take no memory.
 
     A pass is aimed at rows and slots, and its new keys are written there. What it reads follows
-    from the `reads` of its attention mask (see `segment_attention`).
+    from the `reads` of its attention mask (see `segment_attention`). `windowed` says of each layer
+    whether it sees no more than a window.
     """
 
-    def __init__(self, layers: int, device: torch.device, context_length: int) -> None:
+    def __init__(self, windowed: Sequence[bool], device: torch.device, context_length: int) -> None:
         self._lazy = lazy(device)
         self.rows, self.capacity = (ROWS, min(context_length, LONG)) if self._lazy else (0, 0)
-        self._slot_bytes = 0
+        self._windowed = windowed
+        self._slot_bytes: tuple[int, int] | None = None
         self._at: tuple[Tensor, Tensor] | None = None
         self._seen = 0
-        self._layers = [_SegmentLayer(self) for _ in range(layers)]
+        self._layers = [_SegmentLayer(self) for _ in windowed]
         super().__init__(layers=list(self._layers))
 
-    @property
-    def slot_bytes(self) -> int:
-        """What the keys and values of one position weigh; 0 before the first pass."""
-        if not self._slot_bytes:
-            self._slot_bytes = sum(layer.slot_bytes for layer in self._layers)
-        return self._slot_bytes
+    def bytes_of(self, whole: int, windowed: int) -> int:
+        """What so many positions weigh in layers that see the whole text, and in the others.
+
+        0 before the first pass.
+        """
+        if self._slot_bytes is None:
+            pairs = [*zip(self._layers, self._windowed, strict=True)]
+            if not all(layer.slot_bytes for layer in self._layers):
+                return 0
+            self._slot_bytes = (
+                sum(layer.slot_bytes for layer, narrow in pairs if not narrow),
+                sum(layer.slot_bytes for layer, narrow in pairs if narrow),
+            )
+        return whole * self._slot_bytes[0] + windowed * self._slot_bytes[1]
 
     def bound(self, slot_bytes: int) -> None:
         """Reserve fewer rows where a position of one layer weighs so much that space would end."""
@@ -61,6 +71,12 @@ class SegmentCache(Cache):
         """Free the memory of positions of a row that no lane reads any more; of all by default."""
         for layer in self._layers:
             layer.give_back(row, first, self.capacity if last is None else last)
+
+    def pass_by(self, row: int, first: int, last: int) -> None:
+        """Free the memory of positions that no window of a row will see again."""
+        for layer, narrow in zip(self._layers, self._windowed, strict=True):
+            if narrow:
+                layer.give_back(row, first, last)
 
     def copy(self, source: int, target: int, first: int, last: int) -> None:
         """The positions from `first` until `last` of one row into another."""

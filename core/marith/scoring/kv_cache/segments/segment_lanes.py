@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from marith.scoring.kv_cache.lanes import Lane, Lanes
 from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, SegmentCache, Span
+from marith.scoring.kv_cache.segments.windows import pass_by, sees
 
 SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
-SLACK = 64  # so many tokens behind a window are kept, for a text that is cut back
+SLACK = 64  # so many slots behind a text stay taken, for a text that goes on
 
 
 class SegmentLanes(Lanes):
@@ -20,30 +21,38 @@ class SegmentLanes(Lanes):
     written again; a lane that is cut back further gets another row.
 
     Lanes that nobody holds stay while all rows hold at most `most_bytes`, the longest unused making
-    room first; lanes in use stay whatever they weigh.
+    room first; lanes in use stay whatever they weigh. `window` is how many tokens the widest of
+    the layers sees that see no more than a window; None without such layers. What lies behind is
+    given back, but not what a text needs that goes on from the prompt, while its answer is short.
     """
 
     most_idle = 256
 
-    def __init__(self, cache: SegmentCache, most_bytes: int) -> None:
+    def __init__(self, cache: SegmentCache, most_bytes: int, window: int | None = None) -> None:
         super().__init__(most_bytes)
         self.cache = cache
+        self._window = window
         self._free: list[int] = []
         self._rows = PADDING_ROW + 1  # how many rows were ever in use
 
     @property
     def nbytes(self) -> int:
         """What all lanes hold."""
-        return self.cache.slot_bytes * sum(len(lane.tokens) - lane.start for lane in self._all)
+        whole = sum(len(lane.tokens) - lane.start for lane in self._all)
+        lost = sum(max(0, lane.lost - lane.start) for lane in self._all if lane.lost)
+        return self.cache.bytes_of(whole, whole - lost)
 
     def make_room(self, longest: int) -> None:
         """Idle lanes that nobody reads go while the rows hold more than `most_bytes`."""
+        if self._window is not None:
+            pass_by(self._all, self._window, self.cache)
         if (extra := self.nbytes - self.most_bytes) > 0:
             read = {id(lane.parent) for lane in self._all}
             idle = [lane for lane in self._all if lane.owner is None and id(lane) not in read]
             for lane in sorted(idle, key=lambda lane: lane.used):
                 if extra > 0:
-                    extra -= self.cache.slot_bytes * (len(lane.tokens) - lane.start)
+                    length = len(lane.tokens) - lane.start
+                    extra -= self.cache.bytes_of(length, length - max(0, lane.lost - lane.start))
                     self._drop(lane)
         if longest > self.cache.capacity:
             self.cache.grow(self._rows, longest, self._spans())
@@ -57,11 +66,12 @@ class SegmentLanes(Lanes):
             self.cache.give_back(lane.row)
         self._all, self.held, self._free, self._rows = [], {}, [], PADDING_ROW + 1
 
-    def _new_lane(self) -> Lane:
-        return Lane(row=self._free_row())
+    def _new_lane(self, length: int, needed: bool) -> Lane | None:
+        full = self.nbytes + self.cache.bytes_of(length, length) > self.most_bytes
+        return None if full and not needed else Lane(row=self._free_row())
 
-    def _is_full(self, length: int) -> bool:
-        return self.nbytes + length * self.cache.slot_bytes > self.most_bytes
+    def _usable(self, lane: Lane, length: int) -> int:
+        return length if self._window is None or sees(lane, length, self._window) else 0
 
     def _give(self, source: Lane, target: Lane, length: int) -> None:
         if self._read_until(target):
@@ -71,9 +81,12 @@ class SegmentLanes(Lanes):
     def _was_cut(self, lane: Lane, before: int) -> None:
         """Begin another row where others read tokens that were cut off, or the own row is empty."""
         length = len(lane.tokens)
+        if length and not self._usable(lane, length):
+            length = self._usable(lane, lane.start) if lane.start < length else 0
+            del lane.tokens[length:]  # they are read again
         if self._read_until(lane) > length:
             self._begin(lane, self._leave_row(lane), length)
-        elif length < lane.start or not length:
+        elif length <= lane.start:
             self._begin(lane, lane.parent, length)
         elif before - length > SLACK:
             self.cache.give_back(lane.row, length, before)
@@ -81,12 +94,13 @@ class SegmentLanes(Lanes):
     def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
         """Let the lane's own row, where nobody reads it, begin after the source's first tokens."""
         self.cache.give_back(lane.row)
+        lane.lost = 0
         while source is not None and source.parent is not None and length <= source.start:
             source = source.parent
         if source is None or not length:
             lane.parent, lane.start = None, 0
         elif length - source.start < SHORT:
-            lane.parent, lane.start = source.parent, source.start
+            lane.parent, lane.start, lane.lost = source.parent, source.start, source.lost
             self.cache.copy(source.row, lane.row, source.start, length)
         else:
             lane.parent, lane.start = source, length
@@ -100,7 +114,7 @@ class SegmentLanes(Lanes):
         last = max(readers, key=lambda reader: reader.start)
         kept = Lane(
             lane.row, last.weights, tokens=last.tokens[: last.start], used=lane.used,
-            parent=lane.parent, start=lane.start,
+            parent=lane.parent, start=lane.start, lost=lane.lost,
         )  # fmt: skip
         for reader in readers:
             reader.parent = kept

@@ -13,7 +13,7 @@ from support.architectures import build
 from support.asking import CONTEXT, VOCAB, ask, text, uncached
 
 from marith.scoring.kv_cache import lanes as lanes_module
-from marith.scoring.kv_cache.segments import reserved, segment_cache, segment_lanes
+from marith.scoring.kv_cache.segments import reserved, segment_cache, segment_lanes, windows
 from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
@@ -60,7 +60,8 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
     model = model_of(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment_lanes, "SHORT", 2)
-        patch.setattr(segment_lanes, "SLACK", 1)
+        patch.setattr(windows, "SLACK", 1)
+        patch.setattr(windows, "STEP", 1)
         patch.setattr(lanes_module, "TAIL", 2)
         for module in (reserved, segment_cache):
             patch.setattr(module, "lazy", lambda device: lazy and device.type == "cpu")
@@ -85,7 +86,7 @@ def test_a_prefix_of_many_is_held_once() -> None:
     assert isinstance(runner, CachedRunner)
     lanes = runner.lanes
     assert isinstance(lanes, segment_lanes.SegmentLanes)
-    assert lanes.nbytes == lanes.cache.slot_bytes * (400 + 8 * 21)
+    assert lanes.nbytes == lanes.cache.bytes_of(*[400 + 8 * 21] * 2)
 
 
 def test_memory_is_taken_by_what_is_held_and_not_by_the_longest_text() -> None:
@@ -97,8 +98,8 @@ def test_memory_is_taken_by_what_is_held_and_not_by_the_longest_text() -> None:
     ask(runner, [Asked("long", text(3000))])
     lanes = runner.lanes
     assert isinstance(lanes, segment_lanes.SegmentLanes)
-    assert lanes.nbytes == lanes.cache.slot_bytes * (3000 + 20 * 21)
-    assert resident() - before < 3 * 3000 * lanes.cache.slot_bytes + 2**24
+    assert lanes.nbytes == lanes.cache.bytes_of(*[3000 + 20 * 21] * 2)
+    assert resident() - before < 3 * lanes.cache.bytes_of(3000, 3000) + 2**24
     runner.forget()
     assert lanes.nbytes == 0
 
@@ -131,3 +132,24 @@ def test_a_model_whose_own_code_computes_attention_reads_a_rectangle() -> None:
     assert isinstance(runner, CachedRunner)
     assert isinstance(runner._store, RectangleStore)
     assert model.config._attn_implementation != "marith_segments"
+
+
+def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("gemma3_text")
+    monkeypatch.setattr(windows, "SLACK", 4)
+    monkeypatch.setattr(windows, "STEP", 1)
+    runner = runner_by_segments(model)
+    lanes = runner.lanes
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
+    for length in (100, 101, 110):
+        [answer] = ask(runner, [Asked("a", text(length))])
+        want = uncached(model, text(length))
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
+    lanes.make_room(0)
+    window = model.config.sliding_window
+    assert lanes.nbytes == lanes.cache.bytes_of(110, window + 4)
+    for length in (109, 60):  # within the window that is held, and before it
+        [answer] = ask(runner, [Asked("a", text(length))])
+        assert answer.cached == (length - 1 if length == 109 else 0)
+        want = uncached(model, text(length))
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
