@@ -82,7 +82,7 @@ def test_what_is_held_stays_level_over_many_requests() -> None:
             wait_until_idle(engine)
             return held()
 
-        ask(100)
+        ask(300)  # until as many lanes are kept as ever are
         objects, size = ask(100)
         more, larger = ask(100)
         lanes = engine._registry.base.runner.lanes
