@@ -40,6 +40,7 @@ from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Checkpoint, Placement
 from marith.scoring.checkpoints.locate import locate
 from marith.scoring.cpu_threads import threads_for
+from marith.scoring.free_memory import free_memory
 from marith.scoring.registry import Registry
 
 loading = ForkSafeLock()  # one thread at a time loads checkpoints
@@ -59,11 +60,11 @@ class Engine(Entrypoints):
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
-            bounds = limits.cache_bytes, limits.loaded_bytes
+            limits = limits.with_memory(free_memory(base.model.device.type))
+            bounds = limits.cache_bytes or 0, limits.loaded_bytes
             self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
-        threads = threads_for(base.model)
-        self._thread = EngineThread(limits, threads, self._registry.device.type)
+        self._thread = EngineThread(limits, threads_for(base.model), base.model.device.type)
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
@@ -77,7 +78,7 @@ class Engine(Entrypoints):
         dtype: str | None = None,
         max_lanes: int = _DEFAULT.max_lanes,
         max_queue: int = _DEFAULT.max_queue,
-        cache_bytes: int = _DEFAULT.cache_bytes,
+        cache_bytes: int | None = _DEFAULT.cache_bytes,
         loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
@@ -106,7 +107,7 @@ class Engine(Entrypoints):
         dtype: str | None = None,
         max_lanes: int = _DEFAULT.max_lanes,
         max_queue: int = _DEFAULT.max_queue,
-        cache_bytes: int = _DEFAULT.cache_bytes,
+        cache_bytes: int | None = _DEFAULT.cache_bytes,
         loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
@@ -160,8 +161,7 @@ class Engine(Entrypoints):
         deadline = Deadline.of(request.timeout, begun)
         ticket = Ticket(keeper=self)
         with faults_named():
-            prepared = self._open(request, deadline)
-            generation = Generation(request, prepared, self._answers, ticket)
+            generation = Generation(request, self._open(request, deadline), self._answers, ticket)
         deadline.check()
         self._thread.add(generation)
         return ticket
@@ -295,4 +295,4 @@ class Engine(Entrypoints):
             deadline.check()
             tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
         deadline.check()
-        return prepared, tokens
+        return replace(prepared, more=len(tokens)), tokens

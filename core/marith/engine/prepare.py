@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
+from marith.engine.admission import memory_of
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, FormulaError, RequestError
@@ -25,7 +26,7 @@ from marith.scoring.scorer import Reading, Scorer
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prepared:
     """The execution plan of a request with the scorer and the reading of each term.
 
@@ -33,7 +34,7 @@ class Prepared:
     of each draft that has a context. `opened` says that the prompt, as the bare model reads it,
     ends where reasoning has begun. `loaded` is what was loaded for its terms, which stays while
     this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
-    keeps what it has read for a term.
+    keeps what it has read for a term. At most `more` tokens follow the prompt.
     """
 
     plan: ExecutionPlan
@@ -46,12 +47,18 @@ class Prepared:
     loaded: tuple[object, ...] = ()
     width: int = 1
     deadline: Deadline = NEVER
+    more: int = 0
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
         own: dict[Term, Hashable] = defaultdict(object)  # what is read for one job is no other's
         lanes = {term: own[_read_by(term)] for term in self.plan.all_terms}
         object.__setattr__(self, "lanes", lanes)
+
+    @cached_property
+    def memory(self) -> int:
+        """How many bytes its lanes hold at most, if no other request shares them."""
+        return memory_of([self])
 
 
 def prepare(
@@ -75,17 +82,19 @@ def prepare(
     unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
     with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
     rooms = {term: scorers[term].room(readings[term]) for term in with_context} | unread
+    room = min(rooms[term] for term in plan.terms)
     return Prepared(
         plan,
         scorers,
         readings,
         len(visible),
-        min(rooms[term] for term in plan.terms),
+        room,
         {draft: rooms[draft] for draft in plan.drafts if draft in rooms},
         registry.vocabulary.opens_reasoning(visible),
         loaded,
         registry.vocabulary.size,
         deadline,
+        min(request.stop.max_tokens or room, room),
     )
 
 

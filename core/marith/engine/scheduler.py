@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from marith.engine.admission import Admission
 from marith.engine.jobs.job import Job
+from marith.engine.prepare import Prepared
 from marith.engine.step import Turn, step
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import EngineStatus, Limits
@@ -21,8 +23,8 @@ class Scheduler:
     Nothing that a job raises ends the loop, and no job is harmed by another's error.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.queue = JobQueue(limits)
+    def __init__(self, limits: Limits, device: str = "cpu") -> None:
+        self.queue = JobQueue(limits, device)
         self.controller = Controller()
         self.steps = self.repeated = 0
 
@@ -77,14 +79,15 @@ class Scheduler:
 
 
 class JobQueue:
-    """First come, first served: a job waits until its own lanes fit, and none overtakes it.
+    """First come, first served: a job waits until there is room for it, and none overtakes it.
 
     Callers add jobs, and the engine's thread admits and removes them between two steps. `closed`
     says why no further job is taken on; it is empty while jobs are.
     """
 
-    def __init__(self, limits: Limits, closed: str = "") -> None:
+    def __init__(self, limits: Limits, device: str = "cpu", closed: str = "") -> None:
         self.limits = limits
+        self._admission = Admission(limits, device)
         self.closed = closed
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
@@ -103,8 +106,7 @@ class JobQueue:
     @property
     def lanes(self) -> int:
         """How many lanes are in flight; those given up are let go before the next step."""
-        jobs = [turn.job for turn in self.active]
-        return sum(job.prepared.plan.lanes for job in jobs if not job.abandoned)
+        return sum(prepared.plan.lanes for prepared in self._running())
 
     def require_open(self) -> None:
         """Raises EngineClosed where no further job is taken on, and says why."""
@@ -119,7 +121,8 @@ class JobQueue:
         with self.lock:
             self.require_open()
             self.waiting.append(job)
-            queued = len(self.waiting) - self._fitting()
+            full = len(self.waiting) > self.limits.max_queue
+            queued = len(self.waiting) - self._fitting() if full else 0
             if queued > self.limits.max_queue:
                 self.waiting.pop()
                 raise Busy(f"{queued - 1} requests wait already; max_queue allows no more")
@@ -128,15 +131,20 @@ class JobQueue:
     def admit(self) -> bool:
         """Let those run that fit, in order; sleep while there is nothing to do. False when closed.
 
+        One for which the machine lacks the memory fails with RequestError.
         The engine's thread is between two steps from here on, and in a step when this returns.
         """
         with self.lock:
             self._end_step()
             self._changed.wait_for(self._has_work)
-            for _ in range(self._fitting()):
-                self.active.append(Turn(self.waiting.popleft()))
+            chosen = [self.waiting.popleft() for _ in range(self._fitting())]
+            refused = [(job, self._admission.refusal(job.prepared)) for job in chosen]
+            self.active += [Turn(job) for job, error in refused if error is None]
             self._stepping = not self.closed
-            return self._stepping
+        for job, error in refused:
+            if error is not None:
+                job.fail(error)
+        return self._stepping
 
     def remove(self, jobs: Sequence[Job]) -> None:
         """Forget these jobs, whether they run or wait."""
@@ -179,13 +187,13 @@ class JobQueue:
         return not self._forks and bool(self.closed or self.waiting or self.active)
 
     def _fitting(self) -> int:
-        """How many of those who wait have their lanes at once: the first ones, in order."""
-        lanes = self.lanes
-        for i, job in enumerate(self.waiting):
-            lanes += job.prepared.plan.lanes
-            if lanes > self.limits.max_lanes:
-                return i
-        return len(self.waiting)
+        """How many of those who wait may run at once: the first ones, in order."""
+        waiting = (job.prepared for job in self.waiting)
+        return self._admission.fitting(self._running(), waiting)
+
+    def _running(self) -> list[Prepared]:
+        """What runs, except for what its callers have given up."""
+        return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
 
 
 def release(jobs: Iterable[Job]) -> None:

@@ -61,12 +61,12 @@ class OptionFields(BaseModel):
     """As for torch, "cpu" or "cuda"; else MARITH_DEVICE, or what the machine has."""
     dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
     """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
-    max_lanes: int = 64
+    max_lanes: int = 256
     """The most lanes of language models in flight: one for each term of each request."""
     max_queue: int = 4096
     """The most requests that wait for lanes; one more raises Busy."""
-    cache_bytes: int = 2**30
-    """How many bytes of keys and values are kept between requests, for each checkpoint."""
+    cache_bytes: int | None = None
+    """How many bytes of keys and values requests take at once, or None for half of what is free."""
     loaded_bytes: int = LOADED_BYTES
     """How many bytes of further checkpoints, adapters and n-grams stay loaded while unused."""
     context_length: int | None = None

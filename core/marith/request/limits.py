@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from marith.request.checks import by, hold, whole_from
+from marith.request.checks import by, hold, optional, whole_from
 
 CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
@@ -14,19 +14,26 @@ LOADED_BYTES = 2**35
 class Limits:
     """Bounds on the requests that run and wait, and on the memory that is kept.
 
-    At most `max_lanes` lanes of language models are in use, and `max_queue` requests wait for free
-    lanes. Each checkpoint keeps lanes for reuse while their keys and values take at most
-    `cache_bytes`. Further checkpoints, adapters and n-grams stay loaded while a request uses them;
-    of those that are unused, the last used stay while they take at most `loaded_bytes`.
+    Requests run at once while their lanes of language models are at most `max_lanes`, and while
+    their keys, values and states take at most `cache_bytes`, should each text become as long as it
+    may; prefixes in common count once. `max_queue` others wait; one that alone needs more than
+    `cache_bytes` runs alone, and is refused where the machine has not so much memory. What is kept
+    for reuse makes room first. By default `cache_bytes` is half of the memory that is free once the
+    model is loaded. Further checkpoints, adapters and n-grams stay loaded while a request uses
+    them; of those that are unused, the last used stay while they take at most `loaded_bytes`.
     """
 
-    max_lanes: int = field(default=64, metadata=by(whole_from(1)))
+    max_lanes: int = field(default=256, metadata=by(whole_from(1)))
     max_queue: int = field(default=4096, metadata=by(whole_from(0)))
-    cache_bytes: int = field(default=CACHE_BYTES, metadata=by(whole_from(0)))
+    cache_bytes: int | None = field(default=None, metadata=by(optional(whole_from(0))))
     loaded_bytes: int = field(default=LOADED_BYTES, metadata=by(whole_from(0)))
 
     def __post_init__(self) -> None:
         hold(self)
+
+    def with_memory(self, free: int) -> Limits:
+        """The same, with `cache_bytes` for an engine that has so many bytes free."""
+        return self if self.cache_bytes is not None else replace(self, cache_bytes=free // 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,15 @@ class Scored:
         return gather(self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a lane will hold at most: a prompt as its term reads it, and so many tokens more."""
+
+    term: Term
+    reading: Reading
+    more: int
+
+
 UNBOUNDED = 1 << 30  # tokens that a term without a context of its own has room for
 
 
@@ -88,6 +97,10 @@ class Scorer(Protocol):
         """How many tokens its context still holds after a prompt."""
         ...
 
+    def memory(self, demands: Sequence[Demand]) -> int:
+        """How many bytes of keys, values and states these lanes take together at most."""
+        ...
+
     def loaded(self, term: Any) -> object:
         """What is loaded for the term alone: it stays for as long as the asker holds it."""
         ...
@@ -109,6 +122,10 @@ class WithoutContext:
     def room(self, reading: Reading) -> int:
         """As much as anyone asks for."""
         return UNBOUNDED
+
+    def memory(self, demands: Sequence[Demand]) -> int:
+        """None."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def test_the_limits_are_those_of_the_engine(kind: Any) -> None:
             assert {name: getattr(options, name) for name in limits} == limits
             assert options.over({"seed": 1}).max_lanes == 8
         for name in limits:
-            default = Options.model_fields[name].default
+            default = Options.model_fields[name].default or 1
             with pytest.raises(ValidationError, match=f"{name} is {default}, but a loaded engine"):
                 kind(engine=engine, **{name: default})
 

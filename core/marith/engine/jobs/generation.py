@@ -71,7 +71,7 @@ class Generation:
         """What the text needs, and nothing else: most need a window and an output alone."""
         request, plan, answers = self._request, self.prepared.plan, self._answers
         vocabulary, sampling = answers.vocabulary, request.sampling
-        most = min(request.stop.max_tokens or self.prepared.room, self.prepared.room)
+        most = self.prepared.more
         steered = None
         if not request.steered:
             steered = partial(answers.outside_calls, self.prepared.opened)

@@ -40,7 +40,7 @@ class EngineThread:
     """
 
     def __init__(self, limits: Limits, threads: int | None = None, device: str = "cpu") -> None:
-        self.scheduler = Scheduler(limits)
+        self.scheduler = Scheduler(limits, device)
         self.device = device
         self._threads = threads
         self._deadlines = DeadlineWatch(self.queue)
@@ -101,7 +101,7 @@ class EngineThread:
     def in_child(self) -> None:
         """Serve in a forked child: on a thread that starts with the first job, without the old."""
         parents = self.queue
-        self.scheduler.queue = JobQueue(parents.limits, parents.closed)
+        self.scheduler.queue = JobQueue(parents.limits, self.device, parents.closed)
         parents.lock = threading.RLock()  # the old one may be held by a thread that is not here
         self._orphans += parents.jobs
         self._deadlines = DeadlineWatch(self.queue)

@@ -26,10 +26,11 @@ from marith.scoring.classifier.whole_texts import (
     to_logprobs,
 )
 from marith.scoring.cpu_threads import threads_of
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Scored, Span, WithoutContext
+from marith.scoring.scorer import Demand, Scored, Span, WithoutContext
 
 Texts: TypeAlias = "tuple[str, ...]"
 
@@ -54,7 +55,7 @@ class ClassifierScorer(WithoutContext):
         self._encode = Encoder(checkpoint.vocabulary)
         self._context_length = _usable_context(checkpoint)
         self._labels = _labels(self.model.config)
-        padding = self._pad_with(self.model.config)
+        padding = _pad_with(self.model.config, self._own)
         self._whole = WholeTextRunner(self.model, padding)
         self._warned_of_cut = False
         self.nbytes = nbytes(weights(self.model))
@@ -73,6 +74,18 @@ class ClassifierScorer(WithoutContext):
         """The text before the continuation: the conversation if the term asks for it."""
         self._column(term)
         return to_plain_text(prompt.messages) if term.read_prompt else ""
+
+    def memory(self, demands: Sequence[Demand]) -> int:
+        """How many bytes of keys and values these lanes take at most.
+
+        A letter is at most as many tokens as it has bytes; a token of the formula's is two at most.
+        """
+        longest, texts = self._context_length, []
+        for one in demands:
+            assert isinstance(one.reading, str)
+            read = range(min(longest, len(one.reading.encode("utf-8", "replace"))))
+            texts.append(Planned(None, read, min(2 * one.more, longest - len(read))))
+        return self.runner.memory(texts)
 
     def loaded(self, term: Classifier | Judgement) -> None:
         """Nothing but the checkpoint, which this holds."""
@@ -178,13 +191,6 @@ class ClassifierScorer(WithoutContext):
             warn(f"the classifier {self.name!r} runs without a cache, and so slower: {error}")
             return self._whole
 
-    def _pad_with(self, config: Any) -> int:
-        """The padding token, which causal classifiers need to know to find a text's end."""
-        candidates = [config.pad_token_id, self._own.tokenizer.pad_token_id, self._own.start_id, 0]
-        padding = next(int(token) for token in candidates if token is not None)
-        config.pad_token_id = padding
-        return padding
-
     def _column(self, term: Classifier | Judgement) -> int:
         """The class that a label names, else the one of that index.
 
@@ -205,6 +211,14 @@ class ClassifierScorer(WithoutContext):
 def _labels(config: Any) -> dict[int, str]:
     named = getattr(config, "id2label", None) or {}
     return {i: str(named.get(i, i)) for i in range(config.num_labels)}
+
+
+def _pad_with(config: Any, vocabulary: Vocabulary) -> int:
+    """The padding token, which causal classifiers need to know to find a text's end."""
+    candidates = [config.pad_token_id, vocabulary.tokenizer.pad_token_id, vocabulary.start_id, 0]
+    padding = next(int(token) for token in candidates if token is not None)
+    config.pad_token_id = padding
+    return padding
 
 
 def _usable_context(checkpoint: Checkpoint) -> int:

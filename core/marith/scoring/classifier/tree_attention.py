@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError
-from marith.scoring.classifier.prefix_tree import PrefixTree, prefix_trees
+from marith.scoring.classifier.prefix_tree import ROOM, PrefixTree, prefix_trees
 from marith.scoring.classifier.whole_texts import (
     BATCH_TOKENS,
     Case,
@@ -22,6 +22,7 @@ from marith.scoring.classifier.whole_texts import (
 from marith.scoring.kv_cache.cache_support import rotation_limit, unread_kinds
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.layer_masks import LayerMasks
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 from marith.scoring.probing.probe import SHORT, distance, tolerance, why_inexact
@@ -92,6 +93,10 @@ class TreeRunner:
         if masks is None and (reason := self._why_whole(context_length)):
             raise ModelError(reason)
         self.passes = 0
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes of keys and values these root texts and their trees take at most."""
+        return self.lanes.memory([replace(text, more=text.more + ROOM) for text in texts])
 
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits | None]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.scoring.kv_cache.planned import Planned
 
 BATCH_TOKENS = 8192
 
@@ -50,6 +51,10 @@ class ClassifierRunner(Protocol):
         """One answer a case, in order; None where its texts are still being read: ask again."""
         ...
 
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes of keys and values these root texts take at most."""
+        ...
+
     def release(self, lane: Hashable) -> None:
         """Let a lane go: it is asked no more."""
         ...
@@ -78,6 +83,10 @@ class WholeTextRunner:
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept between questions."""
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """None."""
+        return 0
 
     def _forward(self, rows: Sequence[Text]) -> Tensor:
         """Logits [rows, labels] in one pass; an empty text is not read: its classes are even."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from marith.errors import ModelError
 
 IDLE_LANES = 64
 TAIL = 16  # so many tokens are computed again sooner than copied
@@ -183,6 +186,21 @@ class Lanes(ABC):
         )
         length, _, best = max(alike, key=lambda item: item[:2], default=(0, 0, None))
         return best, length
+
+
+@contextmanager
+def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
+    """Raises ModelError where memory runs out within; nothing stays taken then.
+
+    All lanes are dropped: their owners read their texts anew, each as much as there is memory for.
+    """
+    try:
+        yield
+    except (MemoryError, OSError, RuntimeError) as error:
+        lanes.forget()
+        raise ModelError(
+            f"there is no memory for the keys and values of {longest} tokens more ({error})"
+        ) from error
 
 
 def common(kept: list[int], asked: list[int]) -> int:

@@ -50,6 +50,13 @@ class KVCache(Cache):
             layer.resize(rows, capacity)
         self.rows, self.capacity = rows, capacity
 
+    def clear(self) -> None:
+        """No rows and no positions, whatever a resize that failed has left of either."""
+        self.version += 1
+        for layer in self._ragged:
+            layer.resize(0, 0)
+        self.rows = self.capacity = 0
+
     def copy(self, source: int, target: int, length: int) -> None:
         """The first `length` positions of one row into another."""
         if length == 0:

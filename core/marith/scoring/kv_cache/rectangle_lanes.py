@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marith.scoring.kv_cache.lanes import Lane, Lanes
+from marith.scoring.kv_cache.lanes import Lane, Lanes, allocating
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
 
 SPARE_ROWS = 8
@@ -21,6 +22,11 @@ class RectangleLanes(Lanes):
         super().__init__(most_bytes)
         self.cache = cache
 
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes lanes of these texts take at most: each as many as the longest."""
+        longest = max((text.length for text in texts), default=0)
+        return self.cache.bytes_of(len(texts), _roomy(longest))
+
     def make_room(self, longest: int) -> None:
         """Rows for every lane and positions for the longest; idle lanes go where that is much."""
         cache = self.cache
@@ -32,14 +38,16 @@ class RectangleLanes(Lanes):
             self._drop(idle.pop())
         rows, capacity = len(self._all), self._longest(longest)
         if self._bytes(longest) < cache.bytes_of(cache.rows, cache.capacity) > self.most_bytes:
-            cache.resize(rows, _roomy(capacity))
+            with allocating(self, longest):
+                cache.resize(rows, _roomy(capacity))
             return
         capacity = cache.capacity if capacity <= cache.capacity else _roomy(capacity)
         if rows <= cache.rows:
             rows = cache.rows
         elif cache.bytes_of(rows + SPARE_ROWS, capacity) <= self.most_bytes:
             rows += SPARE_ROWS
-        cache.resize(rows, capacity)
+        with allocating(self, longest):
+            cache.resize(rows, capacity)
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
         """Move these lanes side by side, so that a pass reads them where they lie.
@@ -60,7 +68,7 @@ class RectangleLanes(Lanes):
     def forget(self) -> None:
         """Drop all lanes and what they hold; an owner gets another lane with its next question."""
         self._all, self.held = [], {}
-        self.cache.resize(0, 0)
+        self.cache.clear()
 
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
         capacity = max(self.cache.capacity, _roomy(length))

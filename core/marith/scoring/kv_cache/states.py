@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLa
 
 if TYPE_CHECKING:
     from marith.scoring.kv_cache.joined_states import Joined
+    from marith.scoring.kv_cache.planned import Planned
 
 # Updates that write nothing in place: what they had before stays as it was.
 _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
@@ -56,6 +57,33 @@ class State:
         if self.joined is not None:
             return weight_of(self.joined.cache) // len(self.joined.states)
         return weight_of(self.cache) if self.cache else 0
+
+
+class StateSize:
+    """What a state weighs by the length of its text: a part that is fixed, and a part a token.
+
+    Learned from the first two lengths; beyond a window it is less.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[tuple[int, int]] = []  # lengths, and bytes
+
+    def learn(self, state: State) -> None:
+        """Take in what a state weighs, while that is news."""
+        if len(self._known) < 2 and len(state.tokens) not in dict(self._known):
+            self._known.append((len(state.tokens), state.nbytes))
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes of states these texts take at most, a snapshot of each included."""
+        return 2 * sum(map(self.at, (text.length for text in texts)))
+
+    def at(self, length: int) -> int:
+        """The bytes of a state of so many tokens; 0 before two lengths are known."""
+        if len(self._known) < 2:
+            return 0
+        (short, least), (long, most) = sorted(self._known)
+        slope = max(0.0, (most - least) / (long - short))
+        return round(max(0.0, least - slope * short) + slope * length)
 
 
 def weight_of(cache: Cache) -> int:

@@ -11,12 +11,14 @@ from torch import Tensor
 
 from marith.scoring.kv_cache.lanes import Lane
 from marith.scoring.kv_cache.layer_masks import LayerMasks, Mask
+from marith.scoring.kv_cache.planned import Planned, own_lengths
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 from marith.scoring.kv_cache.segments.reads import Asking, reads
 from marith.scoring.kv_cache.segments.segment_attention import by_segments
 from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, SegmentCache
 from marith.scoring.kv_cache.segments.segment_lanes import SegmentLanes
+from marith.scoring.kv_cache.segments.windows import most_held
 
 
 class RectangleStore:
@@ -26,6 +28,7 @@ class RectangleStore:
         self.cache = KVCache(_layers(model))
         self.lanes = RectangleLanes(self.cache, most_bytes)
         self.masks = masks
+        self.memory = self.lanes.memory
 
     def aim(self, lanes: Sequence[Lane], places: Tensor, padding: Sequence[int]) -> Mask:
         """Point the next pass at the lanes, and return its attention mask.
@@ -55,9 +58,8 @@ class SegmentStore:
         widths = masks.by_layer(model)
         windowed = [width is not None for width in widths]
         self.cache = SegmentCache(windowed, model.device, context_length)
-        self.lanes = SegmentLanes(
-            self.cache, most_bytes, max((width for width in widths if width), default=None)
-        )
+        self._window = max((width for width in widths if width), default=None)
+        self.lanes = SegmentLanes(self.cache, most_bytes, self._window)
         self.masks = masks
         self._model = model
 
@@ -80,6 +82,11 @@ class SegmentStore:
             for kind, size in self.masks.widths.items()
         }
         return masks.get("", masks)
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes lanes of these texts take at most; 0 before the first pass."""
+        lengths, widest = [*own_lengths(texts)], most_held(self._window)
+        return self.cache.bytes_of(sum(lengths), sum(min(one, widest) for one in lengths))
 
     def reading(self) -> AbstractContextManager[None]:
         """Within it the model reads segments."""

@@ -41,6 +41,7 @@ class CachedRunner:
         self.passes = passes
         self._store = store
         self.lanes: Lanes = store.lanes
+        self.memory = store.memory
         self.captured: Captured | None = None
         self._unfinished: dict[Hashable, Answer] = {}
 

@@ -17,7 +17,7 @@ from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.joined_states import Joined, groups
 from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
-from marith.scoring.kv_cache.states import State
+from marith.scoring.kv_cache.states import State, StateSize
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.tensor_rows import Row, rows_of
@@ -69,6 +69,8 @@ class LanewiseRunner:
         self._most_padding = PADDING * nbytes(weights(passes.model))
         self._given = inspect.signature(passes.model.forward).parameters
         self._argument = "cache_params" if "cache_params" in self._given else "past_key_values"
+        self._size = StateSize()
+        self.memory = self._size.memory
         self._held: dict[Hashable, State] = {}  # by lane
         self._before: dict[Hashable, State] = {}  # by lane, before the last drafts
         self._kept: dict[State, int] = {}  # what each weighs, the last used last
@@ -238,6 +240,7 @@ class LanewiseRunner:
         out = self.passes.run([asked.adapter], count, asked.exits, **given)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
+        self._size.learn(state)
         return out
 
     def _keep(self, state: State) -> None:

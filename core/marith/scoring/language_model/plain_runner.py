@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.errors import ModelError
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.probing.probe import distance
@@ -29,6 +30,10 @@ class PlainRunner:
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
         """Every answer, a pass each."""
         return [self._answer(question) for question in questions]
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """None: nothing is kept."""
+        return 0
 
     def release(self, owner: Hashable) -> None:
         """Nothing is kept."""

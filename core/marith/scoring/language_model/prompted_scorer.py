@@ -15,13 +15,14 @@ from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.loader import Checkpoint
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.cpu_threads import threads_of
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.language_model.text_likelihood import Histories
 from marith.scoring.prompting.templates import require_text, to_tokens
-from marith.scoring.scorer import Reading, Scored, Span
+from marith.scoring.scorer import Demand, Reading, Scored, Span
 from marith.tensor_rows import Row, gather
 
 
@@ -87,6 +88,17 @@ class PromptedScorer:
     def room(self, reading: Reading) -> int:
         """How many tokens the context holds after a prompt."""
         return self.context_length - len(reading)
+
+    def memory(self, demands: Sequence[Demand]) -> int:
+        """How many bytes of keys, values and states these lanes take at most."""
+        longest = self.context_length
+        return self.runner.memory(
+            [
+                Planned(_adapter(one.term), one.reading, min(one.more, longest - len(one.reading)))
+                for one in demands
+                if not isinstance(one.reading, str)
+            ]
+        )
 
     def here(self, term: Term) -> Adapter | None:
         """The term's adapter, if it names one.

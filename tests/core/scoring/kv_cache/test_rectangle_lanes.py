@@ -7,6 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marith.errors import ModelError
+from marith.scoring.kv_cache import ragged_cache
 from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL, Lane, common
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
@@ -200,3 +202,34 @@ def test_a_prompt_that_can_change_is_compared_at_every_call() -> None:
     lanes.take("a", None, prompt).tokens.extend(prompt)
     prompt[1] = 7
     assert lanes.take("a", None, prompt).tokens == [1]
+
+
+@pytest.mark.parametrize("layers_before", [0, 1])
+def test_where_memory_runs_out_nothing_stays_taken(
+    layers_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = KVCache(2)
+    for layer in range(2):
+        cache.aim([0], torch.tensor([[0]]), 0)
+        cache.resize(1, 1)
+        cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), layer)
+    lanes = RectangleLanes(cache, 1 << 30)
+    lanes.take("owner", None, [1, 2])
+    plain, made = ragged_cache._empty, []
+
+    def runs_out(like: torch.Tensor, rows: int, capacity: int) -> torch.Tensor:
+        made.append(rows)
+        if rows and len(made) > 2 * layers_before:
+            raise RuntimeError("you tried to allocate 9 bytes")
+        return plain(like, rows, capacity)
+
+    monkeypatch.setattr(ragged_cache, "_empty", runs_out)
+    with pytest.raises(ModelError, match=r"no memory for the keys and values of 900 tokens more"):
+        lanes.make_room(900)
+    assert not [*lanes]
+    assert not lanes.busy
+    assert sum(kept.nbytes for layer in cache._ragged for kept in layer.kept()) <= 2 * 2 * 4
+    monkeypatch.undo()
+    lanes.take("owner", None, [1, 2])
+    lanes.make_room(900)
+    assert cache.capacity >= 900

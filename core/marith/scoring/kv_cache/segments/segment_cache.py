@@ -67,6 +67,13 @@ class SegmentCache(Cache):
         for layer in self._layers:  # one by one: never two whole caches at a time
             layer.resize(self.rows, self.capacity, spans)
 
+    def clear(self) -> None:
+        """No memory, whatever growing has left that failed."""
+        for layer in self._layers:
+            layer.clear()
+        if not self._lazy:
+            self.rows = self.capacity = 0
+
     def give_back(self, row: int, first: int = 0, last: int | None = None) -> None:
         """Free the memory of positions of a row that no lane reads any more; of all by default."""
         for layer in self._layers:
@@ -124,6 +131,9 @@ class _SegmentLayer(CacheLayerMixin):
             for row, first, last in held:
                 new.tensor[row, :, first:last] = old.tensor[row, :, first:last]
         self._take(larger)
+
+    def clear(self) -> None:
+        self._kept, self.is_initialized = [], False
 
     def give_back(self, row: int, first: int, last: int) -> None:
         for one in self._kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 
-from marith.scoring.kv_cache.lanes import Lane, Lanes
+from marith.scoring.kv_cache.lanes import Lane, Lanes, allocating
 from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, SegmentCache, Span
 from marith.scoring.kv_cache.segments.windows import pass_by, sees
 
@@ -55,15 +55,15 @@ class SegmentLanes(Lanes):
                     extra -= self.cache.bytes_of(length, length - max(0, lane.lost - lane.start))
                     self._drop(lane)
         if longest > self.cache.capacity:
-            self.cache.grow(self._rows, longest, self._spans())
+            with allocating(self, longest):
+                self.cache.grow(self._rows, longest, self._spans())
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
         """Nothing: lanes are read wherever they lie."""
 
     def forget(self) -> None:
         """Drop all lanes and what they hold; an owner gets another lane with its next question."""
-        for lane in self._all:
-            self.cache.give_back(lane.row)
+        self.cache.clear()
         self._all, self.held, self._free, self._rows = [], {}, [], PADDING_ROW + 1
 
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
@@ -130,7 +130,8 @@ class SegmentLanes(Lanes):
         if self._free:
             return heapq.heappop(self._free)
         self._rows += 1
-        self.cache.grow(self._rows, 0, self._spans())
+        with allocating(self, 0):
+            self.cache.grow(self._rows, 0, self._spans())
         return self._rows - 1
 
     def _spans(self) -> Iterator[Span]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
+from marith.scoring.kv_cache.chunked_prefill import CHUNK
 from marith.scoring.kv_cache.lanes import Lane
 from marith.scoring.kv_cache.segments.segment_cache import SegmentCache
 
 SLACK = 64  # so many tokens behind a window are kept, for a text that is cut back
 STEP = 64  # so many are given back at once
+
+
+def most_held(window: int | None) -> int:
+    """How many tokens of a text its windows hold at most: one's own, a prompt's, and a chunk."""
+    return sys.maxsize if window is None else 2 * window + SLACK + STEP + CHUNK
 
 
 def sees(lane: Lane, length: int, window: int) -> bool:

@@ -1,0 +1,134 @@
+"""Requests run at once while there is memory for them; others wait or are refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.holding import held
+from support.house import wait_until_idle
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+from marith.engine import admission, scheduler
+from marith.scoring.kv_cache.planned import Planned, own_lengths
+from marith.testing import tiny_model, tiny_tokenizer
+
+TERMS = {"x": "q r s t"}
+prompts = st.lists(st.integers(0, 2), max_size=6)
+
+
+def endless(**limits: int) -> Engine:
+    """An engine whose model never ends a text by itself."""
+    model, tokenizer = tiny_model(seed=1, sharpness=1.0, context_length=512), tiny_tokenizer()
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    tokenizer.eos_token = None
+    return Engine.load(model, tokenizer=tokenizer, **limits)
+
+
+def asked(prompt: str, tokens: int = 40) -> Request:
+    return Request(prompt, "2*x - M", TERMS, Sampling(seed=1), Stop(tokens), speculation=None)
+
+
+def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list[str]]:
+    """How many of these requests ever took a step together, and their texts."""
+    together, plain = [0], scheduler.step
+
+    def counted(turns: Sequence[Any], controller: Any) -> None:
+        together.append(sum(not turn.job.done for turn in turns))
+        plain(turns, controller)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scheduler, "step", counted)
+        with held(engine):
+            tickets = [engine.submit(one) for one in requests]
+        texts = [ticket.result(60).text for ticket in tickets]
+    return max(together), texts
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), prompts, st.integers(0, 3)), max_size=8))
+def test_prompts_in_common_count_once(texts: list[tuple[str, list[int], int]]) -> None:
+    counted = sum(own_lengths([Planned(*text) for text in texts]))
+    prefixes = {(w, *prompt[: i + 1]) for w, prompt, _ in texts for i in range(len(prompt))}
+    assert counted == len(prefixes) + sum(more for _, _, more in texts)
+
+
+@pytest.mark.parametrize("tokens", [3, 150])
+def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
+    with endless() as engine:
+        expected = engine._open(asked("a b c", tokens)).memory
+        engine.generate("a b c", "2*x - M", TERMS, stop=Stop(tokens), speculation=None)
+        wait_until_idle(engine)
+        nbytes = engine._registry.base.runner.lanes.nbytes
+        assert 0.8 * expected < nbytes <= expected
+
+
+def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
+    requests = [asked(f"{letter} b c d e f g h") for letter in "klmnop"]
+    with endless() as engine:
+        memory = engine._open(requests[0]).memory
+        texts = [engine.submit(one).result(60).text for one in requests]
+    with endless(cache_bytes=2 * memory + memory // 2) as engine:
+        most, again = most_at_once(engine, requests)
+        assert most == 2
+        assert again == texts
+        wait_until_idle(engine)
+
+
+def test_what_requests_share_leaves_memory_for_more_of_them() -> None:
+    prompt = "a b c d e f g h i j k l m n o p q r s t " * 5
+    requests = [asked(f"{prompt} {letter}", 5) for letter in "klmnop"]
+    with endless() as engine:
+        memory = engine._open(requests[0]).memory
+    with endless(cache_bytes=2 * memory) as engine:
+        most, _ = most_at_once(engine, requests)
+        assert most > 2
+
+
+def test_one_that_needs_more_than_the_limit_runs_alone() -> None:
+    with endless(cache_bytes=1) as engine:
+        most, texts = most_at_once(engine, [asked("a"), asked("b"), asked("c")])
+        assert most == 1
+        assert all(texts)
+
+
+def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with endless(cache_bytes=1) as engine:
+        small = engine._open(asked("a", 2)).memory
+        monkeypatch.setattr(admission, "free_memory", lambda device: small)
+        tickets = [engine.submit(asked("a", count)) for count in (2, 400, 2)]
+        assert tickets[0].result(60).text == tickets[2].result(60).text
+        with pytest.raises(
+            marith.RequestError,
+            match=r"may need 0\.\d MB for keys and values of up to 40\d tokens, and 0\.0 MB are fre"
+            r"e: write a smaller max_tokens",
+        ):
+            tickets[1].result(60)
+        wait_until_idle(engine)
+        scores = engine.score("a", [3, 4], "2*x - M", TERMS)
+        assert len(scores) == 2
+
+
+def test_by_default_half_of_the_free_memory_is_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marith.engine.engine.free_memory", lambda device: 5_000_000)
+    with endless() as engine:
+        assert engine.limits.cache_bytes == 2_500_000
+    with endless(cache_bytes=7) as engine:
+        assert engine.limits.cache_bytes == 7
+
+
+def test_a_request_that_waits_for_memory_may_be_cancelled() -> None:
+    with endless(cache_bytes=1) as engine:
+        running = engine.submit(asked("a", 400))
+        waiting = engine.submit(asked("b", 400))
+        waiting.cancel()
+        after = engine.submit(asked("c", 2))
+        running.cancel()
+        assert after.result(60).text
+        assert threading.active_count() < 50
