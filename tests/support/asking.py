@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from support.prefixes import logits_after
 from torch import Tensor
 
 from marith.scoring.language_model.asked import Answer, Asked
@@ -19,9 +20,7 @@ CLOSE = 1e-4  # for tiny models whose logits are scaled up; others agree to 1e-5
 
 def uncached(model: Any, text: Sequence[int], count: int = 1) -> Tensor:
     """The model's own log-softmax after each of the last `count` prefixes."""
-    with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([list(text)]), use_cache=False).logits
-    return torch.log_softmax(logits[0, -count:].float(), dim=-1)
+    return torch.log_softmax(logits_after(model, text, count).float(), dim=-1)
 
 
 def ask(runner: CachedRunner, questions: Sequence[Asked]) -> list[Answer]:

@@ -17,6 +17,7 @@ from marith.errors import ModelError
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.runner import Runner
 from marith.scoring.probing.miniature import windows
+from marith.scoring.rotary.length_runner import LengthRunner
 
 BEYOND = 30  # tokens that a text has more than the widest window
 SPECULATION = (None, "auto", marith.Plan.factors({"x": 3}), marith.Plan.drafts("M", length=3))
@@ -41,7 +42,8 @@ def kind_of(runner: Runner) -> str:
     """A runner's name in the table."""
     if runner.plain:
         return "uncached"
-    return "states" if isinstance(runner, LanewiseRunner) else "cached"
+    inner = runner.runner if isinstance(runner, LengthRunner) else runner
+    return "states" if isinstance(inner, LanewiseRunner) else "cached"
 
 
 def load(model: Any, folder: str = "", **options: Any) -> tuple[marith.Engine, str]:

@@ -19,6 +19,7 @@ from support.architectures.tables import (
     VARIANTS,
 )
 from support.families import speaker
+from support.prefixes import logits_after
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -71,6 +72,5 @@ def words(count: int, seed: int) -> str:
 
 def uncached(model: Any, tokens: Sequence[int]) -> Tensor:
     """The model's own log-softmax after each prefix, [length, vocab], by transformers alone."""
-    with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits
-    return torch.log_softmax(logits[0, :, :VOCAB].float(), dim=-1)
+    logits = logits_after(model, tokens, len(tokens))
+    return torch.log_softmax(logits[:, :VOCAB].float(), dim=-1)

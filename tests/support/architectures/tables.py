@@ -80,6 +80,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         "original_max_position_embeddings": 4096, "sliding_window": 262144,
         "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1.5] * 8},
         "rope_theta": 10000.0}),
+    "phimoe longrope": ("phimoe", {"sliding_window": None, "rope_parameters": {
+        **ROPE, **LONG, "original_max_position_embeddings": 64, "short_mscale": 1.1,
+        "long_mscale": 1.3}}),
+    "llama rope longrope": ("llama", {"rope_parameters": {
+        **ROPE, **LONG, "original_max_position_embeddings": 64}}),
     "gpt_neo window 256": ("gpt_neo", {"window_size": 256}),
     "gemma3 window 512": ("gemma3", {"text_config": {"sliding_window": 512}}),
     "falcon alibi": ("falcon", {"alibi": True, "multi_query": False,
@@ -112,7 +117,7 @@ STATES = frozenset((
 # Those that are read without a cache, text by text.
 UNCACHED = frozenset((
     "bamba", "bart with one layer that encodes", "minimax", "moshi", "openai-gpt",
-    "phi3 longrope", "phi3 longrope, long", "recurrent_gemma", "reformer", "rwkv", "xlm", "xlstm",
+    "recurrent_gemma", "reformer", "rwkv", "xlm", "xlstm",
 ))  # fmt: skip
 
 # Those that `Engine.load` refuses: they read what comes after a position, too.

@@ -19,13 +19,14 @@ from marith.scoring.classifier.whole_texts import (
     Text,
     WholeTextRunner,
 )
-from marith.scoring.kv_cache.cache_support import rotation_limit, unread_kinds
+from marith.scoring.kv_cache.cache_support import unread_kinds
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 from marith.scoring.probing.probe import SHORT, distance, tolerance, why_inexact
+from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 
 @dataclass(slots=True, kw_only=True)
@@ -206,8 +207,8 @@ class TreeRunner:
         """Why this model must read whole texts; empty where it need not."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
             return "its head is not one product"
-        if limit := rotation_limit(self.model, context_length):
-            return limit.reason
+        if rotary_scaling(self.model.config).reached(context_length):
+            return "its rotary frequencies depend on the text's length"
         if reason := unread_kinds(self.model):
             return reason
         for choice, masks in enumerate(LayerMasks.candidates(self.model)):

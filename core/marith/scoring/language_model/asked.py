@@ -16,7 +16,9 @@ class Asked:
     """The log-probabilities after the last `count` prefixes of a prompt and its continuation.
 
     `lane` says whose text it is. `adapter` changes the weights that this lane is read with; `exits`
-    are layers after which the model's log-probabilities are wanted too.
+    are layers after which the model's log-probabilities are wanted too. The text is read with the
+    rotary frequencies of one of `rotary_length` tokens; 0 where they are the same for all lengths,
+    or those of short ones.
     """
 
     lane: Hashable
@@ -25,6 +27,13 @@ class Asked:
     adapter: Adapter | None = None
     exits: tuple[int, ...] = ()
     continuation: Sequence[int] = ()
+    rotary_length: int = 0
+
+    @property
+    def weights(self) -> Hashable:
+        """What the keys and values of its tokens are computed by; None for the bare model."""
+        key = self.adapter and self.adapter.key
+        return (key, self.rotary_length) if self.rotary_length else key
 
     @property
     def tokens(self) -> list[int]:

@@ -74,8 +74,9 @@ class CachedRunner:
             lane = self.lanes.held.get(asked.lane)
             if lane is None or asked.count != 1 or asked.exits:
                 return None
-            weights = asked.adapter and asked.adapter.key
-            if not lane.lacks_one(weights, asked.prompt, asked.continuation):
+            if asked.rotary_length != questions[0].rotary_length:
+                return None
+            if not lane.lacks_one(asked.weights, asked.prompt, asked.continuation):
                 return None
             lanes.append(lane)
         return lanes
@@ -87,7 +88,8 @@ class CachedRunner:
         by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
         given = [asked.continuation[-1] for _, asked in by_row]
         adapters = [asked.adapter for _, asked in by_row]
-        logprobs = self._logprobs(self._step([lane for lane, _ in by_row], given, adapters))
+        with self.passes.rotated(questions[0].rotary_length):
+            logprobs = self._logprobs(self._step([lane for lane, _ in by_row], given, adapters))
         number = self.passes.counted(len(given))
         place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
         answers: list[Answer | None] = []
@@ -101,8 +103,11 @@ class CachedRunner:
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         chosen = choose(work, self.lanes, front=self.captured is not None)
-        for group in alike(chosen, lambda item: item.give, lambda item: item.lane.row):
-            self._forward(group)
+        for length in dict.fromkeys(item.question.rotary_length for item in chosen):
+            same = [item for item in chosen if item.question.rotary_length == length]
+            with self.passes.rotated(length):
+                for group in alike(same, lambda item: item.give, lambda item: item.lane.row):
+                    self._forward(group)
         for item in work:
             item.answer.cached += item.copied
             if item.missing:
@@ -120,11 +125,9 @@ class CachedRunner:
         self.lanes.forget()
 
     def _begin(self, asked: Asked) -> _Work:
-        adapter, count = asked.adapter, asked.count
-        weights = adapter and adapter.key
         length = len(asked.prompt) + len(asked.continuation)
-        known = max(0, length - count)
-        lane = self.lanes.take(asked.lane, weights, asked.prompt, asked.continuation, known)
+        known = max(0, length - asked.count)
+        lane = self.lanes.take(asked.lane, asked.weights, asked.prompt, asked.continuation, known)
         answer = self._unfinished.pop(asked.lane, None) or Answer(())
         if not answer.passes:
             answer.cached = len(lane.tokens)
@@ -133,7 +136,7 @@ class CachedRunner:
             prompt=asked.prompt,
             continuation=asked.continuation,
             length=length,
-            asked=count,
+            asked=asked.count,
             question=asked,
             answer=answer,
         )

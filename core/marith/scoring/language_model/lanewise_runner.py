@@ -109,9 +109,11 @@ class LanewiseRunner:
         states = [(self._held.get(one.lane), one) for one in whole]
         asked = {state: one for state, one in states if state and _lacks_one(state, one)}
         answers: dict[Hashable, Answer] = {}
-        for group in groups([*asked], self._most_padding) if asked else ():
-            if len(group) > 1:
-                answers |= self._step(group, [asked[state] for state in group])
+        for length in dict.fromkeys(one.rotary_length for one in asked.values()):
+            same = [state for state, one in asked.items() if one.rotary_length == length]
+            for group in groups(same, self._most_padding):
+                if len(group) > 1:
+                    answers |= self._step(group, [asked[state] for state in group])
         return answers
 
     def _step(self, states: list[State], questions: list[Asked]) -> dict[Hashable, Answer]:
@@ -129,9 +131,10 @@ class LanewiseRunner:
         given |= {key: v.to(ids.device) for key, v in joined.inputs().items() if key in self._given}
         for asked in questions:
             del self._held[asked.lane]  # whoever fails here begins anew
-        logits, _ = self.passes.run(
-            [asked.adapter for asked in questions], 1, input_ids=ids, **given
-        )
+        with self.passes.rotated(questions[0].rotary_length):
+            logits, _ = self.passes.run(
+                [asked.adapter for asked in questions], 1, input_ids=ids, **given
+            )
         number, answers = self.passes.counted(len(tokens)), {}
         rows = self._logprobs(logits)
         for state, asked, token, row in zip(states, questions, tokens, rows, strict=True):
@@ -199,7 +202,7 @@ class LanewiseRunner:
 
     def _nearest(self, asked: Asked, text: list[int], most: int) -> State:
         """The longest state from which the text goes on, the lane's own if it lacks little."""
-        weights = asked.adapter and asked.adapter.key
+        weights = asked.weights
         states = [self._held.get(asked.lane), self._before.get(asked.lane)]
         own = states[0]
         if own is None or not own.begins(weights, text, most) or most - len(own.tokens) >= TAIL:
@@ -237,7 +240,8 @@ class LanewiseRunner:
             "input_ids": ids, self._argument: state.cache, "use_cache": True,
         }  # fmt: skip
         count = min(asked.count, len(tokens))
-        out = self.passes.run([asked.adapter], count, asked.exits, **given)
+        with self.passes.rotated(asked.rotary_length):
+            out = self.passes.run([asked.adapter], count, asked.exits, **given)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
         self._size.learn(state)
@@ -258,4 +262,4 @@ def _lacks_one(state: State, asked: Asked) -> bool:
     text = asked.tokens
     if asked.count != 1 or asked.exits or not len(state.tokens) == len(text) - 1 > 0:
         return False
-    return state.begins(asked.adapter and asked.adapter.key, text, len(text))
+    return state.begins(asked.weights, text, len(text))

@@ -15,6 +15,8 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lora import Adapted, Adapter
+from marith.scoring.rotary.forced_length import ForcedLength
+from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 STATES = {"output_hidden_states": True}
 
@@ -32,6 +34,7 @@ class ModelPasses:
         self.name = name or type(model).__name__
         self.device = model.device
         self.count = self.tokens_read = 0
+        self._length = ForcedLength(model)
         self._adapted = Adapted(model)
         self._exits: Exits | None = None
         self._holes = torch.tensor(holes, dtype=torch.long).to(model.device)
@@ -48,6 +51,10 @@ class ModelPasses:
         if self._exits is None:
             self._exits = Exits(self.model)
         return self._exits
+
+    def rotated(self, length: int) -> AbstractContextManager[None]:
+        """Passes within have the rotary frequencies of texts of this length; 0 for short ones."""
+        return self._length.at(length)
 
     def run(
         self,
@@ -96,6 +103,14 @@ class ModelPasses:
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:
-        """Log-probabilities [rows, length, vocab] of texts [rows, length], by the model alone."""
-        out = self.model(input_ids=texts.to(self.device), use_cache=False)
-        return self.logprobs(out.logits).view(*texts.shape, -1)
+        """Log-probabilities [rows, length, vocab] of texts [rows, length], by the model alone.
+
+        One pass, but where rotary frequencies depend on the length of a prefix.
+        """
+        parts = []
+        for end, count in rotary_scaling(self.model.config).parts(texts.shape[1], texts.shape[1]):
+            with self.rotated(0):
+                out = self.model(input_ids=texts[:, :end].to(self.device), use_cache=False)
+            logits = out.logits[:, -count:]
+            parts.append(self.logprobs(logits).view(*logits.shape[:2], -1))
+        return torch.cat(parts, dim=1)

@@ -38,12 +38,16 @@ class PlainRunner:
     def release(self, owner: Hashable) -> None:
         """Nothing is kept."""
 
+    def forget(self) -> None:
+        """Nothing is kept."""
+
     def _answer(self, question: Asked) -> Answer:
         tokens, layers = question.tokens, question.exits
         ids = torch.tensor([tokens], device=self.passes.device)
-        logits, early = self.passes.run(
-            [question.adapter], question.count, layers, input_ids=ids, use_cache=False
-        )
+        with self.passes.rotated(question.rotary_length):
+            logits, early = self.passes.run(
+                [question.adapter], question.count, layers, input_ids=ids, use_cache=False
+            )
         number = self.passes.counted(len(tokens))
         exits = {
             layer: rows_of(self.passes.logprobs(out))

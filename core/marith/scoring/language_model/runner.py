@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.kv_cache.cache_support import rotation_limit, unread_kinds
+from marith.scoring.kv_cache.cache_support import unread_kinds
 from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
 from marith.scoring.language_model.cached_runner import CachedRunner
@@ -18,9 +18,12 @@ from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.notices import warn
 from marith.scoring.probing.probe import compare, why_inexact
+from marith.scoring.rotary.length_runner import LengthRunner
+from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
-Runner: TypeAlias = CachedRunner | LanewiseRunner | PlainRunner
-Maker: TypeAlias = Callable[[ModelPasses], CachedRunner | LanewiseRunner]
+Cached: TypeAlias = CachedRunner | LanewiseRunner
+Runner: TypeAlias = Cached | PlainRunner | LengthRunner
+Maker: TypeAlias = Callable[[ModelPasses], Cached]
 _log = logging.getLogger(__name__)
 
 
@@ -53,16 +56,15 @@ def _probed(
     passes: ModelPasses, context_length: int, cache_bytes: int, capture: bool | None
 ) -> Runner:
     """A runner with a cache, captured or not, or a plain one."""
-    limit = rotation_limit(passes.model, context_length)
-    longest = context_length if limit is None else limit.tokens
     captures = passes.device.type == "cuda" if capture is None else capture
-    runner, reason = _cached(passes, longest, cache_bytes, captures)
-    if limit is not None or runner is None:
-        advice = f"; with context_length={longest} it keeps one" if limit and runner else ""
-        reason = limit.reason if limit else reason
+    runner, reason = _cached(passes, context_length, cache_bytes, captures)
+    if runner is None:
         plain = PlainRunner(passes, context_length)
-        warn(f"{passes.name!r} runs without a cache, and so slower: {reason}{advice}")
-        return plain
+        warn(f"{passes.name!r} runs without a cache, and so slower: {reason}")
+        return _by_length(plain, context_length)
+    if isinstance(by_length := _by_length(runner, context_length), LengthRunner):
+        _say_what_is_read_anew(passes, context_length)
+        return by_length  # not captured: a graph knows only the frequencies that it was made with
     if isinstance(runner, CachedRunner) and captures:
         runner.capture()
         if reason := compare(runner):
@@ -70,9 +72,24 @@ def _probed(
     return runner
 
 
+def _by_length(runner: Cached | PlainRunner, context_length: int) -> Runner:
+    """The runner, by the length of each text where the model's rotary frequencies depend on it."""
+    scaling = rotary_scaling(runner.passes.model.config)
+    return LengthRunner(runner, scaling) if scaling.reached(context_length) else runner
+
+
+def _say_what_is_read_anew(passes: ModelPasses, context_length: int) -> None:
+    steady = rotary_scaling(passes.model.config).steady
+    if steady is not None and steady < context_length:
+        warn(
+            f"{passes.name!r} reads a text of more than {steady} tokens anew with each token, and "
+            "so slower: its rotary frequencies depend on the text's length"
+        )
+
+
 def _cached(
     passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
-) -> tuple[CachedRunner | LanewiseRunner | None, str]:
+) -> tuple[Cached | None, str]:
     """The fastest runner with a cache whose answers are the uncached model's.
 
     Where there is none, why the first of them is not right.
@@ -80,18 +97,19 @@ def _cached(
     first = unread_kinds(passes.model)
     for make in _makers(passes.model, context_length, cache_bytes, captures):
         runner = make(passes)
-        reason = why_inexact(passes.model, context_length, partial(_differ, runner, make))
+        differ = partial(_differ, runner, make, context_length)
+        reason = why_inexact(passes.model, context_length, differ)
         if not reason:
             return runner, ""
         first = first or reason
     return None, first
 
 
-def _differ(runner: CachedRunner | LanewiseRunner, make: Maker, model: Any, extra: int) -> str:
+def _differ(runner: Cached, make: Maker, context_length: int, model: Any, extra: int) -> str:
     """How cached passes of the runner's model, or of a small one of its kind, differ."""
     if model is not runner.passes.model:
         runner = make(ModelPasses(model, int(model.config.get_text_config().vocab_size)))
-    return compare(runner, extra)
+    return compare(_by_length(runner, context_length), extra)
 
 
 def _makers(model: Any, context_length: int, cache_bytes: int, captures: bool) -> Iterator[Maker]:

@@ -34,6 +34,7 @@ from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.language_model.runner import _by_slots, start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.rotary.forced_length import ForcedLength
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
 
 
@@ -159,9 +160,9 @@ def test_wrong_positions_are_found_in_every_precision(dtype: torch.dtype) -> Non
     assert "cached and uncached passes differ" in warning
 
 
-def test_the_warning_names_model_reason_remedy_and_the_callers_line_for_each_model() -> None:
+def test_the_warning_names_model_reason_and_the_callers_line_for_each_model() -> None:
     for name in ("first", "second"):
-        model = build("phi3 longrope")
+        model = build("recurrent_gemma")
         model.config._name_or_path = name
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
@@ -169,15 +170,22 @@ def test_the_warning_names_model_reason_remedy_and_the_callers_line_for_each_mod
             marith.Engine.load(model, tokenizer=endless()).close()
         [warning] = caught
         assert str(warning.message) == (
-            f"'{name}' runs without a cache, and so slower: its rotary frequencies depend on the "
-            "longest text of a pass; with context_length=64 it keeps one"
+            f"'{name}' runs without a cache, and so slower: it has layers of kind linear_attention"
         )
         assert (warning.filename, warning.lineno) == (__file__, line)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        engine = marith.Engine.load(model, tokenizer=endless(), context_length=64)
-    with engine:
-        assert not engine._registry.base.runner.plain
+
+
+@pytest.mark.parametrize("name", ["phi3 longrope", "phi3 longrope, long"])
+def test_rotations_that_no_rule_knows_are_found_by_reading_beyond_their_limit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(name)
+    monkeypatch.setattr(ForcedLength, "_attach", lambda *_: None)
+    [warning] = reasons(model, 8192)
+    assert "its rotary frequencies cannot be set to those of a length" in warning
+    limit = model.config.rope_parameters["original_max_position_embeddings"]
+    assert ("beyond its rotary range of 4096 tokens" in warning) == (limit == 4096)
+    assert not reasons(model, limit)
 
 
 def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
