@@ -37,6 +37,11 @@ class Unread:
         return self.length - len(self.lane.tokens)
 
     @property
+    def goes_on(self) -> bool:
+        """Whether the prompt is read, and few tokens follow it: its caller waits for each."""
+        return self.missing <= NEAR and len(self.lane.tokens) >= len(self.prompt)
+
+    @property
     def tokens(self) -> list[int]:
         """The whole text."""
         return [*self.prompt, *self.continuation]
@@ -58,10 +63,13 @@ class Unread:
 Item = TypeVar("Item", bound=Unread)
 
 
-def choose(work: Sequence[Item], lanes: Lanes, front: bool = False) -> list[Item]:
+def choose(
+    work: Sequence[Item], lanes: Lanes, front: bool = False, most: int | None = None
+) -> list[Item]:
     """The texts of which something is read now, each with how much; the others wait.
 
-    Those with little to read are settled side by side, with `front` in the first rows.
+    Those with little to read are settled side by side, with `front` in the first rows. Of the
+    others a chunk is read in all, and at most `most` tokens.
     """
     near, far = [], []
     for item in work:
@@ -72,15 +80,14 @@ def choose(work: Sequence[Item], lanes: Lanes, front: bool = False) -> list[Item
         else:
             far.append(item)
     lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces(far, lanes)] if far else near
+    return [*near, *_pieces(far, lanes, min(CHUNK, most or CHUNK))] if far else near
 
 
-def _pieces(far: Iterable[Item], lanes: Lanes) -> list[Item]:
-    """What of the long texts is read now: one chunk in all, in the order of the questions.
+def _pieces(far: Iterable[Item], lanes: Lanes, left: int) -> list[Item]:
+    """What of the long texts is read now: `left` tokens in all, in the order of the questions.
 
     A lane first copies what another lane holds, and waits for one that reads the same tokens now.
     """
-    left = CHUNK
     chosen: list[Item] = []
     for item in far:
         item.copied += lanes.copy_common(item.lane, item.tokens[: item.length - item.asked])
@@ -108,17 +115,19 @@ def alike(
     width: Callable[[Anything], int],
     row: Callable[[Anything], int],
     most: int | None = None,
+    padded: int = PIECE,
 ) -> list[list[Anything]]:
     """Groups of about one width, in order of their rows; padding costs less than another pass.
 
-    A group has at most `most` tokens, padding included, where that is given.
+    A group has at most `most` tokens, padding included, where that is given, and at most `padded`
+    for each that joins it.
     """
     groups: list[list[Anything]] = []
     for item in sorted(items, key=width):
         group = groups[-1] if groups else []
         padding = (width(item) - width(group[-1])) * len(group) if group else 0
         fits = most is None or (len(group) + 1) * width(item) <= most
-        if group and fits and padding <= PIECE:
+        if group and fits and padding <= padded:
             group.append(item)
         else:
             groups.append([item])

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from marith.scoring.kv_cache.lanes import Lane
 from marith.scoring.kv_cache.layer_masks import LayerMasks, Mask
 from marith.scoring.kv_cache.planned import Planned, own_lengths
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
-from marith.scoring.kv_cache.segments.reads import Asking, reads
+from marith.scoring.kv_cache.rectangles import Rectangle, beside
+from marith.scoring.kv_cache.segments.reads import Asking, Part, reads
 from marith.scoring.kv_cache.segments.segment_attention import by_segments
 from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, SegmentCache
 from marith.scoring.kv_cache.segments.segment_lanes import SegmentLanes
@@ -24,23 +24,24 @@ from marith.scoring.kv_cache.segments.windows import most_held
 class RectangleStore:
     """Rows of one length, side by side: any model reads them that takes a cache and a mask."""
 
+    packs = False
+
     def __init__(self, model: Any, masks: LayerMasks, most_bytes: int) -> None:
         self.cache = KVCache(_layers(model))
         self.lanes = RectangleLanes(self.cache, most_bytes)
         self.masks = masks
         self.memory = self.lanes.memory
+        self._device = model.device
 
-    def aim(self, lanes: Sequence[Lane], places: Tensor, padding: Sequence[int]) -> Mask:
-        """Point the next pass at the lanes, and return its attention mask.
-
-        `places` [lanes, width] are those of its tokens, of which the first `padding` are none.
-        Lanes stand in order of their rows.
-        """
+    def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
+        """Point the next pass at the lanes of a rectangle, and return its attention mask."""
+        [given] = rectangles
+        places = given.places.to(self._device)
         slots = places.clone()
-        for i, count in enumerate(padding):
+        for i, count in enumerate(given.padding):
             slots[i, :count] = self.cache.padding_slot
         seen = int(places[:, -1].max()) + 1
-        self.cache.aim([lane.row for lane in lanes], slots, seen)
+        self.cache.aim([lane.row for lane in given.lanes], slots, seen)
         return self.masks.of(places, seen)
 
     def reading(self) -> AbstractContextManager[None]:
@@ -51,8 +52,11 @@ class RectangleStore:
 class SegmentStore:
     """Chains of segments: prefixes are shared, and memory is taken token by token.
 
-    For models that compute attention by an attention function of transformers, on the CPU.
+    For models that compute attention by an attention function of transformers, on the CPU. One pass
+    reads texts of different numbers of new tokens: `packs`.
     """
+
+    packs = True
 
     def __init__(self, model: Any, masks: LayerMasks, most_bytes: int, context_length: int) -> None:
         widths = masks.by_layer(model)
@@ -63,22 +67,14 @@ class SegmentStore:
         self.masks = masks
         self._model = model
 
-    def aim(self, lanes: Sequence[Lane], places: Tensor, padding: Sequence[int]) -> Mask:
-        """Point the next pass at the lanes, and return what stands for its attention mask.
-
-        `places` [lanes, width] are those of its tokens, of which the first `padding` are none.
-        Lanes stand in order of their rows.
-        """
-        width = places.shape[1]
-        rows = torch.tensor([lane.row for lane in lanes])[:, None].repeat(1, width)
-        for i, count in enumerate(padding):
-            rows[i, :count] = PADDING_ROW
-        first = [len(lane.tokens) for lane in lanes]
-        end = [start + width - count for start, count in zip(first, padding, strict=True)]
-        self.cache.aim(rows, places, max(end))
-        asking = Asking(lanes, places, first, end, self._model.dtype)
+    def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
+        """Point the next pass at the lanes, and return what stands for its attention mask."""
+        asking = [_asking(each, self._model.dtype) for each in rectangles]
+        places = beside([each.places for each in rectangles])
+        end = max(max(each.end) for each in asking)
+        self.cache.aim(beside([_rows(each) for each in rectangles]), places, end)
         masks = {
-            kind: _standing_for(reads(asking, kind, size), len(lanes), width)
+            kind: _standing_for([_part(one, kind, size) for one in asking])
             for kind, size in self.masks.widths.items()
         }
         return masks.get("", masks)
@@ -96,10 +92,32 @@ class SegmentStore:
 Store: TypeAlias = RectangleStore | SegmentStore
 
 
-def _standing_for(found: Any, texts: int, width: int) -> Tensor:
+def _asking(given: Rectangle, dtype: torch.dtype) -> Asking:
+    first = [len(lane.tokens) for lane in given.lanes]
+    end = [start + given.width - none for start, none in zip(first, given.padding, strict=True)]
+    return Asking(given.lanes, given.places, first, end, dtype)
+
+
+def _part(asking: Asking, kind: str, width: int | None) -> Part:
+    texts, count = asking.places.shape
+    return Part(texts, count, reads(asking, kind, width))
+
+
+def _rows(given: Rectangle) -> Tensor:
+    """Where each token is written, [texts, width]."""
+    rows = torch.tensor([lane.row for lane in given.lanes])[:, None].repeat(1, given.width)
+    for i, count in enumerate(given.padding):
+        rows[i, :count] = PADDING_ROW
+    return rows
+
+
+def _standing_for(parts: Sequence[Part]) -> Tensor:
     """A mask for models to hand on, which tells the attention function what to read."""
-    mask = torch.ones(texts, 1, width, 1, dtype=torch.bool)
-    mask.reads = found  # type: ignore[attr-defined]
+    shape = parts[0].texts, parts[0].width
+    if len(parts) > 1:
+        shape = 1, sum(part.texts * part.width for part in parts)
+    mask = torch.ones(shape[0], 1, shape[1], 1, dtype=torch.bool)
+    mask.parts = parts  # type: ignore[attr-defined]
     return mask
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -9,12 +10,19 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
+from marith.scoring.kv_cache.chunked_prefill import PIECE, Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lane, Lanes
+from marith.scoring.kv_cache.pace import Pace
+from marith.scoring.kv_cache.rectangles import (
+    Rectangle,
+    adapters_of,
+    beside,
+    kept,
+    rectangle,
+)
 from marith.scoring.kv_cache.stores import RectangleStore, Store
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cuda_graphs import Captured
-from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.notices import warn
 
@@ -43,6 +51,7 @@ class CachedRunner:
         self.lanes: Lanes = store.lanes
         self.memory = store.memory
         self.captured: Captured | None = None
+        self._pace = Pace()
         self._unfinished: dict[Hashable, Answer] = {}
 
     def capture(self) -> None:
@@ -83,36 +92,51 @@ class CachedRunner:
 
     def _read_one(self, questions: Sequence[Asked], lanes: Sequence[Lane]) -> list[Answer | None]:
         """One pass over the last token of each text."""
+        begun = time.monotonic()
         self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
         self.lanes.settle(lanes, front=self.captured is not None)
         by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
-        given = [asked.continuation[-1] for _, asked in by_row]
+        given = [[asked.continuation[-1]] for _, asked in by_row]
         adapters = [asked.adapter for _, asked in by_row]
+        tokens = rectangle([lane for lane, _ in by_row], given, adapters, 1)
         with self.passes.rotated(questions[0].rotary_length):
-            logprobs = self._logprobs(self._step([lane for lane, _ in by_row], given, adapters))
+            logprobs = self._logprobs(self._logits([tokens], [])[0])
         number = self.passes.counted(len(given))
         place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
         answers: list[Answer | None] = []
         for lane, asked in zip(lanes, questions, strict=True):
             answers.append(Answer([(logprobs, place[id(lane)])], {}, number, len(lane.tokens)))
             lane.tokens.append(asked.continuation[-1])
+        self._pace.learn(len(lanes), 0, time.monotonic() - begun)
         return answers
 
     def _read(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """As many passes as the lengths of what is missing need."""
+        """One pass, or as many as the lengths of what is missing need."""
+        begun = time.monotonic()
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
-        chosen = choose(work, self.lanes, front=self.captured is not None)
+        texts = sum(item.goes_on for item in work)
+        front, most = self.captured is not None, self._pace.most(texts)
+        chosen = choose(work, self.lanes, front, most)
+        others = sum(item.give for item in chosen if not item.goes_on)
         for length in dict.fromkeys(item.question.rotary_length for item in chosen):
             same = [item for item in chosen if item.question.rotary_length == length]
             with self.passes.rotated(length):
-                for group in alike(same, lambda item: item.give, lambda item: item.lane.row):
-                    self._forward(group)
+                for groups in self._passes_over(same):
+                    self._forward(groups)
+        self._pace.learn(texts, others, time.monotonic() - begun)
         for item in work:
             item.answer.cached += item.copied
             if item.missing:
                 self._unfinished[item.question.lane] = item.answer
         return [None if item.missing else item.answer for item in work]
+
+    def _passes_over(self, items: list[_Work]) -> list[list[list[_Work]]]:
+        """For each pass groups of one width; of about one width where a pass takes one group."""
+        packs = self._store.packs
+        widths = (lambda item: item.give), (lambda item: item.lane.row)
+        groups = alike(items, *widths, padded=0 if packs else PIECE)
+        return [groups] if packs and groups else [[group] for group in groups]
 
     @torch.inference_mode()  # lanes that make room move what passes have written
     def release(self, owner: Hashable) -> None:
@@ -121,8 +145,9 @@ class CachedRunner:
         self.lanes.release(owner)
 
     def forget(self) -> None:
-        """Drop what all lanes hold."""
+        """Drop what all lanes hold, and what calls have taken."""
         self.lanes.forget()
+        self._pace = Pace()
 
     def _begin(self, asked: Asked) -> _Work:
         length = len(asked.prompt) + len(asked.continuation)
@@ -141,27 +166,23 @@ class CachedRunner:
             answer=answer,
         )
 
-    def _forward(self, group: list[_Work]) -> None:
+    def _forward(self, groups: list[list[_Work]]) -> None:
         """One pass over the next tokens of each lane."""
-        layers = sorted({layer for item in group for layer in item.question.exits})
-        given = [item.next() for item in group]
-        early: list[Tensor] = []
-        if layers or any(item.give != 1 for item in group):
-            logits, early = self._aligned(group, given, layers)
-        else:
-            adapters = [item.question.adapter for item in group]
-            logits = self._step(
-                [item.lane for item in group], [tokens[0] for tokens in given], adapters
-            )
+        items = [item for group in groups for item in group]
+        layers = sorted({layer for item in items for layer in item.question.exits})
+        given = [item.next() for item in items]
+        rectangles = [_rectangle(group) for group in groups]
+        logits, early = self._logits(rectangles, layers)
         number = self.passes.counted(sum(map(len, given)))
         logprobs = self._logprobs(logits)
         exits = {layer: self._logprobs(out) for layer, out in zip(layers, early, strict=True)}
-        end, width = 0, logits.shape[1]
-        for item, tokens in zip(group, given, strict=True):
+        counts = [each.count for each in rectangles for _ in each.lanes]
+        end = 0
+        for item, tokens, count in zip(items, given, counts, strict=True):
             item.lane.tokens += tokens
             item.give = 0
-            end += width
-            places = range(max(end - width, end - item.asked), end)
+            end += count
+            places = range(max(end - count, end - item.asked), end)
             answer = item.answer
             answer.passes = answer.passes | number if answer.passes else number
             answer.rows = [(logprobs, at) for at in places]
@@ -176,65 +197,45 @@ class CachedRunner:
             self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
             raise
 
-    def _step(
-        self, lanes: Sequence[Lane], tokens: list[int], adapters: Sequence[Adapter | None]
-    ) -> Tensor:
-        """Logits [rows, 1, vocab] of a pass for one token a lane, in order of their rows."""
-        places = [len(lane.tokens) for lane in lanes]
-        if self.captured is not None and not any(adapters):
+    def _logits(
+        self, rectangles: Sequence[Rectangle], layers: Sequence[int]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits [rows, count, vocab] of the positions that are asked of one rectangle.
+
+        Of several [1, positions, vocab], one after another. Those of early exits too, layer by
+        layer.
+        """
+        adapters, first = adapters_of(rectangles), rectangles[0]
+        if self.captured is not None and first.width == 1 and not layers and not any(adapters):
             try:
-                return self.captured.step([lane.row for lane in lanes], tokens, places)
+                return _captured_step(self.captured, first), []
             except RuntimeError as error:
                 self.give_up_capture(f"{type(error).__name__}: {error}")
-        at, ids = torch.tensor(places)[:, None], torch.tensor(tokens)[:, None]
-        return self._pass(lanes, ids, at, [0] * len(lanes), adapters, 1, [])[0]
-
-    def _aligned(
-        self, group: list[_Work], given: list[list[int]], layers: list[int]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [rows, count, vocab] of the last positions; the lanes aligned at their ends.
-
-        Those of early exits too, layer by layer. Padding stands in front, at position 0, and is
-        read by nobody.
-        """
-        width = max(map(len, given))
-        ids, at = [], []
-        for item, tokens in zip(group, given, strict=True):
-            start, padding = len(item.lane.tokens), [0] * (width - len(tokens))
-            ids.append([*padding, *tokens])
-            at.append([*padding, *range(start, start + len(tokens))])
-        return self._pass(
-            [item.lane for item in group],
-            torch.tensor(ids),
-            torch.tensor(at),
-            [width - len(tokens) for tokens in given],
-            [item.question.adapter for item in group],
-            min(width, max(item.asked for item in group)),
-            layers,
-        )
-
-    def _pass(
-        self,
-        lanes: Sequence[Lane],
-        ids: Tensor,
-        places: Tensor,
-        padding: Sequence[int],
-        adapters: Sequence[Adapter | None],
-        count: int,
-        layers: Sequence[int],
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Tokens [rows, width] at their places, the first `padding` of each row being none."""
         device = self.passes.device
-        places = places.to(device)
-        mask = self._store.aim(lanes, places, padding)
         return self.passes.run(
             adapters,
-            count,
+            kept(rectangles),
             layers,
             self._store.reading(),
-            input_ids=ids.to(device),
-            attention_mask=mask,
-            position_ids=places,
+            attention_mask=self._store.aim(rectangles),
+            input_ids=beside([each.ids for each in rectangles]).to(device),
+            position_ids=beside([each.places for each in rectangles]).to(device),
             past_key_values=self._store.cache,
             use_cache=True,
         )
+
+
+def _rectangle(group: list[_Work]) -> Rectangle:
+    """What a pass reads of these texts."""
+    return rectangle(
+        [item.lane for item in group],
+        [item.next() for item in group],
+        [item.question.adapter for item in group],
+        max(item.asked for item in group),
+    )
+
+
+def _captured_step(captured: Captured, given: Rectangle) -> Tensor:
+    """Logits [rows, 1, vocab] of a captured pass for one token a lane."""
+    rows = [lane.row for lane in given.lanes]
+    return captured.step(rows, given.ids[:, 0].tolist(), given.places[:, 0].tolist())

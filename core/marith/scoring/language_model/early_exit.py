@@ -37,9 +37,9 @@ class Exits:
                 f"exit_layer is below the {self.layers} layers of the model, not {layer!r}"
             )
 
-    def logits(self, states: Sequence[Tensor], layer: int, count: int) -> Tensor:
-        """Logits [rows, count, vocab] of the last positions; `states` are those of all layers."""
-        logits: Tensor = self._head(self._norm(states[layer][:, -count:]))  # type: ignore[misc]
+    def logits(self, states: Sequence[Tensor], layer: int, kept: slice | Tensor) -> Tensor:
+        """Logits [rows, count, vocab] of some positions; `states` are those of all layers."""
+        logits: Tensor = self._head(self._norm(states[layer][:, kept]))  # type: ignore[misc]
         return logits
 
     @torch.inference_mode()

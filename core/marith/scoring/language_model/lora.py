@@ -39,7 +39,10 @@ class Adapted:
         self._rows: tuple[Adapter | None, ...] = ()
 
     def forward(self, adapters: Sequence[Adapter | None], **inputs: Any) -> Any:
-        """The model's output for rows: the i-th has `adapters[i]`, or the bare model for None."""
+        """The model's output for rows: the i-th has `adapters[i]`, or the bare model for None.
+
+        Where one row has several adapters, its i-th token has `adapters[i]`.
+        """
         rows = tuple(adapters)
         if all(adapter is None for adapter in rows):
             return self.model(**inputs)
@@ -47,6 +50,8 @@ class Adapted:
             self._meet([adapter for adapter in dict.fromkeys(rows) if adapter is not None])
             self._gate.closed = self._closed(rows)
             self._rows = rows
+        self._gate.by_token = len(inputs["input_ids"]) < len(rows)
+        self._gate.kept = inputs.get("logits_to_keep")
         return self._tree(**inputs)
 
     def _meet(self, adapters: list[Adapter]) -> None:
@@ -83,6 +88,16 @@ class _Gate:
     """What all layers of one tree read during a pass."""
 
     closed: Tensor = field(default_factory=lambda: torch.zeros(0, 1, 0, dtype=torch.bool))
+    by_token: bool = False
+    kept: int | Tensor | None = None
+
+    def of(self, x: Tensor) -> Tensor | None:
+        """What is closed for a layer's input [rows, length, inputs]; None if that is not by row."""
+        closed = self.closed.transpose(0, 1) if self.by_token else self.closed
+        if self.by_token and isinstance(self.kept, Tensor) and x.shape[1] == len(self.kept):
+            closed = closed[:, self.kept]  # the head, which reads some tokens only
+        alike = x.dim() == 3 and len(x) == len(closed) and closed.shape[1] in (1, x.shape[1])
+        return closed if alike else None
 
 
 class _Layer(nn.Module):
@@ -113,9 +128,10 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[rows, length, inputs] → [rows, length, outputs]."""
-        if x.dim() != 3 or len(x) != len(self.gate.closed):
+        closed = self.gate.of(x)
+        if closed is None:
             raise ModelError(f"adapters cannot share a pass: {self.name!r} does not read it by row")
         # Filled, not multiplied: what overflows in one row must not be a NaN in the others.
-        reduced = functional.linear(x, self.down).masked_fill_(self.gate.closed, 0)
+        reduced = functional.linear(x, self.down).masked_fill_(closed, 0)
         output: Tensor = self.base(x)
         return output + reduced @ self.up

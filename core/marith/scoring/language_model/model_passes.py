@@ -59,24 +59,27 @@ class ModelPasses:
     def run(
         self,
         adapters: Sequence[Adapter | None],
-        count: int,
+        kept: int | Tensor,
         layers: Sequence[int] = (),
         within: AbstractContextManager[None] | None = None,
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [rows, count, vocab] of the last positions; those of each early exit too.
+        """Logits [rows, kept, vocab] of so many last positions; those of each early exit too.
 
-        The model alone runs `within` a context.
+        `kept` may be an index of positions instead. The model alone runs `within` a context. There
+        is an adapter for each row, or for each token where all stand in one row.
         """
         if self._keeps:
-            inputs["logits_to_keep"] = count
+            inputs["logits_to_keep"] = kept
         if layers:
             inputs |= STATES
         forward = partial(self._adapted.forward, adapters) if any(adapters) else self.model
         with within or nullcontext():
             out = forward(**inputs)
-        early = [self.exits.logits(out.hidden_states, layer, count) for layer in layers]
-        return out.logits[:, -count:], early
+        where = slice(-kept, None) if isinstance(kept, int) else kept
+        early = [self.exits.logits(out.hidden_states, layer, where) for layer in layers]
+        cut = isinstance(kept, int) or out.logits.shape[1] != len(kept)
+        return out.logits[:, where] if cut else out.logits, early
 
     def counted(self, tokens: int) -> frozenset[int]:
         """The number of the pass that has just read so many tokens."""

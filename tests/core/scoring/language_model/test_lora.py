@@ -15,12 +15,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
+from support.asking import CONTEXT, VOCAB
 from torch import Tensor
 from transformers import DynamicCache
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints.shared_weights import shared_copy
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lora import MOST, Adapted, Adapter, read
+from marith.scoring.language_model.runner import start_runner
 from marith.scoring.layouts.packing import Packed
 from marith.testing import FAMILIES, tiny_model
 
@@ -134,6 +138,25 @@ def test_a_pass_over_keys_and_values_is_as_one_over_the_whole_text() -> None:
         for row, i in enumerate([1, 0, 2]):
             want = logprobs(alone[i](ids[row : row + 1]))[0, -1]
             assert float((logprobs(last)[row, 0] - want).abs().max()) < 1e-4
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 7)), min_size=2, max_size=6))
+def test_texts_of_different_lengths_share_a_pass(texts: list[tuple[int, int]]) -> None:
+    model, adapters, alone = family()
+    runner = start_runner(model, VOCAB, CONTEXT)
+    assert isinstance(runner, CachedRunner)
+    rows = [(i, IDS[i % 5, :length]) for i, (_, length) in enumerate(texts)]
+    asked = [
+        Asked(i, ids.tolist(), min(len(ids), 2), adapters[which])
+        for (which, _), (i, ids) in zip(texts, rows, strict=True)
+    ]
+    answers = runner.ask(asked)
+    assert runner.passes.count == 1
+    for (which, _), one, answer in zip(texts, asked, answers, strict=True):
+        assert answer is not None
+        with torch.inference_mode():
+            want = logprobs(alone[which](torch.tensor([one.tokens])))[0, -one.count :]
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
 
 
 def test_the_longest_unused_make_room_and_come_back(tmp_path: Path) -> None:

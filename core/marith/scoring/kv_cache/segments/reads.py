@@ -48,6 +48,15 @@ class Read:
         return self.folded[groups]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a rectangle of a pass reads, [texts, width]."""
+
+    texts: int
+    width: int
+    reads: Sequence[Read]
+
+
 @dataclass(slots=True)
 class Asking:
     """The texts of a pass: their lanes, the places of their tokens [texts, width], and lengths.

@@ -47,36 +47,36 @@ def attention(
     s_aux: Tensor | None = None,
     **_others: Any,
 ) -> tuple[Tensor, None]:
-    """An attention function of transformers, over what the mask's `reads` say.
+    """An attention function of transformers, over what the mask's `parts` say.
 
-    Queries [texts, heads, width, dim] → [texts, width, heads, dim]. `key` must be what the cache
-    returned, and `attention_mask` what the runner gave: both name what they stand for.
+    Queries [texts, heads, width, dim] → [texts, width, heads, dim]; several parts lie in one row.
+    `key` must be what the cache returned, and `attention_mask` what the runner gave: both name what
+    they stand for.
     `softcap` bounds the scores by a tanh (Gemma 2), `s_aux` [heads] are scores of attention sinks,
     which have no value (gpt-oss).
     """
-    layer, reads = key.kept_in, attention_mask.reads  # type: ignore[attr-defined]
-    texts, heads, width, dim = query.shape
-    groups = heads // layer.keys.shape[1]
+    layer, parts = key.kept_in, attention_mask.parts  # type: ignore[attr-defined]
+    _, heads, _, dim = query.shape
     scale = dim**-0.5 if scaling is None else scaling
-    attend = _Attention(layer.keys, layer.values, groups, scale, softcap)
-    # Heads that read the same keys stand in one row, as if they were positions.
-    folded = query.reshape(texts, heads // groups, groups * width, dim)
-    if len(reads) == 1 and s_aux is None:
-        out, _ = attend.read(reads[0], folded)
-    else:
-        out, total = attend.joined(reads, folded)
-        if s_aux is not None:
-            sinks = s_aux.float().view(1, heads // groups, groups, 1).expand(-1, -1, -1, width)
-            out = out * torch.sigmoid(total - sinks.flatten(2))[..., None]
-        out = out.to(query.dtype)
-    return out.reshape(texts, heads, width, -1).transpose(1, 2).contiguous(), None
+    groups = heads // layer.keys.shape[1]
+    attend = _Attention(layer.keys, layer.values, groups, scale, softcap, s_aux)
+    if len(parts) == 1:
+        return attend.part(parts[0].reads, query), None
+    outs, start = [], 0
+    for part in parts:
+        end = start + part.texts * part.width
+        own = query[0, :, start:end].reshape(heads, part.texts, part.width, dim).transpose(0, 1)
+        outs.append(attend.part(part.reads, own).flatten(0, 1))
+        start = end
+    return torch.cat(outs)[None], None
 
 
 @dataclass(frozen=True, slots=True)
 class _Attention:
     """Over one layer's keys and values [rows, kv heads, slots, dim].
 
-    `groups` heads of queries share the keys of one head. Scores are multiplied by `scale`.
+    `groups` heads of queries share the keys of one head. Scores are multiplied by `scale`; for the
+    others see `attention`.
     """
 
     keys: Tensor
@@ -84,6 +84,22 @@ class _Attention:
     groups: int
     scale: float
     softcap: float | None
+    sinks: Tensor | None
+
+    def part(self, reads: Sequence[Read], query: Tensor) -> Tensor:
+        """Outputs [texts, width, heads, dim] of queries [texts, heads, width, dim]."""
+        texts, heads, width, dim = query.shape
+        # Heads that read the same keys stand in one row, as if they were positions.
+        folded = query.reshape(texts, heads // self.groups, self.groups * width, dim)
+        if len(reads) == 1 and self.sinks is None:
+            out, _ = self.read(reads[0], folded)
+        else:
+            out, total = self.joined(reads, folded)
+            if self.sinks is not None:
+                sinks = self.sinks.float().view(1, -1, self.groups, 1).expand(-1, -1, -1, width)
+                out = out * torch.sigmoid(total - sinks.flatten(2))[..., None]
+            out = out.to(query.dtype)
+        return out.reshape(texts, heads, width, -1).transpose(1, 2).contiguous()
 
     def joined(self, reads: Sequence[Read], query: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs [texts, kv heads, rows, dim] in float32, and the logsumexp of all scores."""
