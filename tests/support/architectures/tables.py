@@ -103,7 +103,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 # Those that are read with a cache of their own for each text, one pass a text.
 STATES = frozenset((
-    "axk2", "bailing_hybrid", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small",
+    "axk2", "bailing_hybrid", "bamba", "bart",
+    "bart with one layer that encodes", "bigbird_pegasus", "blenderbot", "blenderbot-small",
     "bloom", "camembert", "data2vec-text", "deepseek_v32", "deepseek_v4", "dots3_note",
     "dots3_note_text", "falcon alibi", "falcon_h1", "falcon_mamba", "glm_moe_dsa", "gpt_neo",
     "gpt_neo window 256", "granitemoehybrid", "hy_v4", "inkling2_text", "inkling_text", "jamba",
@@ -116,15 +117,14 @@ STATES = frozenset((
 
 # Those that are read without a cache, text by text.
 UNCACHED = frozenset((
-    "bamba", "bart with one layer that encodes", "minimax", "moshi", "openai-gpt",
-    "recurrent_gemma", "reformer", "rwkv", "xlm", "xlstm",
+    "blt", "minimax", "openai-gpt", "recurrent_gemma", "reformer", "rwkv", "xlm", "xlstm",
 ))  # fmt: skip
 
 # Those that `Engine.load` refuses: they read what comes after a position, too.
 REFUSED = frozenset(("cpmant", "prophetnet", "xlnet"))
 
 # Those that end in an error which says nothing to a caller.
-FAILING = frozenset(("blt",))
+FAILING: frozenset[str] = frozenset()
 
 # Those of which transformers cannot build a small model here.
 UNBUILT = frozenset(("gemma3n", "gemma4_assistant", "gemma4_unified_assistant", "musicgen",
@@ -136,9 +136,11 @@ _STEP = (
     " does not raise time steps to `time_step_min`, as `mamba2_chunk_scan` does"
 )
 REMARKS = {
-    "bamba": "without `position_ids` transformers counts positions from 0 in each pass",
-    "moshi": "transformers' cache keeps a window of keys that its uncached passes do not have",
+    "blt": "transformers' code caches no state of the patches, which its global layers read",
+    "minimax": "it takes a cache of its own kind alone, `MiniMaxCache`",
     "nemotron_h": _STEP,
+    "recurrent_gemma": "its code keeps states in its modules, where texts cannot have their own",
+    "xlstm": "it takes a cache of its own kind alone, `xLSTMCache`",
     "zamba2": _STEP,
 }
 # Those that differ by more than `CLOSE`, for the reason in `REMARKS`.

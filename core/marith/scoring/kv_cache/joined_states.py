@@ -47,15 +47,17 @@ class Joined:
         """How many tokens the longest text has."""
         return max(len(state.tokens) for state in self.states)
 
-    def inputs(self) -> dict[str, Tensor]:
+    def inputs(self, places: bool = False) -> dict[str, Tensor]:
         """The mask [rows, positions] and the positions [rows, 1] of the next token of each.
 
-        Empty where no row has padding: what a model assumes without them is right then.
+        Empty where no row has padding: what a model assumes without them is right then, but for
+        `places` where it cannot count positions.
         """
+        at = {"position_ids": self.longest - self._padding}
         if not self._padded:
-            return {}
+            return at if places else {}
         seen = torch.arange(self.longest + 1) >= self._padding
-        return {"attention_mask": seen.long(), "position_ids": self.longest - self._padding}
+        return {"attention_mask": seen.long(), **at}
 
     def split(self) -> None:
         """Give each text a cache of its own again."""

@@ -34,7 +34,8 @@ class LayerMasks:
         """The masks that a model may take, the likeliest first. A comparison says which is right.
 
         A model that names the kinds of its layers takes a mask for each kind. Others take one,
-        and so do some that name only one kind.
+        and so do some that name only one kind. A window without kinds may be one that only the
+        model's own cache has.
         """
         text, additive = model.config.get_text_config(), mask_dtype(model)
         kinds = set(getattr(text, "layer_types", None) or ())
@@ -42,7 +43,8 @@ class LayerMasks:
         by_kind = cls({FULL: None, **widths}, additive)
         if not kinds:
             slides = getattr(text, "use_sliding_window", True)
-            return [cls({"": getattr(text, "sliding_window", None) if slides else None}, additive)]
+            width = getattr(text, "sliding_window", None) if slides else None
+            return [cls({"": one}, additive) for one in dict.fromkeys((width, None))]
         if not any(widths.values()):
             return [cls({"": None}, additive)]
         alone = [cls({"": width}, additive) for width in widths.values()]
@@ -52,7 +54,7 @@ class LayerMasks:
         """How many tokens each layer sees at most; None where it sees the whole text."""
         text = model.config.get_text_config()
         if "" in self.widths:
-            return [self.widths[""]] * int(text.num_hidden_layers)
+            return [self.widths[""]] * layer_count(model)
         return [self.widths.get(kind) for kind in text.layer_types]
 
     def of(self, places: Tensor, seen: int) -> Mask:
@@ -76,6 +78,12 @@ class LayerMasks:
             for kind, width in self.widths.items()
         }
         return masks.get("", masks)
+
+
+def layer_count(model: Any) -> int:
+    """How many layers keep keys and values: those that decode, where others encode."""
+    text = model.config.get_text_config()
+    return int(getattr(text, "decoder_layers", None) or text.num_hidden_layers)
 
 
 def near(kind: str, width: int, places: Tensor, keys: Tensor) -> Tensor:

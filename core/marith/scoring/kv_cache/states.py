@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+from marith.scoring.kv_cache.layer_masks import layer_count
 
 if TYPE_CHECKING:
     from marith.scoring.kv_cache.joined_states import Joined
@@ -84,6 +86,15 @@ class StateSize:
         (short, least), (long, most) = sorted(self._known)
         slope = max(0.0, (most - least) / (long - short))
         return round(max(0.0, least - slope * short) + slope * length)
+
+
+def new_cache(model: Any) -> Cache:
+    """What transformers would keep of a text, before it is read.
+
+    Layers are made one by one where the configuration counts others than those that decode.
+    """
+    counted = model.config.get_text_config().num_hidden_layers == layer_count(model)
+    return DynamicCache(config=model.config) if counted else DynamicCache()
 
 
 def weight_of(cache: Cache) -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from marith.scoring.kv_cache.layer_masks import LayerMasks, Mask
+from marith.scoring.kv_cache.layer_masks import LayerMasks, Mask, layer_count
 from marith.scoring.kv_cache.planned import Planned, own_lengths
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
@@ -27,7 +27,7 @@ class RectangleStore:
     packs = False
 
     def __init__(self, model: Any, masks: LayerMasks, most_bytes: int) -> None:
-        self.cache = KVCache(_layers(model))
+        self.cache = KVCache(layer_count(model))
         self.lanes = RectangleLanes(self.cache, most_bytes)
         self.masks = masks
         self.memory = self.lanes.memory
@@ -119,7 +119,3 @@ def _standing_for(parts: Sequence[Part]) -> Tensor:
     mask = torch.ones(shape[0], 1, shape[1], 1, dtype=torch.bool)
     mask.parts = parts  # type: ignore[attr-defined]
     return mask
-
-
-def _layers(model: Any) -> int:
-    return int(model.config.get_text_config().num_hidden_layers)

@@ -21,12 +21,13 @@ class Exits:
     """
 
     def __init__(self, model: Any) -> None:
-        self.layers = int(model.config.get_text_config().num_hidden_layers)
+        self.layers = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
         self._head = model.get_output_embeddings()
         base = getattr(model, "base_model", model)
         norms = [m for name in NORMS if isinstance(m := getattr(base, name, None), nn.Module)]
         self._norm = norms[0] if norms else None
-        if self._head is None or self._norm is None or not self._is_end(model, self._norm):
+        norm = self._norm if self.layers and self._head is not None else None
+        if norm is None or not self._is_end(model, norm):
             kind = type(model).__name__
             raise ModelError(f"exit_layer needs a model that ends in a norm and a head; {kind} not")
 

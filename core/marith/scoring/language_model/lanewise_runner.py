@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
@@ -17,7 +15,7 @@ from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.joined_states import Joined, groups
 from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
-from marith.scoring.kv_cache.states import State, StateSize
+from marith.scoring.kv_cache.states import State, StateSize, new_cache
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.tensor_rows import Row, rows_of
@@ -50,7 +48,8 @@ class LanewiseRunner:
     the last used the longest; those of lanes in use stay whatever they weigh.
     Texts that lack one token each are read in one pass, their states side by side, where a model
     takes that: `joins`. Where it cannot read several tokens from a state, `pieces` is False: it
-    reads one after another then. States change the cost of an answer and never the answer.
+    reads one after another then. Where it cannot count the positions of tokens that follow a state,
+    it is told them: `places`. States change the cost of an answer and never the answer.
     """
 
     plain = False
@@ -61,14 +60,16 @@ class LanewiseRunner:
         most_bytes: int = CACHE_BYTES,
         pieces: bool = True,
         joins: bool = True,
+        places: bool = False,
     ) -> None:
         self.passes = passes
         self._most_bytes = most_bytes
         self._pieces = pieces
         self._joins = joins
+        self._places = places
         self._most_padding = PADDING * nbytes(weights(passes.model))
-        self._given = inspect.signature(passes.model.forward).parameters
-        self._argument = "cache_params" if "cache_params" in self._given else "past_key_values"
+        cached = "cache_params" in passes.arguments
+        self._argument = "cache_params" if cached else "past_key_values"
         self._size = StateSize()
         self.memory = self._size.memory
         self._held: dict[Hashable, State] = {}  # by lane
@@ -128,7 +129,8 @@ class LanewiseRunner:
         tokens = [(asked.continuation or asked.prompt)[-1] for asked in questions]
         ids = torch.tensor(tokens, device=self.passes.device)[:, None]
         given: dict[str, Any] = {self._argument: joined.cache, "use_cache": True}
-        given |= {key: v.to(ids.device) for key, v in joined.inputs().items() if key in self._given}
+        inputs, known = joined.inputs(self._places), self.passes.arguments
+        given |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
             del self._held[asked.lane]  # whoever fails here begins anew
         with self.passes.rotated(questions[0].rotary_length):
@@ -214,7 +216,7 @@ class LanewiseRunner:
         """A state that this lane may go on from: its own, another's, or the copy of a snapshot."""
         state.part()
         if state.cache is None:
-            state.cache = DynamicCache(config=self.passes.model.config)
+            state.cache = new_cache(self.passes.model)
         if (weight := self._kept.pop(state, 0)) and state.snapshot:
             self._kept[state] = weight  # the last used
         return state.copied() if state.snapshot else state
@@ -239,7 +241,9 @@ class LanewiseRunner:
         given: dict[str, Any] = {
             "input_ids": ids, self._argument: state.cache, "use_cache": True,
         }  # fmt: skip
-        count = min(asked.count, len(tokens))
+        count, at = min(asked.count, len(tokens)), len(state.tokens)
+        if self._places:
+            given["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
         with self.passes.rotated(asked.rotary_length):
             out = self.passes.run([asked.adapter], count, asked.exits, **given)
         answer.passes |= self.passes.counted(len(tokens))

@@ -25,7 +25,7 @@ class ModelPasses:
     """Runs a causal language model, and counts its passes and the tokens that it reads.
 
     `vocab` is how many tokens there are, `holes` are numbers below it that are no tokens, and
-    impossible. `name` is what messages call the model.
+    impossible. `name` is what messages call the model. `arguments` are those that its code takes.
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
@@ -38,7 +38,7 @@ class ModelPasses:
         self._adapted = Adapted(model)
         self._exits: Exits | None = None
         self._holes = torch.tensor(holes, dtype=torch.long).to(model.device)
-        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.arguments = frozenset(inspect.signature(model.forward).parameters)
 
     @property
     def exits_checked(self) -> bool:
@@ -69,7 +69,7 @@ class ModelPasses:
         `kept` may be an index of positions instead. The model alone runs `within` a context. There
         is an adapter for each row, or for each token where all stand in one row.
         """
-        if self._keeps:
+        if "logits_to_keep" in self.arguments:
             inputs["logits_to_keep"] = kept
         if layers:
             inputs |= STATES

@@ -17,7 +17,7 @@ from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.notices import warn
-from marith.scoring.probing.probe import compare, why_inexact
+from marith.scoring.probing.probe import DIFFER, compare, why_inexact
 from marith.scoring.rotary.length_runner import LengthRunner
 from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
@@ -92,17 +92,25 @@ def _cached(
 ) -> tuple[Cached | None, str]:
     """The fastest runner with a cache whose answers are the uncached model's.
 
-    Where there is none, why the first of them is not right.
+    Where there is none, why the last of them is not right, which asks the least of a model; of one
+    that answers, if any does.
     """
-    first = unread_kinds(passes.model)
-    for make in _makers(passes.model, context_length, cache_bytes, captures):
-        runner = make(passes)
-        differ = partial(_differ, runner, make, context_length)
-        reason = why_inexact(passes.model, context_length, differ)
+    reasons: list[str] = []
+    for make in _makers(passes, context_length, cache_bytes, captures):
+        try:
+            runner = make(passes)
+            differ = partial(_differ, runner, make, context_length)
+            reason = why_inexact(passes.model, context_length, differ)
+        except Exception as error:  # whatever a configuration lacks that a runner needs
+            reasons.append(f"no cache can be made for it ({type(error).__name__}: {error})")
+            continue
         if not reason:
             return runner, ""
-        first = first or reason
-    return None, first
+        reasons.append(reason)
+    if not {"past_key_values", "cache_params"} & passes.arguments:
+        return None, "its code has no argument for a cache (`past_key_values` or `cache_params`)"
+    answered = [reason for reason in reasons if DIFFER in reason]
+    return None, (answered or reasons)[-1]
 
 
 def _differ(runner: Cached, make: Maker, context_length: int, model: Any, extra: int) -> str:
@@ -112,8 +120,11 @@ def _differ(runner: Cached, make: Maker, context_length: int, model: Any, extra:
     return compare(_by_length(runner, context_length), extra)
 
 
-def _makers(model: Any, context_length: int, cache_bytes: int, captures: bool) -> Iterator[Maker]:
+def _makers(
+    passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
+) -> Iterator[Maker]:
     """What makes a runner with a cache of passes, the fastest first."""
+    model = passes.model
     if not unread_kinds(model):
         candidates = range(len(LayerMasks.candidates(model)))
         if model.device.type == "cpu" and not captures:
@@ -121,9 +132,16 @@ def _makers(model: Any, context_length: int, cache_bytes: int, captures: bool) -
                 yield partial(_by_segments, choice, context_length, cache_bytes)
         for choice in candidates:
             yield partial(_by_slots, choice, cache_bytes)
-    for pieces in (True, False):
-        for joins in (True, False):
-            yield partial(LanewiseRunner, most_bytes=cache_bytes, pieces=pieces, joins=joins)
+    for places in (False, True) if "position_ids" in passes.arguments else (False,):
+        for pieces in (True, False):
+            for joins in (True, False):
+                yield partial(
+                    LanewiseRunner,
+                    most_bytes=cache_bytes,
+                    pieces=pieces,
+                    joins=joins,
+                    places=places,
+                )
 
 
 def _by_segments(

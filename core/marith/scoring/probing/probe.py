@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from marith.scoring.language_model.runner import Runner
 
 SHORT = 9  # tokens of a text without a window
+DIFFER = "cached and uncached passes differ by"
 WIDE = 64  # a wider window is probed on a small model instead
 # Lengths by row, of so many questions one after another, and for how many positions they ask.
 ROUNDS = (
@@ -78,9 +79,9 @@ def compare(runner: Runner, extra: int = 0) -> str:
             for i, end in rows.items():
                 worst = distance(answers[i].logprobs, want[i, end - count : end])
                 if not worst <= tolerated:  # NaN is not either
-                    return f"cached and uncached passes differ by {worst:.2g}"
+                    return f"{DIFFER} {worst:.2g}"
     except Exception as error:  # whatever a model raises that does not take our cache
-        return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
+        return f"its code does not take a cache of marith ({type(error).__name__}: {error})"
     finally:
         runner.forget()
     return ""
