@@ -31,6 +31,25 @@ mine = { formula = "M", faithful = 0.5, faithful_to = "<found>.*?</found>" }
 """
 
 
+@pytest.mark.parametrize("of_call", [True, False])
+def test_what_was_read_for_one_salt_serves_no_other(of_call: bool) -> None:
+    messages = [ChatMessage("Which rivers have you seen?")]
+    with marith.Engine.load("pocket") as engine:
+        base = Marith(engine=engine, max_tokens=2, seed=1)
+
+        def cached(salt: str | None) -> tuple[str | None, int]:
+            given = {"cache_salt": salt}
+            model = base if of_call else base.model_copy(update=given)
+            answer = model.chat(messages, **given if of_call else {})
+            return answer.message.content, answer.raw["usage"]["cached_tokens"]
+
+        answers = [cached(salt) for salt in ("a", "b", None, "a")]
+        assert [count > 0 for _, count in answers] == [False, False, False, True]
+        assert len({text for text, _ in answers}) == 1
+        with pytest.raises(marith.RequestError, match="cache_salt is a text that is not empty"):
+            base.chat(messages, cache_salt="")
+
+
 def strength(model: Marith, messages: list[ChatMessage], /, **options: Any) -> float:
     """How faithful an answer was, as it says itself."""
     answer = model.chat(messages, max_tokens=2, **options)

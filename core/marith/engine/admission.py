@@ -85,7 +85,7 @@ def _demands(prepared: Prepared) -> Iterator[tuple[Scorer, Demand]]:
     for term, reading in prepared.readings.items():
         lane = prepared.lanes[term]
         if lane not in lanes:
-            lanes[lane] = Demand(term, reading, prepared.more)
+            lanes[lane] = Demand(term, reading, prepared.more, prepared.salt)
             yield prepared.scorers[term], lanes[lane]
 
 

@@ -38,6 +38,7 @@ class ScoringOptions(TypedDict, total=False):
     timeout: float | None
     trusted: bool
     allowed: Collection[str]
+    cache_salt: str | None
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -83,11 +84,12 @@ def scoring_request(
     timeout: float | None,
     trusted: bool,
     allowed: Collection[str],
+    cache_salt: str | None,
 ) -> Request:
     """A request of which no token is drawn."""
     return Request(
         prompt, formula, terms,
-        speculation=None, timeout=timeout, trusted=trusted, allowed=allowed,
+        speculation=None, timeout=timeout, trusted=trusted, allowed=allowed, cache_salt=cache_salt,
     )  # fmt: skip
 
 

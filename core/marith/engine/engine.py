@@ -176,9 +176,10 @@ class Engine(Entrypoints):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
+        cache_salt: str | None = None,
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
-        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed)
+        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
         query = NextLogprobs(*self._open_at(request, continuation))
         self._thread.add(query)
         return query.future.wait()
@@ -193,9 +194,10 @@ class Engine(Entrypoints):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
+        cache_salt: str | None = None,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
-        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed)
+        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
         return self._scoring(request, continuation).wait().logprobs
 
     @names_checked()
@@ -208,14 +210,14 @@ class Engine(Entrypoints):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
+        cache_salt: str | None = None,
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does; texts scored together share passes.
 
         The result also says of each token whether it is the likeliest at its position. The future
-        may be cancelled at any time. Its callbacks run on threads of their own, and may use this
-        engine.
+        may be cancelled at any time; callbacks run on threads of their own and may use the engine.
         """
-        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed)
+        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
         return self._scoring(request, continuation)
 
     @names_checked()
@@ -260,9 +262,8 @@ class Engine(Entrypoints):
         """How many tokens a prompt has as the bare model reads it, template and tools included."""
         definitions = Tools(tuple(tools)).definitions if tools else ()
         with faults_named():
-            return self._registry.base.count(
-                BARE_MODEL, to_prompt(prompt, definitions, template_options)
-            )
+            read = to_prompt(prompt, definitions, template_options)
+            return self._registry.base.count(BARE_MODEL, read)
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""

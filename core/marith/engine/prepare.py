@@ -34,7 +34,8 @@ class Prepared:
     of each draft that has a context. `opened` says that the prompt, as the bare model reads it,
     ends where reasoning has begun. `loaded` is what was loaded for its terms, which stays while
     this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
-    keeps what it has read for a term. At most `more` tokens follow the prompt.
+    keeps what it has read for a term, and `salt` with whom it shares that. At most `more` tokens
+    follow the prompt.
     """
 
     plan: ExecutionPlan
@@ -48,6 +49,7 @@ class Prepared:
     width: int = 1
     deadline: Deadline = NEVER
     more: int = 0
+    salt: str | None = None
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +97,7 @@ def prepare(
         registry.vocabulary.size,
         deadline,
         min(request.stop.max_tokens or room, room),
+        request.cache_salt,
     )
 
 

@@ -173,10 +173,11 @@ def _spans(
     prepared: Prepared, text: Sequence[int], counts: Mapping[Term, int]
 ) -> list[tuple[Scorer, Span]]:
     """What a job wants of each term, but of classifiers, which judge what others return."""
+    salt = prepared.salt
     return [
         (
             prepared.scorers[term],
-            Span(term, prepared.lanes[term], prepared.readings[term], text, count),
+            Span(term, prepared.lanes[term], prepared.readings[term], text, count, None, salt),
         )
         for term, count in counts.items()
         if not isinstance(term, Classifier)
@@ -194,7 +195,7 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
             logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
             tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
             lane, reading = prepared.lanes[classifier], prepared.readings[classifier]
-            span = Span(classifier, lane, reading, turn.text, count, tokens)
+            span = Span(classifier, lane, reading, turn.text, count, tokens, prepared.salt)
             yield prepared.scorers[classifier], span
 
 

@@ -18,6 +18,7 @@ from marith.request.checks import (
     check_names,
     device_name,
     dtype_name,
+    filled,
     flag,
     number,
     optional,
@@ -57,6 +58,7 @@ CHECKS: Mapping[str, Check] = {
     "max_retries": whole_from(0),
     "chat_template_kwargs": template_options,
     "constraints": row_functions,
+    "cache_salt": optional(filled),
     "steer_tools": flag,
     "faithful": number("a number from 0 to 100", lambda strength: 0 <= strength <= 100),
     "trusted": flag,
@@ -76,6 +78,7 @@ ONCE = ("file", "engine", "loaded_engine")  # given when options are made, and n
 _NOT_GIVEN = frozenset(
     (
         "ban",
+        "cache_salt",
         "chat_template_kwargs",
         "constraints",
         "min_p",

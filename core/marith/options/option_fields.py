@@ -95,6 +95,8 @@ class OptionFields(BaseModel):
     """Functions of your own that untrusted text may call, by the names of `marith.define`."""
     frozen: bool = False
     """True: a call may give neither formula nor terms."""
+    cache_salt: str | None = None
+    """What was read of a text serves only texts of the same salt, such as a tenant's."""
     constraints: tuple[RowFunction, ...] = ()
     """Functions that change composed log-probabilities before a token is drawn, see `Request`."""
     loaded_engine: Any = Field(default=None, alias="engine")

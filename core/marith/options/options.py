@@ -280,6 +280,7 @@ class Options(OptionFields):
             "template_options": self.chat_template_kwargs or None,
             "ban": meaning.ban(tuple(self.ban)),
             "constraints": self.constraints,
+            "cache_salt": self.cache_salt,
         }
         return Request(
             prompt,

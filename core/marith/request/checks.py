@@ -105,6 +105,13 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
+def filled(name: str, value: Any) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise RequestError(f"{name} is a text that is not empty, not {shown(value)}")
+    return value
+
+
 def of_kind(kind: type[Any], example: str) -> Check:
     """A check for an instance of a class; `example` is one as it is written."""
 

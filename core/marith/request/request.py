@@ -15,6 +15,7 @@ from marith.formula.tree.terms import check_template_options
 from marith.request.ban import Ban
 from marith.request.checks import (
     by,
+    filled,
     flag,
     hold,
     of_kind,
@@ -43,6 +44,7 @@ class RequestOptions(TypedDict, total=False):
     trusted: bool
     allowed: Collection[str]
     constraints: Sequence[RowFunction]
+    cache_salt: str | None
 
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
@@ -106,6 +108,13 @@ class Request:
     text[:places[i]]. What they return is normalised, and -inf forbids a token. A row must depend
     only on itself and the tokens before its place: several rows may be of drafts. They run on the
     engine's thread.
+
+    Requests share what was read of their texts only if they have the same `cache_salt` (vLLM's
+    word, RFC 16016), or none: keys, values, states, and a classifier's tokens. With a salt for
+    each tenant, neither `cached` nor how soon the first token comes says what another's texts
+    begin with. Not scoped: what is kept by formula (its system prompts are in it), grammar, tools,
+    checkpoint or adapter; the times and the share of drafts that stood, which only set how much is
+    drafted; and the load. What is drafted from texts is from the request's own, whatever the salt.
     """
 
     prompt: str | Sequence[Message]
@@ -127,6 +136,7 @@ class Request:
     trusted: bool = field(default=True, metadata=by(flag))
     allowed: Collection[str] = ()
     constraints: Sequence[RowFunction] = field(default=(), metadata=by(row_functions))
+    cache_salt: str | None = field(default=None, metadata=by(optional(filled)))
 
     def __post_init__(self) -> None:
         hold(self)

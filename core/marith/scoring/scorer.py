@@ -22,7 +22,8 @@ class Span:
     The first asked position follows all but the last `count − 1` tokens of the continuation, the
     last follows the whole of it. `reading` is the prompt as the term reads it. `lane` says whose
     reading this is: a scorer may keep state under it, but never answers differently for it.
-    `candidates` are the tokens that a classifier evaluates, for each position its own.
+    `candidates` are the tokens that a classifier evaluates, for each position its own. What is kept
+    of its text serves spans of the same `salt` alone.
     """
 
     term: Term
@@ -31,6 +32,7 @@ class Span:
     continuation: Sequence[int]
     count: int = 1
     candidates: Sequence[Sequence[int]] | None = None
+    salt: str | None = None
 
 
 @dataclass(slots=True)
@@ -66,11 +68,15 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a lane will hold at most: a prompt as its term reads it, and so many tokens more."""
+    """What a lane will hold at most: a prompt as its term reads it, and so many tokens more.
+
+    What prompts of the same `salt` have in common is held once.
+    """
 
     term: Term
     reading: Reading
     more: int
+    salt: str | None = None
 
 
 UNBOUNDED = 1 << 30  # tokens that a term without a context of its own has room for

@@ -13,6 +13,7 @@ from marith import FormulaError, MarithError, Options, Prompted, RequestError, l
 OWN = {"kind": "You are kind.", "blind": Prompted(hide="(?s)<c>.*</c>")}
 OPTIONS = {"model": "/nowhere", "formula": "M + 0.5*blind", "terms": OWN}
 OF_THE_APPLICATION: dict[str, Any] = {
+    "cache_salt": "another",
     "model": "/etc", "device": "cpu", "dtype": "float16", "revision": "x", "cache_bytes": 1,
     "max_lanes": 9_999, "max_queue": 0, "context_length": 9, "faithful_to": "(a+)+$",
     "chat_template_kwargs": {"a": 1}, "max_retries": 9_999, "trusted": True, "frozen": False,

@@ -30,7 +30,8 @@ class Drafts:
         for term in self.window.proposers:
             scorer = prepared.scorers[term]
             assert isinstance(scorer, Proposer)
-            span = Span(term, prepared.lanes[term], prepared.readings[term], tokens)
+            lane, reading = prepared.lanes[term], prepared.readings[term]
+            span = Span(term, lane, reading, tokens, salt=prepared.salt)
             yield scorer.propose(span, most)
 
     def scorer_of(self, term: Term) -> Scorer:

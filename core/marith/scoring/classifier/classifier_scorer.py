@@ -84,7 +84,7 @@ class ClassifierScorer(WithoutContext):
         for one in demands:
             assert isinstance(one.reading, str)
             read = range(min(longest, len(one.reading.encode("utf-8", "replace"))))
-            texts.append(Planned(None, read, min(2 * one.more, longest - len(read))))
+            texts.append(Planned(one.salt, read, min(2 * one.more, longest - len(read))))
         return self.runner.memory(texts)
 
     def loaded(self, term: Classifier | Judgement) -> None:
@@ -93,17 +93,20 @@ class ClassifierScorer(WithoutContext):
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
         """Log-ratios [count, vocab], zero outside the candidates of each position of each span.
 
-        Spans that ask about the same texts, such as two labels of one classifier, share a lane.
+        Spans of a salt that ask about the same texts, such as two labels of one classifier,
+        share a lane.
         """
         texts = [self._texts(span) for span in spans]
-        lanes: dict[Texts, Hashable] = {}
+        lanes: dict[tuple[Texts, str | None], Hashable] = {}
         for span, asked in zip(spans, texts, strict=True):
-            lanes.setdefault(asked, span.lane)
-        cases = [Case(lane, self._tokens(asked)) for asked, lane in lanes.items()]
+            lanes.setdefault((asked, span.salt), span.lane)
+        cases = [
+            Case(lane, self._tokens(asked, salt), salt) for (asked, salt), lane in lanes.items()
+        ]
         logits = dict(zip(lanes, self.runner.classify(cases), strict=True))
         scored: list[Scored | None] = []
         for span, asked in zip(spans, texts, strict=True):
-            answer = logits[asked]
+            answer = logits[asked, span.salt]
             if answer is None:
                 scored.append(None)
                 continue
@@ -163,9 +166,9 @@ class ClassifierScorer(WithoutContext):
         ratios[rows, tokens] = column[: len(tokens)] - before[rows]
         return ratios
 
-    def _tokens(self, texts: Texts) -> list[Text]:
+    def _tokens(self, texts: Texts, salt: str | None = None) -> list[Text]:
         """Each text as the classifier reads it, cut to its context."""
-        encoded = {text: self._cut(self._encode(text)) for text in dict.fromkeys(texts)}
+        encoded = {text: self._cut(self._encode(text, salt)) for text in dict.fromkeys(texts)}
         return [encoded[text] for text in texts]
 
     def _cut(self, tokens: list[int]) -> Text:

@@ -19,7 +19,8 @@ class Encoder:
     A tokenizer that takes texts apart into words before it looks for tokens gives a text the
     tokens of its beginning and those of its rest. The beginning is remembered, and compared with
     the whole when it is new; the rest is encoded behind a word or more of the beginning, since a
-    tokenizer may mark the first word. Other tokenizers read the whole text each time.
+    tokenizer may mark the first word. Other tokenizers read the whole text each time. What is
+    remembered serves texts of the same salt alone.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -27,24 +28,25 @@ class Encoder:
         self._head, self._foot = _marks(vocabulary) or ([], [])
         self.splits = _marks(vocabulary) is not None and _splits_words(vocabulary)
         self._beginning = lru_cache(maxsize=KEPT)(self._compared)
-        self._encoded = lru_cache(maxsize=KEPT)(vocabulary.encode)
+        self._encoded = lru_cache(maxsize=KEPT)(lambda text, _: vocabulary.encode(text))
 
-    def __call__(self, text: str) -> list[int]:
+    def __call__(self, text: str, salt: str | None = None) -> list[int]:
         """The text's tokens. Raises RequestError where it is not Unicode."""
         seams = _seams(text) if self.splits else ()
-        if len(seams) < 2 or not self._beginning(text[: seams[-1]], seams[0]):
+        if len(seams) < 2 or not self._beginning(text[: seams[-1]], seams[0], salt):
             return self._vocabulary.encode(text, start=True)
-        rest = self._rest(text, seams[0], seams[-1])
-        return [*self._head, *self._encoded(text[: seams[-1]]), *rest, *self._foot]
+        rest = self._rest(text, seams[0], seams[-1], salt)
+        return [*self._head, *self._encoded(text[: seams[-1]], salt), *rest, *self._foot]
 
-    def _rest(self, text: str, back: int, seam: int) -> list[int]:
+    def _rest(self, text: str, back: int, seam: int, salt: str | None) -> list[int]:
         """The tokens behind the seam; what lies between `back` and it is read and left out."""
-        return self._vocabulary.encode(text[back:])[len(self._encoded(text[back:seam])) :]
+        return self._vocabulary.encode(text[back:])[len(self._encoded(text[back:seam], salt)) :]
 
-    def _compared(self, beginning: str, back: int) -> bool:
+    def _compared(self, beginning: str, back: int, salt: str | None) -> bool:
         """Whether a beginning, itself taken apart, and with a word behind it, is as the whole."""
         after = f"{beginning} a"
-        apart = [*self._encoded(beginning), *self._rest(after, back, len(beginning))]
+        rest = self._rest(after, back, len(beginning), salt)
+        apart = [*self._encoded(beginning, salt), *rest]
         return apart == self._vocabulary.encode(after)
 
 

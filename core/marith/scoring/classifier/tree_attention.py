@@ -125,7 +125,7 @@ class TreeRunner:
         texts = [_pooled(text, self._padding) for text in case.texts]
         root = list(texts[-1])
         stops, trees = prefix_trees(texts[-1], texts)
-        lane = self.lanes.take(case.lane, None, root)
+        lane = self.lanes.take(case.lane, case.salt, root)
         logits = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
         passes = self._unfinished.pop(case.lane, set())
         asked = len(root) - min(stops.values(), default=len(root))

@@ -15,17 +15,20 @@ from marith.scoring.kv_cache.planned import Planned
 BATCH_TOKENS = 8192
 
 Text: TypeAlias = "tuple[int, ...]"
+_Scoped: TypeAlias = "tuple[Text, str | None]"  # a text, and the salt of those that share it
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """Texts to classify, as tokens. The last one is the root: most others begin as it does.
 
-    `lane` says whose texts these are, and stands in one case of a call only.
+    `lane` says whose texts these are, and stands in one case of a call only. Cases of the same
+    `salt` may share what is read.
     """
 
     lane: Hashable
     texts: Sequence[Text]
+    salt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +73,14 @@ class WholeTextRunner:
 
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits]:
-        """Every distinct text of all cases once, texts of about one length together."""
-        logits_of: dict[Text, tuple[Tensor, int]] = {}
-        for batch in _batches({text for case in cases for text in case.texts}):
-            logits = self._forward(batch)
+        """Every distinct text of a salt once, texts of about one length together."""
+        logits_of: dict[_Scoped, tuple[Tensor, int]] = {}
+        for batch in _batches({(text, case.salt) for case in cases for text in case.texts}):
+            logits = self._forward([text for text, _ in batch])
             logits_of.update(zip(batch, ((row, self.passes) for row in logits), strict=True))
         answers = []
         for case in cases:
-            rows, passes = zip(*(logits_of[text] for text in case.texts), strict=True)
+            rows, passes = zip(*(logits_of[text, case.salt] for text in case.texts), strict=True)
             answers.append(ClassLogits(torch.stack(rows), frozenset(passes)))
         return answers
 
@@ -115,11 +118,11 @@ def to_logprobs(config: Any, logits: Tensor) -> Tensor:
     return torch.log_softmax(logits.float(), dim=-1)
 
 
-def _batches(texts: set[Text]) -> list[list[Text]]:
+def _batches(texts: set[_Scoped]) -> list[list[_Scoped]]:
     """Texts of about one length together, so that little is padding."""
-    batches: list[list[Text]] = [[]]
-    for text in sorted(texts, key=lambda text: (len(text), text)):
+    batches: list[list[_Scoped]] = [[]]
+    for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], item[1] or "")):
         if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:
             batches.append([])
-        batches[-1].append(text)
+        batches[-1].append((text, salt))
     return [batch for batch in batches if batch]

@@ -17,11 +17,11 @@ TAIL = 16  # so many tokens are computed again sooner than copied
 class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
-    `weights` names those that they were computed by: lanes of the same weights may take from each
-    other. `prompt` is the one asked last, which need not be compared again: it cannot change.
-    Where lanes share rows, its own row holds the tokens from `start`; those before are read in the
-    rows of its `parent`, of the parent's parent, and so on. Layers with windows no longer hold what
-    its own row held before `lost`.
+    `weights` names those that they were computed by, and the salt: lanes of the same weights may
+    take from each other, see `sharing`. `prompt` is the one asked last, which need not be compared
+    again: it cannot change. Where lanes share rows, its own row holds the tokens from `start`;
+    those before are read in the rows of its `parent`, of the parent's parent, and so on. Layers
+    with windows no longer hold what its own row held before `lost`.
     """
 
     row: int
@@ -201,6 +201,11 @@ def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
         raise ModelError(
             f"there is no memory for the keys and values of {longest} tokens more ({error})"
         ) from error
+
+
+def sharing(weights: Hashable, salt: str | None) -> Hashable:
+    """What names the lanes that may share: those of the same weights and the same salt."""
+    return weights if salt is None else (weights, salt)
 
 
 def common(kept: list[int], asked: list[int]) -> int:

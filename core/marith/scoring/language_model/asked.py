@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from marith.scoring.kv_cache.lanes import sharing
 from marith.scoring.language_model.lora import Adapter
 from marith.tensor_rows import Row, gather
 
@@ -18,7 +19,7 @@ class Asked:
     `lane` says whose text it is. `adapter` changes the weights that this lane is read with; `exits`
     are layers after which the model's log-probabilities are wanted too. The text is read with the
     rotary frequencies of one of `rotary_length` tokens; 0 where they are the same for all lengths,
-    or those of short ones.
+    or those of short ones. `salt` says whose texts it may share with.
     """
 
     lane: Hashable
@@ -28,17 +29,18 @@ class Asked:
     exits: tuple[int, ...] = ()
     continuation: Sequence[int] = ()
     rotary_length: int = 0
-
-    @property
-    def weights(self) -> Hashable:
-        """What the keys and values of its tokens are computed by; None for the bare model."""
-        key = self.adapter and self.adapter.key
-        return (key, self.rotary_length) if self.rotary_length else key
+    salt: str | None = None
 
     @property
     def tokens(self) -> list[int]:
         """The whole text."""
         return [*self.prompt, *self.continuation]
+
+    @property
+    def weights(self) -> Hashable:
+        """By what its keys and values are computed, and the salt of those that may have them."""
+        key: Hashable = self.adapter and self.adapter.key
+        return sharing((key, self.rotary_length) if self.rotary_length else key, self.salt)
 
     def beside(self, other: Asked) -> Asked:
         """This question and another about the same text, as one."""

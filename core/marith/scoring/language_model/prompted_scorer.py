@@ -15,6 +15,7 @@ from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.loader import Checkpoint
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.cpu_threads import threads_of
+from marith.scoring.kv_cache.lanes import sharing
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
@@ -94,7 +95,11 @@ class PromptedScorer:
         longest = self.context_length
         return self.runner.memory(
             [
-                Planned(_adapter(one.term), one.reading, min(one.more, longest - len(one.reading)))
+                Planned(
+                    sharing(_adapter(one.term), one.salt),
+                    one.reading,
+                    min(one.more, longest - len(one.reading)),
+                )
                 for one in demands
                 if not isinstance(one.reading, str)
             ]
@@ -157,7 +162,7 @@ class PromptedScorer:
         assert isinstance(term, Prompted)
         adapter = None if term.adapter is None else self._adapters[term.adapter]
         exits = () if term.exit_layer is None else (term.exit_layer,)
-        return Asked(span.lane, reading, count, adapter, exits, continuation)
+        return Asked(span.lane, reading, count, adapter, exits, continuation, span.salt)
 
     def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
         """What is at hand counts up to the prompt's end: the continuation is no prompt."""

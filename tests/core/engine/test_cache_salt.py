@@ -1,0 +1,142 @@
+"""What was read for one salt serves no other, and changes no text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import marith
+from marith import Completion, Engine, NGram, Plan, Prompted, Request, Sampling, Stop
+from marith.engine.admission import memory_of
+from marith.engine.prepare import prepare
+from marith.scoring.classifier.tree_attention import TreeRunner
+
+PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."
+TERMS = {"polite": "Answer as a kind and patient teacher would."}
+FORMULA = "M + 0.5*polite"
+JUDGED = "M + 0.5*C"
+JUDGE = {"C": marith.Classifier("pocket-toxicity", label="civil", candidates=5, read_prompt=True)}
+REPEATED = 20  # tokens, at least, that a prompt which was read before need not be read again
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with Engine.load("pocket") as engine:
+        yield engine
+
+
+def asked(
+    engine: Engine, salt: str | None, formula: str = FORMULA, terms: Any = TERMS
+) -> Completion:
+    return engine.generate(PROMPT, formula, terms, Sampling(seed=3), Stop(6), cache_salt=salt)
+
+
+def test_only_requests_of_the_same_salt_share_what_was_read(engine: Engine) -> None:
+    first = asked(engine, "tenant a")
+    other, common, again = (asked(engine, salt) for salt in ("tenant b", None, "tenant a"))
+    assert [out.stats.cached for out in (first, other, common)] == [0, 0, 0]
+    assert again.usage.cached_tokens >= REPEATED
+    assert again.stats.cached >= 2 * REPEATED  # of both terms
+    assert asked(engine, None).usage.cached_tokens >= REPEATED
+    assert {out.text for out in (first, other, common, again)} == {first.text}
+
+
+def test_requests_in_flight_together_share_by_salt(engine: Engine) -> None:
+    salts = ["a", "b", "a", None]
+    requests = [
+        Request(PROMPT, FORMULA, TERMS, Sampling(seed=3), Stop(6), cache_salt=salt)
+        for salt in salts
+    ]
+    tickets = [engine.submit(request) for request in requests]
+    answers = [ticket.result(60) for ticket in tickets]
+    shared = [out.usage.cached_tokens >= REPEATED for out in answers]
+    assert shared == [False, False, True, False]
+    assert [out.stats.cached for out in answers[:2]] == [0, 0]
+    assert len({out.text for out in answers}) == 1
+
+
+def test_samples_and_lists_of_one_call_share(engine: Engine) -> None:
+    outs = engine.generate([PROMPT, PROMPT], n=2, seed=1, max_tokens=4, cache_salt="a")
+    cached = [out.usage.cached_tokens for samples in outs for out in samples]
+    assert cached[0] == 0
+    assert all(count >= REPEATED for count in cached[1:])
+
+
+@pytest.mark.parametrize("way", ["stream", "astream", "agenerate", "score", "next_logprobs"])
+def test_every_call_has_a_salt(engine: Engine, way: str) -> None:
+    async def ask() -> None:
+        if way == "agenerate":
+            await engine.agenerate(PROMPT, FORMULA, TERMS, max_tokens=2, cache_salt="a")
+        else:
+            options: Any = {"max_tokens": 2, "cache_salt": "a"}
+            assert [chunk async for chunk in engine.astream(PROMPT, FORMULA, TERMS, **options)]
+
+    if way == "stream":
+        assert [*engine.stream(PROMPT, FORMULA, TERMS, max_tokens=2, cache_salt="a")]
+    elif way == "score":
+        engine.score(PROMPT, "Well,", FORMULA, TERMS, cache_salt="a")
+    elif way == "next_logprobs":
+        engine.next_logprobs(PROMPT, FORMULA, TERMS, cache_salt="a")
+    else:
+        asyncio.run(ask())
+    assert asked(engine, "b").stats.cached == 0
+    assert asked(engine, "a").usage.cached_tokens >= REPEATED
+
+
+def test_a_choice_reads_its_prompt_under_its_salt(engine: Engine) -> None:
+    choice = engine.choose(PROMPT, ["yes", "no"], FORMULA, TERMS, cache_salt="a")
+    assert choice == engine.choose(PROMPT, ["yes", "no"], FORMULA, TERMS)
+    assert asked(engine, "b").stats.cached == 0
+    assert asked(engine, "a").usage.cached_tokens >= REPEATED
+
+
+def test_a_classifier_reads_a_text_again_for_another_salt(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    forward = TreeRunner._forward
+
+    def counted(self: TreeRunner, rows: Any) -> None:
+        read.append(sum(row.stop - row.start for row in rows))
+        forward(self, rows)
+
+    def tokens(salt: str | None) -> tuple[int, str]:
+        read.clear()
+        text = asked(engine, salt, JUDGED, JUDGE).text
+        return sum(read), text
+
+    tokens("warm")  # what loads a classifier reads texts to compare
+    monkeypatch.setattr(TreeRunner, "_forward", counted)
+    first, other, again = tokens("a"), tokens("b"), tokens("a")
+    assert first == other
+    assert again[0] <= first[0] - REPEATED // 2
+    assert again[1] == first[1]
+
+
+def test_a_draft_that_copies_is_from_the_requests_own_text(engine: Engine) -> None:
+    plan = Plan.drafts(NGram(order=3, online=True))
+    options: Any = {"speculation": plan, "sampling": Sampling(temperature=0), "stop": Stop(8)}
+    asked_for = [engine.generate(PROMPT, **options, cache_salt=salt) for salt in ("a", "b", "a")]
+    assert len({(out.text, out.stats.calls) for out in asked_for}) == 1
+
+
+def test_memory_counts_what_is_shared_by_salt(engine: Engine) -> None:
+    def together(*salts: str | None) -> int:
+        from marith.engine.engine import loading
+
+        requests = [Request(PROMPT, stop=Stop(2), cache_salt=salt) for salt in salts]
+        return memory_of(prepare(each, engine._registry, loading) for each in requests)
+
+    asked(engine, None)
+    assert together("a", "a") == together(None, None) < together("a", "b") == 2 * together("a")
+
+
+@pytest.mark.parametrize("salt", ["", 7, b"a", ["a"]])
+def test_a_salt_is_a_text_that_is_not_empty(engine: Engine, salt: Any) -> None:
+    with pytest.raises(marith.RequestError, match="cache_salt is a text that is not empty, not"):
+        engine.generate(PROMPT, cache_salt=salt)
+    with pytest.raises(marith.RequestError, match="cache_salt is a text that is not empty, not"):
+        engine.score(PROMPT, "a", "M + x", {"x": Prompted("X")}, cache_salt=salt)
