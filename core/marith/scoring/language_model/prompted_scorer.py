@@ -162,7 +162,7 @@ class PromptedScorer:
         assert isinstance(term, Prompted)
         adapter = None if term.adapter is None else self._adapters[term.adapter]
         exits = () if term.exit_layer is None else (term.exit_layer,)
-        return Asked(span.lane, reading, count, adapter, exits, continuation, span.salt)
+        return Asked(span.lane, reading, count, adapter, exits, continuation, salt=span.salt)
 
     def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
         """What is at hand counts up to the prompt's end: the continuation is no prompt."""

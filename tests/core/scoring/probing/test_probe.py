@@ -170,7 +170,8 @@ def test_the_warning_names_model_reason_and_the_callers_line_for_each_model() ->
             marith.Engine.load(model, tokenizer=endless()).close()
         [warning] = caught
         assert str(warning.message) == (
-            f"'{name}' runs without a cache, and so slower: cached and uncached passes differ by 2.3"
+            f"'{name}' runs without a cache, and so slower: "
+            "cached and uncached passes differ by 2.3"
         )
         assert (warning.filename, warning.lineno) == (__file__, line)
 
