@@ -41,7 +41,7 @@ from marith.scoring.checkpoints.loader import Checkpoint, Placement
 from marith.scoring.checkpoints.locate import locate
 from marith.scoring.cpu_threads import threads_for
 from marith.scoring.free_memory import free_memory
-from marith.scoring.registry import Registry
+from marith.scoring.registry import Registry, device_of
 
 loading = ForkSafeLock()  # one thread at a time loads checkpoints
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
@@ -60,11 +60,11 @@ class Engine(Entrypoints):
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
-            limits = limits.with_memory(free_memory(base.model.device.type))
+            limits = limits.with_memory(free_memory(device_of(base)))
             bounds = limits.cache_bytes or 0, limits.loaded_bytes
             self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
-        self._thread = EngineThread(limits, threads_for(base.model), base.model.device.type)
+        self._thread = EngineThread(limits, threads_for(base.model), device_of(base))
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod

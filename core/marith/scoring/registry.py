@@ -44,8 +44,7 @@ class Registry:
         cache_bytes: int = CACHE_BYTES,
         loaded_bytes: int = LOADED_BYTES,
     ) -> None:
-        if not isinstance(base, Checkpoint):
-            raise ModelError(f"an engine is made by Engine.load({shown(base)})")
+        device_of(base)
         self._recent = Recent(loaded_bytes)
         self.base = PromptedScorer(base, cache_bytes, self._recent)
         self.cache_bytes = cache_bytes
@@ -134,3 +133,10 @@ def _key_of(term: Term) -> _Key:
         case Classifier(model=name) | Judgement(model=name):
             return Classifier, name
     return type(term), None
+
+
+def device_of(base: Checkpoint) -> str:
+    """The kind of device that a base model is on. Raises ModelError for what is no checkpoint."""
+    if not isinstance(base, Checkpoint):
+        raise ModelError(f"an engine is made by Engine.load({shown(base)})")
+    return str(base.model.device.type)

@@ -178,11 +178,13 @@ class Generation:
 
     def _emit(self, chunk: Chunk) -> None:
         """One chunk more of what the caller gets; the last one ends the text."""
-        self.done = chunk.finish_reason is not None
+        ends = chunk.finish_reason is not None
+        if ends:  # not else: its deadline may have ended it meanwhile
+            self.done = True
         self._chunks.append(chunk)
         if ticket := self._ticket():
             ticket.put(chunk)
-            if self.done:
+            if ends:
                 completed = self._completion()
                 ticket.end(completed)
                 _log_end(completed)
