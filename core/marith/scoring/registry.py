@@ -44,7 +44,7 @@ class Registry:
         cache_bytes: int = CACHE_BYTES,
         loaded_bytes: int = LOADED_BYTES,
     ) -> None:
-        device_of(base)
+        device_of(base)  # before anything else: it may be no checkpoint
         self._recent = Recent(loaded_bytes)
         self.base = PromptedScorer(base, cache_bytes, self._recent)
         self.cache_bytes = cache_bytes

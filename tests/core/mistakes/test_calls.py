@@ -110,7 +110,7 @@ OPTIONS = [
     (
         "engine.next_logprobs('Hi', temperature=1)",
         "Engine.next_logprobs takes no 'temperature', but prompt, formula, terms, continuation, "
-        "timeout, trusted, allowed",
+        "timeout, trusted, allowed, cache_salt",
     ),
     (
         "engine.calibrate('M', ['Hi'], cost='calls')",
