@@ -50,7 +50,7 @@ def whole(scorer: ClassifierScorer, one: Span) -> torch.Tensor:
     fresh.__dict__.update(scorer.__dict__)
     fresh.runner = WholeTextRunner(scorer.model, scorer.model.config.pad_token_id)
     encode: Any = scorer.checkpoint.vocabulary.encode
-    fresh._encode = lambda text: encode(text, start=True)  # type: ignore[assignment]  # no Encoder
+    fresh._encode = lambda text, salt=None: encode(text, start=True)  # type: ignore[assignment]  # no Encoder
     [answer] = fresh.score([one])
     assert answer is not None
     return answer.logprobs
