@@ -50,7 +50,8 @@ def whole(scorer: ClassifierScorer, one: Span) -> torch.Tensor:
     fresh.__dict__.update(scorer.__dict__)
     fresh.runner = WholeTextRunner(scorer.model, scorer.model.config.pad_token_id)
     encode: Any = scorer.checkpoint.vocabulary.encode
-    fresh._encode = lambda text, salt=None: encode(text, start=True)  # type: ignore[assignment]  # no Encoder
+    plain: Any = lambda text, salt: encode(text, start=True)  # noqa: E731  # no Encoder
+    fresh._encode = plain
     [answer] = fresh.score([one])
     assert answer is not None
     return answer.logprobs
