@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SHARE = 0.25  # by so much longer a call may take where texts go on
-FEWEST = 8  # tokens of long texts in a call: they shall not wait for long either
+FEWEST = 16  # tokens of long texts in a call: they shall not wait for long either
 UNKNOWN = 64  # tokens, where nothing is known of what they take
 _NEW = 0.3  # how much the last measurement counts
 
