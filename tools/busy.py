@@ -34,7 +34,7 @@ def measure(model: str, choice: str) -> tuple[list[float], int]:
         workers.threads_for = lambda _: None
     threads, seconds = set[int](), list[float]()
     with Engine.load(model, device="cpu") as engine:
-        base = engine._registry.base.checkpoint.model
+        base = engine._registry.base.runner.passes.reader
         base.register_forward_pre_hook(lambda *_: threads.add(torch.get_num_threads()))
         engine.generate(PROMPT, max_tokens=TOKENS)
         for _ in range(TEXTS):

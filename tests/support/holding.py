@@ -19,7 +19,8 @@ def engine(**options: Any) -> Engine:
 
 
 def model_of(engine: Engine) -> Any:
-    return engine._registry.base.checkpoint.model
+    """The modules that the engine's passes run."""
+    return engine._registry.base.runner.passes.reader
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def forked(engine: Engine) -> dict[str, Any]:
     """A child that computes by itself, and how many threads the engine and its caller take."""
     engine.generate("Hello!", "M + 0.1*rude + 0.1*C", ADAPTED, stop=Stop(2))
     passes: set[int] = set()
-    model = engine._registry.base.checkpoint.model
+    model = engine._registry.base.runner.passes.reader
     model.register_forward_pre_hook(lambda *_: passes.add(torch.get_num_threads()))
     engine.score("Hello!", "Good day.")
     child = os.fork()
@@ -90,7 +90,7 @@ def idle() -> dict[str, Any]:
     with Engine.load(inflate(tiny_model(), 1024, 2, 1024), tokenizer=tiny_tokenizer()) as engine:
         torch.ones(1 << 20).exp()
         before, during = tasks(), set[str]()
-        engine._registry.base.checkpoint.model.register_forward_pre_hook(look)
+        engine._registry.base.runner.passes.reader.register_forward_pre_hook(look)
         engine.generate("a b", stop=Stop(20))
         end = time.monotonic() + 30
         while tasks() - before and time.monotonic() < end:

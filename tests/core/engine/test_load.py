@@ -104,7 +104,7 @@ def test_lanes_that_weigh_too_much_go_when_the_last_is_released_and_the_engine_g
 
 def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
     engine, read = endless(), defaultdict(int)
-    base = engine._registry.base.checkpoint.model
+    base = engine._registry.base.runner.passes.reader
     base.register_forward_pre_hook(
         lambda _, args, given: read.__setitem__(
             engine.status().steps, read[engine.status().steps] + given["input_ids"].numel()

@@ -226,7 +226,7 @@ def test_a_result_that_takes_too_long_is_cancelled() -> None:
         held.wait(60)
 
     with Engine.load(tiny_model(seed=1, context_length=4096), tokenizer=tiny_tokenizer()) as engine:
-        engine._registry.base.checkpoint.model.register_forward_pre_hook(hold)
+        engine._registry.base.runner.passes.reader.register_forward_pre_hook(hold)
         ticket = engine.submit(Request("a", "M.top_k(2)", stop=Stop(4000)))
         try:
             with pytest.raises(TimeoutError):

@@ -91,7 +91,7 @@ def test_a_template_that_cannot_be_rendered_refuses_in_marith_s_words(template: 
 
 def test_a_pass_for_which_memory_runs_out_is_told_with_its_cause() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
-        layer = engine._registry.base.checkpoint.model.model.layers[0]
+        layer = engine._registry.base.runner.passes.reader.model.layers[0]
         hook = layer.register_forward_pre_hook(exhaust)
         with pytest.raises(marith.MarithError, match=r"RuntimeError: .*allocate") as caught:
             engine.generate("k l", stop=Stop(1))

@@ -87,7 +87,7 @@ def adapted(runner: Runner, model: Any, folder: Path, longest: int) -> float:
 
 def left_early(runner: Runner, longest: int) -> float:
     """The log-probabilities after a middle layer, token by token. Raises ModelError if none are."""
-    passes, worst = runner.passes, []
+    passes, worst = runner.passes.read_by(runner.passes.model), []
     layer, text = max(1, passes.exits.layers // 2), texts(longest, passes.vocab)["middle"]
     for tail in ([], [5], [6, 7, 8]):
         asked = Asked("early", text, max(1, len(tail)), None, (layer,), tail)

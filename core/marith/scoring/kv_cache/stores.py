@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import torch
@@ -22,7 +21,10 @@ from marith.scoring.kv_cache.segments.windows import most_held
 
 
 class RectangleStore:
-    """Rows of one length, side by side: any model reads them that takes a cache and a mask."""
+    """Rows of one length, side by side: any model reads them that takes a cache and a mask.
+
+    `reader` is the tree of modules whose passes read the store.
+    """
 
     packs = False
 
@@ -31,22 +33,18 @@ class RectangleStore:
         self.lanes = RectangleLanes(self.cache, most_bytes)
         self.masks = masks
         self.memory = self.lanes.memory
-        self._device = model.device
+        self.reader = model
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes of a rectangle, and return its attention mask."""
         [given] = rectangles
-        places = given.places.to(self._device)
+        places = given.places.to(self.reader.device)
         slots = places.clone()
         for i, count in enumerate(given.padding):
             slots[i, :count] = self.cache.padding_slot
         seen = int(places[:, -1].max()) + 1
         self.cache.aim([lane.row for lane in given.lanes], slots, seen)
         return self.masks.of(places, seen)
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Within it the model reads what the cache returns."""
-        return nullcontext()
 
 
 class SegmentStore:
@@ -65,11 +63,11 @@ class SegmentStore:
         self._window = max((width for width in widths if width), default=None)
         self.lanes = SegmentLanes(self.cache, most_bytes, self._window)
         self.masks = masks
-        self._model = model
+        self.reader = by_segments(model)
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes, and return what stands for its attention mask."""
-        asking = [_asking(each, self._model.dtype) for each in rectangles]
+        asking = [_asking(each, self.reader.dtype) for each in rectangles]
         places = beside([each.places for each in rectangles])
         end = max(max(each.end) for each in asking)
         self.cache.aim(beside([_rows(each) for each in rectangles]), places, end)
@@ -83,10 +81,6 @@ class SegmentStore:
         """How many bytes lanes of these texts take at most; 0 before the first pass."""
         lengths, widest = [*own_lengths(texts)], most_held(self._window)
         return self.cache.bytes_of(sum(lengths), sum(min(one, widest) for one in lengths))
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Within it the model reads segments."""
-        return by_segments(self._model)
 
 
 Store: TypeAlias = RectangleStore | SegmentStore

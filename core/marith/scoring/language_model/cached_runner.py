@@ -46,7 +46,7 @@ class CachedRunner:
     plain = False
 
     def __init__(self, passes: ModelPasses, store: Store) -> None:
-        self.passes = passes
+        self.passes = passes.read_by(store.reader)
         self._store = store
         self.lanes: Lanes = store.lanes
         self.memory = store.memory
@@ -216,7 +216,6 @@ class CachedRunner:
             adapters,
             kept(rectangles),
             layers,
-            self._store.reading(),
             attention_mask=self._store.aim(rectangles),
             input_ids=beside([each.ids for each in rectangles]).to(device),
             position_ids=beside([each.places for each in rectangles]).to(device),

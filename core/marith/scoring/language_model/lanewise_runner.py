@@ -49,7 +49,7 @@ class LanewiseRunner:
     Texts that lack one token each are read in one pass, their states side by side, where a model
     takes that: `joins`. Where it cannot read several tokens from a state, `pieces` is False: it
     reads one after another then. Where it cannot count the positions of tokens that follow a state,
-    it is told them: `places`. States change the cost of an answer and never the answer.
+    they are inputs: `places`. States change the cost of an answer and never the answer.
     """
 
     plain = False

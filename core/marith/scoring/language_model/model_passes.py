@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lora import Adapted, Adapter
 from marith.scoring.rotary.forced_length import ForcedLength
@@ -29,13 +30,15 @@ class ModelPasses:
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
-        self.model = model.eval()
+        # A tree of its own where rotary modules are given lengths: others may run the model too.
+        scaled = rotary_scaling(model.config).first is not None
+        self.model = (shared_copy(model) if scaled else model).eval()
         self.vocab = vocab
         self.name = name or type(model).__name__
         self.device = model.device
         self.count = self.tokens_read = 0
-        self._length = ForcedLength(model)
-        self._adapted = Adapted(model)
+        self._length = ForcedLength(self.model)
+        self._adapted = Adapted(self.model)
         self._exits: Exits | None = None
         self._holes = torch.tensor(holes, dtype=torch.long).to(model.device)
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
@@ -52,6 +55,21 @@ class ModelPasses:
             self._exits = Exits(self.model)
         return self._exits
 
+    @property
+    def reader(self) -> Any:
+        """The tree of modules that `run` runs."""
+        return self._adapted.model
+
+    def read_by(self, tree: Any) -> ModelPasses:
+        """The same, with passes of another tree of modules over the same weights, newly counted.
+
+        Uncached passes and early exits stay those of the model.
+        """
+        other = copy.copy(self)
+        other._adapted = Adapted(tree)
+        other.forget_counts()
+        return other
+
     def rotated(self, length: int) -> AbstractContextManager[None]:
         """Passes within have the rotary frequencies of texts of this length; 0 for short ones."""
         return self._length.at(length)
@@ -61,21 +79,18 @@ class ModelPasses:
         adapters: Sequence[Adapter | None],
         kept: int | Tensor,
         layers: Sequence[int] = (),
-        within: AbstractContextManager[None] | None = None,
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
         """Logits [rows, kept, vocab] of so many last positions; those of each early exit too.
 
-        `kept` may be an index of positions instead. The model alone runs `within` a context. There
-        is an adapter for each row, or for each token where all stand in one row.
+        `kept` may be an index of positions instead. There is an adapter for each row, or for each
+        token where all stand in one row.
         """
         if "logits_to_keep" in self.arguments:
             inputs["logits_to_keep"] = kept
         if layers:
             inputs |= STATES
-        forward = partial(self._adapted.forward, adapters) if any(adapters) else self.model
-        with within or nullcontext():
-            out = forward(**inputs)
+        out = self._adapted.forward(adapters, **inputs)
         where = slice(-kept, None) if isinstance(kept, int) else kept
         early = [self.exits.logits(out.hidden_states, layer, where) for layer in layers]
         cut = isinstance(kept, int) or out.logits.shape[1] != len(kept)

@@ -46,7 +46,7 @@ def start_runner(
     begun = time.monotonic()
     passes = ModelPasses(model, vocab, name, holes)
     runner = _probed(passes, context_length, cache_bytes, capture)
-    passes.forget_counts()
+    runner.passes.forget_counts()
     mode = "without a cache" if runner.plain else "with a cache"
     _log.info("%r runs %s, probed in %.2f s", passes.name, mode, time.monotonic() - begun)
     return runner

@@ -17,7 +17,7 @@ class ForcedLength:
 
     They take the length from the last of all positions. So they are given one position more, the
     last of a text of that length, and what they compute for it is dropped. Outside of `at` they are
-    as they were. Keeps state, for one thread: what copies of the model are told, too.
+    as they were. Keeps state, for one thread; it applies to copies of the model too.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -36,7 +36,7 @@ def test_a_new_lane_learns_what_a_busy_one_has_read(family: str) -> None:
 def test_a_system_prompt_that_many_share_is_read_once() -> None:
     model = tiny_model(context_length=700)
     runner, read = start_runner(model, VOCAB, 700), []
-    model.register_forward_pre_hook(
+    runner.passes.reader.register_forward_pre_hook(
         lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True
     )
     shared = text(400)
@@ -47,7 +47,7 @@ def test_a_system_prompt_that_many_share_is_read_once() -> None:
 def test_who_waits_for_one_token_waits_for_no_more_than_a_chunk() -> None:
     model = tiny_model(context_length=2000)
     runner, read = start_runner(model, VOCAB, 2000), []
-    model.register_forward_pre_hook(
+    runner.passes.reader.register_forward_pre_hook(
         lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True
     )
     short, long = text(5), [Asked(f"long {i}", [i, *text(999)]) for i in range(3)]

@@ -128,7 +128,7 @@ def test_many_lanes_cost_one_pass_and_say_so() -> None:
 def test_passes_count_the_models_forward_calls() -> None:
     model = tiny_model("llama")
     runner, calls = runner_of(model), []
-    model.register_forward_hook(lambda *_: calls.append(1))
+    runner.passes.reader.register_forward_hook(lambda *_: calls.append(1))
     runner.ask([Asked("a", [1] * 60), Asked("b", [2])])
     runner.ask([Asked("a", [1] * 61), Asked("b", [2, 3]), Asked("c", [4] * 40)])
     assert runner.passes.count == len(calls) > 0

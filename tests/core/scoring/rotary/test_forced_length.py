@@ -12,6 +12,7 @@ from support.rotary_models import KINDS, LIMIT, rotary_model
 from torch import Tensor
 
 from marith.scoring.checkpoints.shared_weights import shared_copy
+from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.rotary.forced_length import ForcedLength
 
 
@@ -62,3 +63,12 @@ def test_outside_the_model_is_as_it_was() -> None:
         raise KeyError
     assert torch.equal(logits(model, text(9)), before)
     assert before.shape == (9, VOCAB)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_passes_with_lengths_leave_no_hooks_on_the_model(kind: str) -> None:
+    model = rotary_model(kind)
+    for _ in range(2):
+        ModelPasses(model, VOCAB)
+    modules = [*model.modules()]
+    assert not any(each._forward_pre_hooks or each._forward_hooks for each in modules)

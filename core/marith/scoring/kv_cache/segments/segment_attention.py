@@ -7,8 +7,7 @@ in A and in B. So a prefix that many texts share is read once, by the queries of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
+from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.kv_cache.segments.reads import Read
 
 NAME = "marith_segments"
@@ -24,16 +24,14 @@ _NOTHING = torch.finfo(torch.float32).min  # the logsumexp of no score; -inf wou
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
-@contextmanager
-def by_segments(model: Any) -> Iterator[None]:
-    """Passes of the model within read segments; outside it is as before."""
-    config = model.config.get_text_config()
-    before = config._attn_implementation
-    config._attn_implementation = NAME
-    try:
-        yield
-    finally:
-        config._attn_implementation = before
+def by_segments(model: Any) -> Any:
+    """A second tree of modules over the same weights, whose passes read segments.
+
+    The model itself stays as it is: other threads may run it at any time.
+    """
+    tree = shared_copy(model).eval()
+    tree.config.get_text_config()._attn_implementation = NAME
+    return tree
 
 
 def attention(

@@ -153,3 +153,25 @@ def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch)
         assert answer.cached == (length - 1 if length == 109 else 0)
         want = uncached(model, text(length))
         torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
+
+
+def test_others_may_run_the_model_while_a_pass_reads_segments() -> None:
+    model = tiny_model()
+    first, second = runner_by_segments(model), runner_by_segments(model)
+    tokens, found = text(20), []
+
+    def meanwhile(*_: Any) -> None:
+        hook.remove()
+        found.append(uncached(model, tokens))
+        [answer] = ask(second, [Asked("b", tokens)])
+        found.append(answer.logprobs)
+        found.append(first.passes.exits.layers)
+
+    ask(first, [Asked("a", tokens[:9])])
+    hook = first.passes.reader.model.layers[0].register_forward_hook(meanwhile)
+    [answer] = ask(first, [Asked("a", tokens)])
+    want = uncached(model, tokens)
+    for logprobs in (answer.logprobs, found[0], found[1]):
+        torch.testing.assert_close(logprobs, want, atol=1e-4, rtol=0)
+    assert found[2] == len(model.model.layers)
+    assert model.config._attn_implementation == "sdpa"
