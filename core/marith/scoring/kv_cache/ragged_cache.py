@@ -8,7 +8,7 @@ lies over what was there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -90,15 +90,48 @@ class KVCache(Cache):
         self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
 
 
-class _RaggedLayer(CacheLayerMixin):
-    """One layer's keys and values, addressed by its owner's aim."""
+class Addressed(Protocol):
+    """A cache that says where its layers write in each pass, and how much they read."""
+
+    capacity: int
+    _seen: int
+
+
+class AddressedLayer(CacheLayerMixin):
+    """A layer whose keys and values are addressed by its owner, as transformers asks for it."""
 
     keys: Tensor
     values: Tensor
 
-    def __init__(self, owner: KVCache) -> None:
+    def __init__(self, owner: Addressed) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
         self.owner = owner
+
+    def get_seq_length(self) -> int:
+        """How many positions the pass reads."""
+        return self.owner._seen
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """How many positions a mask covers, and where it begins."""
+        return self.owner._seen, 0
+
+    def get_max_length(self) -> int:
+        """How many positions a row has."""
+        return self.owner.capacity
+
+    def get_max_cache_shape(self) -> int:
+        """How many positions a row has."""
+        return self.owner.capacity
+
+    def reset(self) -> None:
+        """Take other memory with the next pass."""
+        self.is_initialized = False
+
+
+class _RaggedLayer(AddressedLayer):
+    """One layer's keys and values, addressed by its owner's aim."""
+
+    owner: KVCache
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         rows, capacity = self.owner.rows, self.owner.capacity
@@ -129,21 +162,6 @@ class _RaggedLayer(CacheLayerMixin):
         self.keys[owner._rows, :, owner._slots] = key_states.transpose(1, 2)
         self.values[owner._rows, :, owner._slots] = value_states.transpose(1, 2)
         return self.keys[owner._view, :, : owner._seen], self.values[owner._view, :, : owner._seen]
-
-    def get_seq_length(self) -> int:
-        return self.owner._seen
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.owner._seen, 0
-
-    def get_max_length(self) -> int:
-        return self.owner.capacity
-
-    def get_max_cache_shape(self) -> int:
-        return self.owner.capacity
-
-    def reset(self) -> None:
-        self.is_initialized = False
 
 
 def _empty(like: Tensor, rows: int, capacity: int) -> Tensor:

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
+from marith.scoring.kv_cache.ragged_cache import AddressedLayer
 from marith.scoring.kv_cache.segments.reserved import Reserved, lazy
 
 PADDING_ROW = 0  # what stands in front of shorter texts of a pass is written here, and never read
@@ -95,15 +96,13 @@ class SegmentCache(Cache):
         self._at, self._seen = (rows, slots), seen
 
 
-class _SegmentLayer(CacheLayerMixin):
+class _SegmentLayer(AddressedLayer):
     """One layer's keys and values, [rows, heads, capacity, dim] each."""
 
-    keys: Tensor
-    values: Tensor
+    owner: SegmentCache
 
     def __init__(self, owner: SegmentCache) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
-        self.owner = owner
+        super().__init__(owner)
         self._kept: list[Reserved] = []
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -155,21 +154,6 @@ class _SegmentLayer(CacheLayerMixin):
         self.values[rows, :, slots] = value_states.transpose(1, 2)
         key_states.kept_in = self  # type: ignore[attr-defined]
         return key_states, value_states
-
-    def get_seq_length(self) -> int:
-        return self.owner._seen
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.owner._seen, 0
-
-    def get_max_length(self) -> int:
-        return self.owner.capacity
-
-    def get_max_cache_shape(self) -> int:
-        return self.owner.capacity
-
-    def reset(self) -> None:
-        self.is_initialized = False
 
 
 def _roomy(positions: int) -> int:
