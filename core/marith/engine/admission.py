@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from operator import is_
+from typing import TYPE_CHECKING
 
-from marith.errors import RequestError
+from marith.errors import RequestError, fault
 from marith.request.limits import Limits
 from marith.scoring.free_memory import free_memory
-from marith.scoring.scorer import Demand, Scorer
+from marith.scoring.kv_cache.planned import Planned
+from marith.scoring.scorer import Scorer
 
 if TYPE_CHECKING:
     from marith.engine.prepare import Prepared
@@ -24,69 +27,78 @@ class Admission:
     def __init__(self, limits: Limits, device: str) -> None:
         self.limits = limits
         self._device = device
-        self._known: tuple[tuple[int, ...], int] = ((), 0)  # of which requests, and their memory
+        self._too_many: Sequence[Prepared] = ()  # the last that need more together than there is
+
+    def admitted(
+        self, running: Sequence[Prepared], waiting: Sequence[Prepared]
+    ) -> list[BaseException | None]:
+        """Of each that waits no longer, the first ones in order: why it cannot run, if it cannot.
+
+        Raises nothing: an error is that of the first.
+        """
+        errors: list[BaseException | None] = []
+        try:
+            for one in waiting[: self.fitting(running, waiting)]:
+                errors.append(self.refusal(one))
+        except BaseException as error:
+            errors.append(fault(error))
+        return errors
 
     def refusal(self, prepared: Prepared) -> RequestError | None:
         """Why a request cannot even run alone: the machine lacks the memory."""
-        if prepared.memory <= self._most_bytes:
+        memory = memory_of([prepared])
+        if memory <= self._most_bytes:
             return None
         free = free_memory(self._device)
-        if prepared.memory <= free:
+        if memory <= free:
             return None
         return RequestError(
-            f"the request may need {_size(prepared.memory)} for keys and values of up to "
+            f"the request may need {_size(memory)} for keys and values of up to "
             f"{prepared.prompt_tokens + prepared.more} tokens, and {_size(free)} are free: "
             "write a smaller max_tokens, or a shorter prompt"
         )
 
     def fitting(self, running: Sequence[Prepared], waiting: Iterable[Prepared]) -> int:
         """How many of those who wait may run beside those that do: the first ones, in order."""
-        together = [*running]
+        together, alone = [*running], 0 if running else 1  # what needs too much memory runs alone
         lanes = sum(one.plan.lanes for one in running)
-        memory = sum(one.memory for one in running)
-        count = 0
         for one in waiting:
-            lanes, memory = lanes + one.plan.lanes, memory + one.memory
-            together.append(one)
+            lanes += one.plan.lanes
             if lanes > self.limits.max_lanes:
                 break
-            if memory > self._most_bytes and len(together) > 1:
-                memory = self._shared(together)  # what they have in common counts once
-                if memory > self._most_bytes:
-                    break
-            count += 1
-        return count
+            together.append(one)
+        most = len(together) - len(running)
+        if most <= alone or not self._fit(together[: len(running) + alone + 1]):
+            return min(most, alone)
+        if self._fit(together):
+            return most
+        # More of them never need less memory: so the last number that fits is found by halving.
+        counts = range(alone + 2, most)
+        found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
+        return alone + 1 + found
 
     @property
     def _most_bytes(self) -> float:
         most = self.limits.cache_bytes
         return float("inf") if most is None else most
 
-    def _shared(self, together: Sequence[Prepared]) -> int:
-        """What these hold together; asked again and again while the first of a queue waits."""
-        key = tuple(map(id, together))
-        if key != self._known[0]:
-            self._known = key, memory_of(together)
-        return self._known[1]
+    def _fit(self, together: Sequence[Prepared]) -> bool:
+        """Whether there is memory for these; asked at every step while the first of them waits."""
+        known = self._too_many
+        if len(known) == len(together) and all(map(is_, known, together)):
+            return False
+        fits = memory_of(together) <= self._most_bytes
+        self._too_many = () if fits else together
+        return fits
 
 
 def memory_of(requests: Iterable[Prepared]) -> int:
-    """How many bytes the lanes of these requests hold at most; prefixes in common count once."""
-    by_scorer: dict[int, tuple[Scorer, list[Demand]]] = {}
+    """How many bytes the lanes of these requests hold together at most."""
+    by_scorer: dict[int, tuple[Scorer, list[Planned]]] = {}
     for one in requests:
-        for scorer, demand in _demands(one):
-            by_scorer.setdefault(id(scorer), (scorer, []))[1].append(demand)
-    return sum(scorer.memory(demands) for scorer, demands in by_scorer.values())
-
-
-def _demands(prepared: Prepared) -> Iterator[tuple[Scorer, Demand]]:
-    """Each lane of a request once: terms may share one."""
-    lanes: dict[Any, Demand] = {}
-    for term, reading in prepared.readings.items():
-        lane = prepared.lanes[term]
-        if lane not in lanes:
-            lanes[lane] = Demand(term, reading, prepared.more, prepared.salt)
-            yield prepared.scorers[term], lanes[lane]
+        for scorer, text in one.texts:
+            by_scorer.setdefault(id(scorer), (scorer, []))[1].append(text)
+    return sum(scorer.memory(texts) for scorer, texts in by_scorer.values())
 
 
 def _size(count: int) -> str:

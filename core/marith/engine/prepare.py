@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from marith.engine.admission import memory_of
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, FormulaError, RequestError
@@ -20,9 +19,10 @@ from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.registry import Registry
-from marith.scoring.scorer import Reading, Scorer
+from marith.scoring.scorer import Demand, Reading, Scorer
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 
@@ -58,9 +58,15 @@ class Prepared:
         object.__setattr__(self, "lanes", lanes)
 
     @cached_property
-    def memory(self) -> int:
-        """How many bytes its lanes hold at most, if no other request shares them."""
-        return memory_of([self])
+    def texts(self) -> Sequence[tuple[Scorer, Planned]]:
+        """What each of its lanes will hold, once: terms may share one."""
+        texts = []
+        for term in {self.lanes[term]: term for term in self.readings}.values():
+            scorer = self.scorers[term]
+            demand = Demand(term, self.readings[term], self.more, self.salt)
+            if (text := scorer.planned(demand)) is not None:
+                texts.append((scorer, text))
+        return texts
 
 
 def prepare(

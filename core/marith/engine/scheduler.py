@@ -120,12 +120,8 @@ class JobQueue:
             raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
         with self.lock:
             self.require_open()
+            self._require_room(job)
             self.waiting.append(job)
-            full = len(self.waiting) > self.limits.max_queue
-            queued = len(self.waiting) - self._fitting() if full else 0
-            if queued > self.limits.max_queue:
-                self.waiting.pop()
-                raise Busy(f"{queued - 1} requests wait already; max_queue allows no more")
             self._changed.notify()
 
     def admit(self) -> bool:
@@ -137,11 +133,12 @@ class JobQueue:
         with self.lock:
             self._end_step()
             self._changed.wait_for(self._has_work)
-            chosen = [self.waiting.popleft() for _ in range(self._fitting())]
-            refused = [(job, self._admission.refusal(job.prepared)) for job in chosen]
-            self.active += [Turn(job) for job, error in refused if error is None]
+            waiting = [job.prepared for job in self.waiting]
+            errors = self._admission.admitted(self._running(), waiting)
+            chosen = [(self.waiting.popleft(), error) for error in errors]
+            self.active += [Turn(job) for job, error in chosen if error is None]
             self._stepping = not self.closed
-        for job, error in refused:
+        for job, error in chosen:
             if error is not None:
                 job.fail(error)
         return self._stepping
@@ -186,10 +183,17 @@ class JobQueue:
     def _has_work(self) -> bool:
         return not self._forks and bool(self.closed or self.waiting or self.active)
 
-    def _fitting(self) -> int:
-        """How many of those who wait may run at once: the first ones, in order."""
-        waiting = (job.prepared for job in self.waiting)
-        return self._admission.fitting(self._running(), waiting)
+    def _require_room(self, job: Job) -> None:
+        """Raises Busy if too many jobs would wait, besides those that are to run at once."""
+        waiting, most = [*self.waiting, job], self.limits.max_queue
+        if len(waiting) <= most:
+            return
+        fitting = self._admission.fitting(self._running(), [one.prepared for one in waiting])
+        if len(waiting) - fitting > most:
+            raise Busy(
+                f"{len(waiting) - fitting - 1} requests wait already, and max_queue is {most}: ask "
+                "again later, or load the engine with a larger max_queue"
+            )
 
     def _running(self) -> list[Prepared]:
         """What runs, except for what its callers have given up."""

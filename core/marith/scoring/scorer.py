@@ -10,6 +10,7 @@ from torch import Tensor
 
 from marith.formula.tree.terms import Term
 from marith.request.prompt import Prompt
+from marith.scoring.kv_cache.planned import Planned
 from marith.tensor_rows import Row, gather, rows_of
 
 Reading: TypeAlias = "tuple[int, ...] | str"
@@ -103,8 +104,12 @@ class Scorer(Protocol):
         """How many tokens its context still holds after a prompt."""
         ...
 
-    def memory(self, demands: Sequence[Demand]) -> int:
-        """How many bytes of keys, values and states these lanes take together at most."""
+    def planned(self, demand: Demand) -> Planned | None:
+        """The text of a lane, as `memory` counts it; None where it holds nothing."""
+        ...
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes of keys, values and states these texts take together at most."""
         ...
 
     def loaded(self, term: Any) -> object:
@@ -129,7 +134,11 @@ class WithoutContext:
         """As much as anyone asks for."""
         return UNBOUNDED
 
-    def memory(self, demands: Sequence[Demand]) -> int:
+    def planned(self, demand: Demand) -> Planned | None:
+        """Nothing is held."""
+        return None
+
+    def memory(self, texts: Sequence[Planned]) -> int:
         """None."""
         return 0
 

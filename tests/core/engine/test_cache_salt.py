@@ -127,7 +127,7 @@ def test_memory_counts_what_is_shared_by_salt(engine: Engine) -> None:
     def together(*salts: str | None) -> int:
         from marith.engine.engine import loading
 
-        requests = [Request(PROMPT, stop=Stop(2), cache_salt=salt) for salt in salts]
+        requests = [Request(PROMPT * 5, stop=Stop(2), cache_salt=salt) for salt in salts]
         return memory_of(prepare(each, engine._registry, loading) for each in requests)
 
     asked(engine, None)

@@ -63,7 +63,7 @@ class ClassifierScorer(WithoutContext):
             with refusing(f"the classifier {self.name!r} cannot classify a text"):
                 self._whole.classify([Case(None, self._tokens(("a",)))])
             self._whole.passes = 0
-            self.runner: ClassifierRunner = self._start_runner(padding, cache_bytes)
+            self.runner = _start_runner(self._whole, self.name, self._context_length, cache_bytes)
 
     @property
     def passes(self) -> int:
@@ -75,16 +75,17 @@ class ClassifierScorer(WithoutContext):
         self._column(term)
         return to_plain_text(prompt.messages) if term.read_prompt else ""
 
-    def memory(self, demands: Sequence[Demand]) -> int:
-        """How many bytes of keys and values these lanes take at most.
+    def planned(self, demand: Demand) -> Planned:
+        """The text of a lane, as `memory` counts it: its tokens are not known yet.
 
         A letter is at most as many tokens as it has bytes; a token of the formula's is two at most.
         """
-        longest, texts = self._context_length, []
-        for one in demands:
-            assert isinstance(one.reading, str)
-            read = range(min(longest, len(one.reading.encode("utf-8", "replace"))))
-            texts.append(Planned(one.salt, read, min(2 * one.more, longest - len(read))))
+        assert isinstance(demand.reading, str)
+        read = len(demand.reading.encode("utf-8", "replace"))
+        return Planned(demand.salt, (), min(self._context_length, read + 2 * demand.more))
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes of keys and values these texts take together at most."""
         return self.runner.memory(texts)
 
     def loaded(self, term: Classifier | Judgement) -> None:
@@ -184,16 +185,6 @@ class ClassifierScorer(WithoutContext):
             tokens = head + tokens[len(tokens) - self._context_length + len(head) :]
         return tuple(tokens)
 
-    def _start_runner(self, padding: int, cache_bytes: int) -> ClassifierRunner:
-        """The faster way where the model reads from left to right, else the way of all models."""
-        if not isinstance(getattr(self.model, "score", None), nn.Linear):
-            return self._whole
-        try:
-            return TreeRunner(self.model, padding, self._context_length, cache_bytes)
-        except ModelError as error:
-            warn(f"the classifier {self.name!r} runs without a cache, and so slower: {error}")
-            return self._whole
-
     def _column(self, term: Classifier | Judgement) -> int:
         """The class that a label names, else the one of that index.
 
@@ -228,3 +219,16 @@ def _usable_context(checkpoint: Checkpoint) -> int:
     """The tokens that both model and tokenizer say they can read."""
     limit = getattr(checkpoint.vocabulary.tokenizer, "model_max_length", None) or 1 << 30
     return int(min(limit, checkpoint.context_length))
+
+
+def _start_runner(
+    whole: WholeTextRunner, name: str, context_length: int, cache_bytes: int
+) -> ClassifierRunner:
+    """The faster way where the model reads from left to right, else the way of all models."""
+    if not isinstance(getattr(whole.model, "score", None), nn.Linear):
+        return whole
+    try:
+        return TreeRunner(whole.model, whole.padding, context_length, cache_bytes)
+    except ModelError as error:
+        warn(f"the classifier {name!r} runs without a cache, and so slower: {error}")
+        return whole

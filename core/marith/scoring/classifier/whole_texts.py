@@ -69,7 +69,7 @@ class WholeTextRunner:
     def __init__(self, model: Any, padding: int) -> None:
         self.model = model
         self.passes = 0
-        self._padding = padding
+        self.padding = padding
 
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits]:
@@ -94,7 +94,7 @@ class WholeTextRunner:
     def _forward(self, rows: Sequence[Text]) -> Tensor:
         """Logits [rows, labels] in one pass; an empty text is not read: its classes are even."""
         width = max(1, max(map(len, rows)))
-        ids = torch.full((len(rows), width), self._padding)
+        ids = torch.full((len(rows), width), self.padding)
         mask = torch.zeros(len(rows), width, dtype=torch.long)
         for i, row in enumerate(rows):
             ids[i, : len(row)] = torch.tensor(row, dtype=torch.long)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 
-from marith.scoring.kv_cache.lanes import common
+BLOCK = 16  # tokens, by which prefixes are compared
+COPIED = 63  # so many tokens of a prefix in common may be copied, and not shared: see SegmentLanes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Planned:
-    """A prompt, and at most `more` tokens after it. Texts of the same `weights` may share."""
+    """A prompt, and at most `more` tokens after it. Texts of the same `weights` may share.
+
+    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: equal prefixes have the same.
+    """
 
     weights: Hashable
     prompt: Sequence[int]
     more: int
+    prefixes: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefixes", tuple(_prefixes(self.weights, self.prompt)))
 
     @property
     def length(self) -> int:
@@ -24,16 +31,21 @@ class Planned:
         return len(self.prompt) + self.more
 
 
-def own_lengths(texts: Iterable[Planned]) -> Iterator[int]:
-    """How many tokens of each text no other holds for it: what prompts have in common counts once.
+def _prefixes(weights: Hashable, prompt: Sequence[int]) -> Iterator[int]:
+    """Others have the same number once in 2^64: bytes are hashed with a secret of the process."""
+    number, tokens = hash(weights), array("q", prompt)
+    for end in range(BLOCK, len(tokens) + 1, BLOCK):
+        number = hash((number, tokens[end - BLOCK : end].tobytes()))
+        yield number
 
-    In no given order. Prompts that are sorted share the most with the one before.
+
+def own_lengths(texts: Iterable[Planned]) -> Iterator[int]:
+    """How many tokens of each text no other before it holds for it, at most.
+
+    What prompts have in common counts once, but for what may be copied.
     """
-    alike: dict[Hashable, list[tuple[list[int], int]]] = defaultdict(list)
+    known: set[int] = set()
     for text in texts:
-        alike[text.weights].append(([*text.prompt], text.more))
-    for group in alike.values():
-        group.sort()
-        yield len(group[0][0]) + group[0][1]
-        for (before, _), (prompt, more) in pairwise(group):
-            yield len(prompt) + more - common(before, prompt)
+        shared = sum(number in known for number in text.prefixes)
+        known.update(text.prefixes)
+        yield text.length - max(0, BLOCK * shared - COPIED)

@@ -90,20 +90,16 @@ class PromptedScorer:
         """How many tokens the context holds after a prompt."""
         return self.context_length - len(reading)
 
-    def memory(self, demands: Sequence[Demand]) -> int:
-        """How many bytes of keys, values and states these lanes take at most."""
-        longest = self.context_length
-        return self.runner.memory(
-            [
-                Planned(
-                    sharing(_adapter(one.term), one.salt),
-                    one.reading,
-                    min(one.more, longest - len(one.reading)),
-                )
-                for one in demands
-                if not isinstance(one.reading, str)
-            ]
-        )
+    def planned(self, demand: Demand) -> Planned:
+        """The text of a lane, as `memory` counts it."""
+        reading = demand.reading
+        assert not isinstance(reading, str)
+        weights = sharing(_adapter(demand.term), demand.salt)
+        return Planned(weights, reading, min(demand.more, self.room(reading)))
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes of keys, values and states these texts take together at most."""
+        return self.runner.memory(texts)
 
     def here(self, term: Term) -> Adapter | None:
         """The term's adapter, if it names one.

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.rotary.rotary_scaling import RotaryScaling
 
@@ -30,7 +31,6 @@ class LengthRunner:
         self.runner = runner
         self.passes = runner.passes
         self.plain = runner.plain
-        self.memory = runner.memory
         self._scaling = scaling
         self._known: dict[Hashable, tuple[Asked, list[Answer]]] = {}
 
@@ -42,6 +42,19 @@ class LengthRunner:
         answers = self.runner.ask([self._next(question) for question in questions])
         pairs = zip(questions, answers, strict=True)
         return [answer and self._whole(question, answer) for question, answer in pairs]
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes these texts take at most.
+
+        One that may pass the first limit has two lanes then; beyond, it shares nothing for sure.
+        """
+        first = self._scaling.first
+        beyond = [
+            Planned(object(), text.prompt, text.more)
+            for text in texts
+            if first is not None and text.length > first
+        ]
+        return self.runner.memory([*texts, *beyond])
 
     def release(self, owner: Hashable) -> None:
         """The lanes are free for other texts."""

@@ -14,6 +14,7 @@ from support.rotary_models import KINDS, LIMIT, rotary_model
 from support.rounds import Round, play, rounds
 
 from marith.scoring.kv_cache.chunked_prefill import CHUNK
+from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
@@ -119,6 +120,16 @@ def test_drafts_taken_back_from_beyond_the_limit_cost_no_reading_anew(
     assert runner.passes.tokens_read - read <= 3
     check(model, runner, Asked(0, start, 4, continuation=[1, 5, 6, 7, 8]))
     assert runner.passes.tokens_read - read <= 3 + 2 * 5 + 4
+
+
+@pytest.mark.parametrize("kind", ["phi3 longrope", "llama longrope"])
+def test_texts_that_cross_the_limit_hold_no_more_than_was_expected(kind: str) -> None:
+    model = model_of(kind)
+    runner, start = runner_of(model, "segments"), tuple(text(LIMIT - 3))
+    check(model, runner, Asked(0, start))  # what a position weighs is known from here on
+    expected = runner.memory([Planned(None, start, 12), Planned(None, start, 12)])
+    check(model, runner, *(Asked(i, start, 9, continuation=[i, *text(11)]) for i in range(2)))
+    assert 0 < runner.runner.lanes.nbytes <= expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
