@@ -4,23 +4,51 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import psutil
 import torch
 
 _GROUPS = Path("/sys/fs/cgroup")  # of Linux: what a container may take, and takes
-_GROUP_FILES = (
-    ("memory.max", "memory.current"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+_OWN_GROUPS = Path("/proc/self/cgroup")  # a line for each hierarchy, `number:controllers:/path`
+
+
+class _Hierarchy(NamedTuple):
+    """A version of Linux's control groups: in which files a group says what it may take, and takes.
+
+    What it takes counts the files that it has read. Those unused, `unused` in `memory.stat`, go
+    where memory is asked for.
+    """
+
+    controller: str
+    folder: str
+    most: str
+    taken: str
+    unused: str
+
+
+_HIERARCHIES = (
+    _Hierarchy("", "", "memory.max", "memory.current", "inactive_file"),
+    _Hierarchy(
+        "memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+    ),
 )
 
 
 def free_memory(device: str) -> int:
-    """Bytes that this process may still take on a device."""
+    """Bytes that this process may still take on a device; "cuda" is the current one."""
     if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[0])
+        return _left_on_gpu(torch.device(device))
     return max(0, min(_left()))
+
+
+def _left_on_gpu(device: torch.device) -> int:
+    """What the driver has, and what torch has taken of it and does not use."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    free, _ = torch.cuda.mem_get_info(index)
+    unused = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+    return int(free + unused)
 
 
 def _left() -> Iterator[int]:
@@ -32,10 +60,42 @@ def _left() -> Iterator[int]:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
             yield limit - int(psutil.Process().memory_info().vms)
-    for most, taken in _GROUP_FILES:
-        bound, used = _number(_GROUPS / most), _number(_GROUPS / taken)
-        if bound is not None and used is not None:
-            yield bound - used
+    for hierarchy in _HIERARCHIES:
+        for group in _groups(hierarchy):
+            most, taken = _number(group / hierarchy.most), _number(group / hierarchy.taken)
+            if most is not None and taken is not None:
+                yield most - max(0, taken - _unused(group, hierarchy))
+
+
+def _groups(hierarchy: _Hierarchy) -> Iterator[Path]:
+    """The folders of the group that this process is in, and of all groups that this one is in.
+
+    In a container its own group is often the root, by whatever path the machine knows it.
+    """
+    top, own = _GROUPS / hierarchy.folder, _own_group(hierarchy.controller)
+    for path in (own, *own.parents):
+        yield top / path
+
+
+def _own_group(controller: str) -> PurePosixPath:
+    """The path of this process's group below the root; the root itself where there is no other."""
+    try:
+        lines = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
+    except OSError:
+        lines = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controller in controllers.split(",") and ".." not in PurePosixPath(path).parts:
+            return PurePosixPath(path.lstrip("/"))
+    return PurePosixPath()
+
+
+def _unused(group: Path, hierarchy: _Hierarchy) -> int:
+    """Bytes of files that the group has read, and that go where memory is asked for."""
+    try:
+        lines = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
+        return next((int(line[1]) for line in lines if line[:1] == [hierarchy.unused]), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _number(path: Path) -> int | None:

@@ -136,7 +136,7 @@ def _key_of(term: Term) -> _Key:
 
 
 def device_of(base: Checkpoint) -> str:
-    """The kind of device that a base model is on. Raises ModelError for what is no checkpoint."""
+    """The device that a base model is on. Raises ModelError for what is no checkpoint."""
     if not isinstance(base, Checkpoint):
         raise ModelError(f"an engine is made by Engine.load({shown(base)})")
-    return str(base.model.device.type)
+    return str(base.model.device)

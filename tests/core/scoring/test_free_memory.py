@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from marith.scoring import free_memory as module
 from marith.scoring.free_memory import free_memory
@@ -32,11 +33,107 @@ def test_no_more_is_free_than_the_machine_has() -> None:
 def test_what_a_container_may_take_bounds_it(
     files: dict[str, str], free: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"{text}\n")
-    monkeypatch.setattr(module, "_GROUPS", tmp_path)
+    groups(files, "", tmp_path, monkeypatch)
     assert free_memory("cpu") == free or (free is None and free_memory("cpu") > 10**6)
+
+
+@pytest.mark.parametrize(
+    ("stat", "free"),
+    [
+        ("anon 300000\ninactive_file 600000\nactive_file 100000", 2_600_000),
+        ("inactive_file 5000000", 3_000_000),  # counted at another moment
+        ("anon 300000", 2_000_000),
+        ("inactive_file", 2_000_000),
+    ],
+)
+def test_files_that_were_read_and_are_unused_are_free_memory(
+    stat: str, free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"memory.max": "3000000", "memory.current": "1000000", "memory.stat": stat}
+    groups(files, "", tmp_path, monkeypatch)
+    assert free_memory("cpu") == free
+
+
+def test_the_first_version_counts_the_files_of_all_groups_within(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "memory/memory.limit_in_bytes": "70000",
+        "memory/memory.usage_in_bytes": "30000",
+        "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 9000",
+    }
+    groups(files, "", tmp_path, monkeypatch)
+    assert free_memory("cpu") == 49_000
+
+
+@pytest.mark.parametrize(
+    ("prefix", "own", "names"),
+    [
+        ("", "0::/user/session", ("memory.max", "memory.current")),
+        (
+            "memory/", "5:cpu:/\n4:hugetlb,memory:/user/session\n0::/",
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tightest", ["", "user/", "user/session/"])
+def test_the_tightest_of_the_groups_that_the_process_is_in_bounds_it(
+    prefix: str,
+    own: str,
+    names: tuple[str, str],
+    tightest: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {}
+    for group in ("", "user/", "user/session/", "other/"):
+        most = 1 if group == "other/" else 50_000 if group == tightest else 90_000
+        files[f"{prefix}{group}{names[0]}"] = str(most)
+        files[f"{prefix}{group}{names[1]}"] = "20000"
+    groups(files, own, tmp_path, monkeypatch)
+    assert free_memory("cpu") == 30_000
+
+
+@pytest.mark.parametrize("own", ["0::/docker/3f2a", "0::/../elsewhere", "nonsense", "1:name=a:/x"])
+def test_where_its_own_group_is_out_of_sight_the_root_bounds_it(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "groups/memory.max": "50000",
+        "groups/memory.current": "20000",
+        "elsewhere/memory.max": "1",
+        "elsewhere/memory.current": "0",
+    }
+    groups(files, own, tmp_path, monkeypatch)
+    monkeypatch.setattr(module, "_GROUPS", tmp_path / "groups")
+    assert free_memory("cpu") == 30_000
+
+
+def groups(files: dict[str, str], own: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control groups in a folder, and the process in one of them."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
+        (root / name).write_text(f"{text}\n")
+    (root / "own").write_text(f"{own}\n")
+    monkeypatch.setattr(module, "_GROUPS", root)
+    monkeypatch.setattr(module, "_OWN_GROUPS", root / "own")
+
+
+@pytest.mark.parametrize(
+    ("device", "free"), [("cuda", 500 + 60 - 20), ("cuda:1", 500 + 60 - 20), ("cuda:0", 100 + 9)]
+)
+def test_what_torch_has_taken_of_a_gpu_and_does_not_use_is_free(
+    device: str, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # torch's own counts stand replaced: no machine that runs these tests needs to have a GPU.
+    for name, of_each in {
+        "mem_get_info": [(100, 1000), (500, 1000)],
+        "memory_reserved": [9, 60],
+        "memory_allocated": [0, 20],
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, of_each.__getitem__)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert free_memory(device) == free
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")

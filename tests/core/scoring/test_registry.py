@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
-from marith.scoring.registry import Registry
+from marith.scoring.registry import Registry, device_of
 from marith.scoring.scorer import Span
 from marith.testing import LETTERS, tiny_classifier, tiny_model, tiny_tokenizer
 
@@ -125,3 +127,10 @@ def test_another_model_keeps_its_own_context(tmp_path: Path) -> None:
     other = asked.scorer_of(Prompted(model=name))
     assert isinstance(other, PromptedScorer)
     assert (asked.base.context_length, other.context_length) == (100, 64)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+def test_a_device_is_told_with_its_number(device: str) -> None:
+    loaded = loader.from_loaded(tiny_model(), tiny_tokenizer(), CPU)
+    # A stand-in for a model on a GPU: no machine that runs these tests needs to have one.
+    assert device_of(replace(loaded, model=SimpleNamespace(device=torch.device(device)))) == device
