@@ -19,9 +19,8 @@ from marith.scoring.classifier.whole_texts import (
     Text,
     WholeTextRunner,
 )
-from marith.scoring.kv_cache.cache_support import unread_kinds
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
-from marith.scoring.kv_cache.layer_masks import LayerMasks
+from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes

@@ -12,6 +12,7 @@ from torch import Tensor
 # Where a configuration says how wide the layers of a kind see.
 WIDTHS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
 FULL = "full_attention"
+_READ = {FULL, "global", *WIDTHS}  # the kinds of layers whose keys a mask can choose
 
 Mask: TypeAlias = "Tensor | dict[str, Tensor]"
 
@@ -78,6 +79,14 @@ class LayerMasks:
             for kind, width in self.widths.items()
         }
         return masks.get("", masks)
+
+
+def unread_kinds(model: Any) -> str:
+    """What kinds of layers need another cache than keys and values by lanes; empty if none do."""
+    text = model.config.get_text_config()
+    listed = getattr(text, "layer_types", None) or getattr(text, "attention_layers", None)
+    kinds = sorted(set(listed or ()) - _READ)
+    return f"it has layers of kind {', '.join(kinds)}" if kinds else ""
 
 
 def layer_count(model: Any) -> int:

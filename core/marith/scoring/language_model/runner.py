@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.kv_cache.cache_support import unread_kinds
-from marith.scoring.kv_cache.layer_masks import LayerMasks
+from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner

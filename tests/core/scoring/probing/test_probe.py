@@ -26,7 +26,7 @@ from transformers import (
 import marith
 from marith.errors import ModelError
 from marith.scoring.classifier.tree_attention import TreeRunner
-from marith.scoring.kv_cache import cache_support
+from marith.scoring.kv_cache import layer_masks
 from marith.scoring.language_model import runner as runner_module
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.model_passes import ModelPasses
@@ -91,7 +91,7 @@ def test_two_texts_beside_each_other_are_read_as_each_alone_by_gpt_neo() -> None
 def test_a_window_that_no_rule_knows_is_found_by_reading_beyond_it(
     window: int, said: str, layers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_support, "_READ", {"global", "local"})
+    monkeypatch.setattr(layer_masks, "_READ", {"global", "local"})
     monkeypatch.setattr(runner_module, "_makers", lambda *_: [partial(_by_slots, 0, 2**20)])
     [warning] = reasons(gpt_neo(window, layers=layers), 512)
     assert said in warning
@@ -119,7 +119,7 @@ def test_a_classifier_beyond_its_window_is_judged_whole(
     model = sharpened(AutoModelForSequenceClassification.from_config(config))
     with pytest.raises(ModelError, match="layers of kind local"):
         TreeRunner(model, 0, 512, 2**20)
-    monkeypatch.setattr(cache_support, "_READ", {"global", "local"})
+    monkeypatch.setattr(layer_masks, "_READ", {"global", "local"})
     with pytest.raises(ModelError, match="differ by"):
         TreeRunner(model, 0, 512, 2**20)
 
