@@ -122,7 +122,7 @@ def held(runner: Any) -> int:
     """Bytes of keys, values and states."""
     if isinstance(lanes := getattr(runner, "lanes", None), Lanes):
         return int(getattr(lanes, "nbytes", 0))
-    return sum(state.nbytes for state in runner._held.values())
+    return sum(state.nbytes for state in runner.states.held.values())
 
 
 def rows(kinds: list[str], counts: list[int], rounds: int) -> Iterator[tuple[str, ...]]:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from marith.errors import RequestError, fault
 from marith.request.limits import Limits
-from marith.scoring.free_memory import free_memory
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.scorer import Scorer
 
 if TYPE_CHECKING:
     from marith.engine.prepare import Prepared
 
+Room: TypeAlias = Callable[[int], int]
+
 
 class Admission:
-    """First come, first served, within the limits of an engine on a device.
+    """First come, first served, within the limits of an engine.
 
     Requests that run at once take at most `cache_bytes` of memory, if each text becomes as long as
-    it may; one that needs more runs alone. None of these bounds changes a text.
+    it may; one that needs more runs alone, if there is `room`: a function that is given how
+    many bytes are needed, and says how many there are. None of these bounds changes a text.
     """
 
-    def __init__(self, limits: Limits, device: str) -> None:
+    def __init__(self, limits: Limits, room: Room) -> None:
         self.limits = limits
-        self._device = device
+        self._room = room
         self._too_many: Sequence[Prepared] = ()  # the last that need more together than there is
 
     def admitted(
@@ -49,7 +51,7 @@ class Admission:
         memory = memory_of([prepared])
         if memory <= self._most_bytes:
             return None
-        free = free_memory(self._device)
+        free = self._room(memory)
         if memory <= free:
             return None
         return RequestError(

@@ -62,9 +62,9 @@ class Engine(Entrypoints):
         with loading:
             limits = limits.with_memory(free_memory(device_of(base)))
             bounds = limits.cache_bytes or 0, limits.loaded_bytes
-            self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
+            registry = self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
-        self._thread = EngineThread(limits, threads_for(base.model), device_of(base))
+        self._thread = EngineThread(limits, registry.room, threads_for(base.model), device_of(base))
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod

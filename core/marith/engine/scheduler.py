@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from marith.engine.admission import Admission
+from marith.engine.admission import Admission, Room
 from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.step import Turn, step
@@ -23,8 +23,8 @@ class Scheduler:
     Nothing that a job raises ends the loop, and no job is harmed by another's error.
     """
 
-    def __init__(self, limits: Limits, device: str = "cpu") -> None:
-        self.queue = JobQueue(limits, device)
+    def __init__(self, limits: Limits, room: Room) -> None:
+        self.queue = JobQueue(limits, room)
         self.controller = Controller()
         self.steps = self.repeated = 0
 
@@ -85,9 +85,10 @@ class JobQueue:
     says why no further job is taken on; it is empty while jobs are.
     """
 
-    def __init__(self, limits: Limits, device: str = "cpu", closed: str = "") -> None:
+    def __init__(self, limits: Limits, room: Room, closed: str = "") -> None:
         self.limits = limits
-        self._admission = Admission(limits, device)
+        self.room = room
+        self._admission = Admission(limits, room)
         self.closed = closed
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()

@@ -17,10 +17,12 @@ class Limits:
     Requests run at once while their lanes of language models are at most `max_lanes`, and while
     their keys, values and states take at most `cache_bytes`, should each text become as long as it
     may; prefixes in common count once. `max_queue` others wait; one that alone needs more than
-    `cache_bytes` runs alone, and is refused where the machine has not so much memory. What is kept
-    for reuse makes room first. By default `cache_bytes` is half of the memory that is free once the
-    model is loaded. Further checkpoints, adapters and n-grams stay loaded while a request uses
-    them; of those that are unused, the last used stay while they take at most `loaded_bytes`.
+    `cache_bytes` runs alone, and is refused where the machine has not so much memory. With 0 every
+    request runs alone, and one without `max_tokens` counts with the whole context. What is kept for
+    reuse, of all checkpoints together, makes room first. By default `cache_bytes` is half of the
+    memory that is free once the model is loaded. Further checkpoints, adapters and n-grams stay
+    loaded while a request uses them; of those that are unused, the last used stay while they take
+    at most `loaded_bytes`.
     """
 
     max_lanes: int = field(default=256, metadata=by(whole_from(1)))

@@ -23,6 +23,8 @@ from marith.scoring.checkpoints.loader import Checkpoint, Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.counting.trivial import PositionScorer
+from marith.scoring.free_memory import free_memory
+from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Scorer
 
@@ -34,8 +36,10 @@ class Registry:
     """The scorers of one engine, over as many checkpoints as terms name.
 
     Those of further checkpoints, adapters and n-grams stay while they are in use, and the last
-    used of the others while they weigh at most `loaded_bytes`; the base model always. Changes
-    state: a scorer that it does not have is asked for by one thread at a time.
+    used of the others while they weigh at most `loaded_bytes`; the base model always. What all
+    checkpoints keep of texts that are done, for others to go on from, weighs at most `cache_bytes`
+    together with what texts in use hold. Changes state: a scorer that it does not have is asked for
+    by one thread at a time, and all scorers that it has are run by one thread.
     """
 
     def __init__(
@@ -47,7 +51,8 @@ class Registry:
         device_of(base)  # before anything else: it may be no checkpoint
         self._recent = Recent(loaded_bytes)
         self.base = PromptedScorer(base, cache_bytes, self._recent)
-        self.cache_bytes = cache_bytes
+        self.cache_limit = CacheLimit(cache_bytes)
+        self.base.runner.join(self.cache_limit)
         self.vocabulary = base.vocabulary
         self.device = base.model.device
         dtype = str(base.model.dtype)  # other checkpoints are loaded to where the base is
@@ -81,7 +86,9 @@ class Registry:
         key = _key_of(term)
         scorer = self._models.get(key)
         if scorer is None:
-            scorer = self._models[key] = self._new_scorer(term)
+            scorer = self._new_scorer(term)
+            scorer.runner.join(self.cache_limit)  # it was tried; from here on the engine runs it
+            self._models[key] = scorer
         if scorer is not self.base:
             self._recent.use(scorer, scorer.nbytes)
         return scorer
@@ -89,6 +96,16 @@ class Registry:
     def scorers(self) -> list[Scorer]:
         """The scorer of every checkpoint that is here, once."""
         return list(dict.fromkeys(self._models.values()))
+
+    def room(self, needed: int) -> int:
+        """How many bytes a request may take that runs alone, and needs so many.
+
+        What is kept of other texts goes for it, if that is enough.
+        """
+        free, kept = free_memory(str(self.device)), self.cache_limit.nbytes
+        if free < needed <= free + kept:
+            self.cache_limit.drop_idle(needed - free)
+        return free + kept
 
     def checkpoints(self) -> tuple[str, ...]:
         """The names of the checkpoints that are here, the base model's first. For any thread."""
@@ -114,13 +131,13 @@ class Registry:
         for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        return PromptedScorer(checkpoint, self.cache_bytes, self._recent)
+        return PromptedScorer(checkpoint, self.cache_limit.most_bytes, self._recent)
 
     def _classifier(self, checkpoint: Checkpoint) -> ModelScorer:
         for scorer in self._models.values():
             if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
                 return scorer
-        return ClassifierScorer(checkpoint, self.vocabulary, self.cache_bytes)
+        return ClassifierScorer(checkpoint, self.vocabulary, self.cache_limit.most_bytes)
 
 
 def _key_of(term: Term) -> _Key:

@@ -16,10 +16,11 @@ from support.house import wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.engine import admission, scheduler
+from marith.engine import scheduler
 from marith.engine.admission import Admission, memory_of
 from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
+from marith.scoring import registry
 from marith.scoring.kv_cache.planned import BLOCK, COPIED, Planned, own_lengths
 from marith.scoring.language_model import runner as runner_module
 from marith.scoring.language_model.runner import _by_slots
@@ -46,6 +47,11 @@ def asked(prompt: str, tokens: int = 40) -> Request:
 def engine() -> Iterator[Engine]:
     with endless() as engine:
         yield engine
+
+
+def plenty(needed: int) -> int:
+    """Room for every text."""
+    return needed
 
 
 @cache
@@ -104,8 +110,8 @@ def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
         alone, both = memory_of([short]) + memory_of([long]), memory_of([short, long])
         assert alone < both
         limits = Limits(cache_bytes=alone)
-        assert Admission(limits, "cpu").fitting([], [short, long]) == 1
-        assert Admission(limits, "cpu").fitting([long], [short]) == 0
+        assert Admission(limits, plenty).fitting([], [short, long]) == 1
+        assert Admission(limits, plenty).fitting([long], [short]) == 0
 
 
 @given(st.lists(st.integers(1, 60), max_size=12), st.integers(0, 3), st.integers(0, 2_000_000))
@@ -114,7 +120,7 @@ def test_the_first_ones_run_that_fit_together(
 ) -> None:
     all_of_them = [opened(engine, count) for count in counts]
     run, wait = all_of_them[:running], all_of_them[running:]
-    found = Admission(Limits(cache_bytes=most), "cpu").fitting(run, wait)
+    found = Admission(Limits(cache_bytes=most), plenty).fitting(run, wait)
     fits = [memory_of([*run, *wait[: n + 1]]) <= most for n in range(len(wait))]
     alone = bool(wait) and not run
     assert found == max(alone, fits.index(False) if False in fits else len(wait))
@@ -205,7 +211,7 @@ def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
 ) -> None:
     with endless(cache_bytes=1) as engine:
         small = memory_of([engine._open(asked("a", 2))])
-        monkeypatch.setattr(admission, "free_memory", lambda device: small)
+        monkeypatch.setattr(registry, "free_memory", lambda device: small)
         tickets = [engine.submit(asked("a", count)) for count in (2, 400, 2)]
         assert tickets[0].result(60).text == tickets[2].result(60).text
         with pytest.raises(
@@ -217,6 +223,28 @@ def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
         wait_until_idle(engine)
         scores = engine.score("a", [3, 4], "2*x - M", TERMS)
         assert len(scores) == 2
+
+
+def test_what_is_kept_of_other_texts_goes_for_one_that_needs_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with endless() as engine:
+        [own, others] = [memory_of([engine._open(asked("a", n))]) for n in (100, 60)]
+    with endless(cache_bytes=own - 1) as engine:
+        for letter in "bcdefg":
+            engine.submit(asked(letter, 60)).result(60)
+        wait_until_idle(engine)
+        lanes = engine._registry.base.runner.lanes
+        kept = lanes.nbytes
+        assert kept > others
+        monkeypatch.setattr(registry, "free_memory", lambda device: own - kept + lanes.nbytes // 2)
+        assert engine.submit(asked("a", 100)).result(60).text
+        monkeypatch.setattr(registry, "free_memory", lambda device: own - 2 * kept)
+        wait_until_idle(engine)
+        kept = lanes.nbytes
+        with pytest.raises(marith.RequestError, match="are free"):
+            engine.submit(asked("a", 100)).result(60)
+        assert lanes.nbytes == kept  # it would not have been enough
 
 
 def test_by_default_half_of_the_free_memory_is_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:

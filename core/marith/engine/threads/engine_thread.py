@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 
+from marith.engine.admission import Room
 from marith.engine.jobs.job import Job
 from marith.engine.scheduler import JobQueue, Scheduler, fail_all, release
 from marith.engine.threads import forking, shutdown, workers
@@ -39,8 +40,14 @@ class EngineThread:
     as torch has.
     """
 
-    def __init__(self, limits: Limits, threads: int | None = None, device: str = "cpu") -> None:
-        self.scheduler = Scheduler(limits, device)
+    def __init__(
+        self,
+        limits: Limits,
+        room: Room,
+        threads: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.scheduler = Scheduler(limits, room)
         self.device = device
         self._threads = threads
         self._deadlines = DeadlineWatch(self.queue)
@@ -101,7 +108,7 @@ class EngineThread:
     def in_child(self) -> None:
         """Serve in a forked child: on a thread that starts with the first job, without the old."""
         parents = self.queue
-        self.scheduler.queue = JobQueue(parents.limits, self.device, parents.closed)
+        self.scheduler.queue = JobQueue(parents.limits, parents.room, parents.closed)
         parents.lock = threading.RLock()  # the old one may be held by a thread that is not here
         self._orphans += parents.jobs
         self._deadlines = DeadlineWatch(self.queue)

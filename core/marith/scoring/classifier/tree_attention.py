@@ -19,6 +19,7 @@ from marith.scoring.classifier.whole_texts import (
     Text,
     WholeTextRunner,
 )
+from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.kv_cache.planned import Planned
@@ -97,6 +98,10 @@ class TreeRunner:
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes of keys and values these root texts and their trees take at most."""
         return self.lanes.memory([replace(text, more=text.more + ROOM) for text in texts])
+
+    def join(self, limit: CacheLimit) -> None:
+        """Let a limit hold for what this keeps too, from here on."""
+        limit.join(self.lanes)
 
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits | None]:

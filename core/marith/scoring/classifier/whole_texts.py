@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.planned import Planned
 
 BATCH_TOKENS = 8192
@@ -58,6 +59,10 @@ class ClassifierRunner(Protocol):
         """How many bytes of keys and values these root texts take at most."""
         ...
 
+    def join(self, limit: CacheLimit) -> None:
+        """Let a limit hold for what this keeps too, from here on."""
+        ...
+
     def release(self, lane: Hashable) -> None:
         """Let a lane go: it is asked no more."""
         ...
@@ -86,6 +91,9 @@ class WholeTextRunner:
 
     def release(self, lane: Hashable) -> None:
         """Nothing is kept between questions."""
+
+    def join(self, limit: CacheLimit) -> None:
+        """Nothing is kept."""
 
     def memory(self, texts: Sequence[Planned]) -> int:
         """None."""

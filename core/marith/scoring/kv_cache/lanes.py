@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from marith.errors import ModelError
+from marith.scoring.kv_cache.cache_limit import Keeper
 
 IDLE_LANES = 64
 TAIL = 16  # so many tokens are computed again sooner than copied
@@ -59,16 +60,18 @@ class Lane:
             del tokens[start + common(after, asked) :]
 
 
-class Lanes(ABC):
+class Lanes(Keeper):
     """Lanes given out by owner, and kept when they are released, for texts that go on from them.
 
-    Changes state, never an answer. Who extends it says where keys and values lie.
+    Lanes that nobody holds stay while all that share a `cache_limit` hold no more than that; those
+    of other models go first. Lanes in use stay whatever they weigh. Changes state, never an answer.
+    Who extends it says where keys and values lie.
     """
 
     most_idle = IDLE_LANES
 
     def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
+        super().__init__(most_bytes)
         self._all: list[Lane] = []
         self.held: dict[Hashable, Lane] = {}  # by owner
         self._clock = 0

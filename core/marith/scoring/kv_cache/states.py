@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
+from marith.scoring.kv_cache.cache_limit import Keeper
+from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
 from marith.scoring.kv_cache.layer_masks import layer_count
 
 if TYPE_CHECKING:
@@ -54,11 +56,76 @@ class State:
         return self.weights == weights and length <= most and self.tokens == text[:length]
 
     @property
+    def kept_in(self) -> Cache | None:
+        """The cache that holds it: its own, or that of all that it is joined with."""
+        return self.cache if self.joined is None else self.joined.cache
+
+    @property
     def nbytes(self) -> int:
         """What its tensors weigh; of joined ones, its part."""
         if self.joined is not None:
             return weight_of(self.joined.cache) // len(self.joined.states)
         return weight_of(self.cache) if self.cache else 0
+
+
+class KeptStates(Keeper):
+    """The states of a model's lanes, and those that no lane holds, for texts that go on from them.
+
+    A lane holds one, and may have another of before its last drafts. The others stay while all that
+    share a `cache_limit` hold no more than that, the last used the longest; those of lanes in use
+    stay whatever they weigh. Changes state, never an answer.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self.held: dict[Hashable, State] = {}  # by lane
+        self.before: dict[Hashable, State] = {}  # by lane
+        self.idle: dict[State, int] = {}  # what each weighs, the last used last
+
+    @property
+    def nbytes(self) -> int:
+        """What all weigh; those that are joined are weighed once."""
+        in_use = [*self.held.values(), *self.before.values()]
+        caches = {id(cache): cache for state in in_use if (cache := state.kept_in) is not None}
+        return sum(self.idle.values()) + sum(map(weight_of, caches.values()))
+
+    def keep(self, state: State) -> None:
+        """Let texts go on from a state that no lane holds."""
+        state.part()
+        self.idle[state] = state.nbytes
+        if len(self.idle) > IDLE_LANES:
+            del self.idle[next(iter(self.idle))]
+        self.make_room()
+
+    def release(self, lane: Hashable) -> None:
+        """The lane's state stays while there is memory for it: another text may continue it."""
+        self.before.pop(lane, None)
+        state = self.held.pop(lane, None)
+        if state is not None:
+            self.keep(state)
+
+    def make_room(self) -> None:
+        """States that no lane holds go while all hold more than the limit."""
+        weight = self.nbytes
+        self.drop_idle(weight - self.cache_limit.room(self, weight))
+
+    def drop_idle(self, extra: int) -> None:
+        """Drop states that no lane holds, the longest unused first, of so many bytes or all."""
+        while extra > 0 and self.idle:
+            extra -= self.idle.pop(next(iter(self.idle)))
+
+    def nearest(self, lane: Hashable, weights: Hashable, text: list[int], most: int) -> State:
+        """The longest state from which a text goes on, the lane's own if it lacks little."""
+        states = [self.held.get(lane), self.before.get(lane)]
+        own = states[0]
+        if own is None or not own.begins(weights, text, most) or most - len(own.tokens) >= TAIL:
+            states += self.idle
+        fitting = [state for state in states if state and state.begins(weights, text, most)]
+        return max(fitting, key=lambda state: len(state.tokens), default=State(weights, []))
+
+    def forget(self) -> None:
+        """Drop all states."""
+        self.held, self.before, self.idle = {}, {}, {}
 
 
 class StateSize:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.chunked_prefill import PIECE, Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lane, Lanes
 from marith.scoring.kv_cache.pace import Pace
@@ -53,6 +54,10 @@ class CachedRunner:
         self.captured: Captured | None = None
         self._pace = Pace()
         self._unfinished: dict[Hashable, Answer] = {}
+
+    def join(self, limit: CacheLimit) -> None:
+        """Let a limit hold for what this keeps too, from here on."""
+        limit.join(self.lanes)
 
     def capture(self) -> None:
         """Captured passes from here on, where the keys and values lie in one rectangle."""

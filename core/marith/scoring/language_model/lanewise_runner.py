@@ -12,10 +12,11 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
+from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.joined_states import Joined, groups
-from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
-from marith.scoring.kv_cache.states import State, StateSize, new_cache
+from marith.scoring.kv_cache.lanes import TAIL
+from marith.scoring.kv_cache.states import KeptStates, State, StateSize, new_cache
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.tensor_rows import Row, rows_of
@@ -44,8 +45,7 @@ class LanewiseRunner:
 
     So a text that changes goes on from a snapshot of before: one is taken where a prompt ends, and
     one before several tokens are read whose logits are asked, as drafts are; this one is its lane's
-    own. The others, and states of released lanes, stay while all states weigh at most `most_bytes`,
-    the last used the longest; those of lanes in use stay whatever they weigh.
+    own. See `KeptStates` for how long they stay.
     Texts that lack one token each are read in one pass, their states side by side, where a model
     takes that: `joins`. Where it cannot read several tokens from a state, `pieces` is False: it
     reads one after another then. Where it cannot count the positions of tokens that follow a state,
@@ -63,7 +63,7 @@ class LanewiseRunner:
         places: bool = False,
     ) -> None:
         self.passes = passes
-        self._most_bytes = most_bytes
+        self.states = KeptStates(most_bytes)
         self._pieces = pieces
         self._joins = joins
         self._places = places
@@ -72,9 +72,6 @@ class LanewiseRunner:
         self._argument = "cache_params" if cached else "past_key_values"
         self._size = StateSize()
         self.memory = self._size.memory
-        self._held: dict[Hashable, State] = {}  # by lane
-        self._before: dict[Hashable, State] = {}  # by lane, before the last drafts
-        self._kept: dict[State, int] = {}  # what each weighs, the last used last
         self._unfinished: dict[Hashable, Answer] = {}
 
     @torch.inference_mode()
@@ -86,28 +83,31 @@ class LanewiseRunner:
         is computed does not depend on who else asks. Without `pieces` a text that begins is read
         whole.
         """
+        self.states.make_room()
         budget, answers = _Budget(), self._together(questions)
         return [answers.get(asked.lane) or self._answer(asked, budget) for asked in questions]
 
     @torch.inference_mode()
     def release(self, owner: Hashable) -> None:
         """The state stays while there is memory for it: another text may continue it."""
-        self._before.pop(owner, None)
         self._unfinished.pop(owner, None)
-        state = self._held.pop(owner, None)
-        if state is not None:
-            self._keep(state)
+        self.states.release(owner)
 
     def forget(self) -> None:
         """Drop all states."""
-        self._held, self._before, self._kept, self._unfinished = {}, {}, {}, {}
+        self._unfinished = {}
+        self.states.forget()
+
+    def join(self, limit: CacheLimit) -> None:
+        """Let a limit hold for what this keeps too, from here on."""
+        limit.join(self.states)
 
     def _together(self, questions: Sequence[Asked]) -> dict[Hashable, Answer]:
         """The answers to those that share a pass, by lane."""
         if not self._joins or len(questions) < 2:
             return {}
         whole = [one for one in questions if one.lane not in self._unfinished]
-        states = [(self._held.get(one.lane), one) for one in whole]
+        states = [(self.states.held.get(one.lane), one) for one in whole]
         asked = {state: one for state, one in states if state and _lacks_one(state, one)}
         answers: dict[Hashable, Answer] = {}
         for length in dict.fromkeys(one.rotary_length for one in asked.values()):
@@ -132,7 +132,7 @@ class LanewiseRunner:
         inputs, known = joined.inputs(self._places), self.passes.arguments
         given |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
-            del self._held[asked.lane]  # whoever fails here begins anew
+            del self.states.held[asked.lane]  # whoever fails here begins anew
         with self.passes.rotated(questions[0].rotary_length):
             logits, _ = self.passes.run(
                 [asked.adapter for asked in questions], 1, input_ids=ids, **given
@@ -142,14 +142,14 @@ class LanewiseRunner:
         for state, asked, token, row in zip(states, questions, tokens, rows, strict=True):
             answers[asked.lane] = Answer([row], {}, number, len(state.tokens))
             state.tokens.append(token)
-            self._held[asked.lane] = state
+            self.states.held[asked.lane] = state
         return answers
 
     def _answer(self, asked: Asked, budget: _Budget) -> Answer | None:
         text, known = asked.tokens, len(asked.tokens) - asked.count
-        state = self._nearest(asked, text, known)
+        state = self.states.nearest(asked.lane, asked.weights, text, known)
         at = len(state.tokens)
-        answer, redrawn = self._begun(asked, state), state is self._before.get(asked.lane)
+        answer, redrawn = self._begun(asked, state), state is self.states.before.get(asked.lane)
         for end in self._ends(at, answer.cached, known, len(text)):
             if not budget.grants(end - at, len(text) - at):
                 if answer.passes:
@@ -161,9 +161,9 @@ class LanewiseRunner:
             self._read(state, text[at:end], replace(asked, count=1, exits=()), answer)
             at, redrawn = end, False
         if at == known and known - answer.cached >= TAIL:
-            self._keep(state.copied(snapshot=True))
+            self.states.keep(state.copied(snapshot=True))
         elif asked.count > 1 and at and not redrawn:
-            self._before[asked.lane] = state.copied(snapshot=True)
+            self.states.before[asked.lane] = state.copied(snapshot=True)
         logits, early = self._read(state, text[at:], asked, answer)
         answer.rows = self._logprobs(logits)
         for layer, out in zip(asked.exits, early, strict=True):
@@ -175,7 +175,7 @@ class LanewiseRunner:
         answer = self._unfinished.pop(asked.lane, None)
         if answer is None:
             return Answer((), cached=len(state.tokens))
-        if (own := self._held.get(asked.lane)) is not None:
+        if (own := self.states.held.get(asked.lane)) is not None:
             answer.cached += max(0, len(state.tokens) - len(own.tokens))
         return answer
 
@@ -202,34 +202,24 @@ class LanewiseRunner:
             self.forget()
             raise
 
-    def _nearest(self, asked: Asked, text: list[int], most: int) -> State:
-        """The longest state from which the text goes on, the lane's own if it lacks little."""
-        weights = asked.weights
-        states = [self._held.get(asked.lane), self._before.get(asked.lane)]
-        own = states[0]
-        if own is None or not own.begins(weights, text, most) or most - len(own.tokens) >= TAIL:
-            states += self._kept
-        fitting = [state for state in states if state and state.begins(weights, text, most)]
-        return max(fitting, key=lambda state: len(state.tokens), default=State(weights, []))
-
     def _taken(self, asked: Asked, state: State) -> State:
         """A state that this lane may go on from: its own, another's, or the copy of a snapshot."""
         state.part()
         if state.cache is None:
             state.cache = new_cache(self.passes.model)
-        if (weight := self._kept.pop(state, 0)) and state.snapshot:
-            self._kept[state] = weight  # the last used
+        if (weight := self.states.idle.pop(state, 0)) and state.snapshot:
+            self.states.idle[state] = weight  # the last used
         return state.copied() if state.snapshot else state
 
     def _read(
         self, state: State, tokens: list[int], asked: Asked, answer: Answer
     ) -> tuple[Tensor, list[Tensor]]:
         """Logits [1, count, vocab] of the last positions, and those of the early exits."""
-        self._held.pop(asked.lane, None)  # whoever fails here begins anew
+        self.states.held.pop(asked.lane, None)  # whoever fails here begins anew
         whole = self._pieces or not state.tokens
         parts = [tokens] if whole else [[token] for token in tokens]
         read = [self._pass(state, part, asked, answer) for part in parts]
-        self._held[asked.lane] = state
+        self.states.held[asked.lane] = state
         logits = torch.cat([out for out, _ in read[-asked.count :]], dim=1)
         columns = zip(*(early for _, early in read[-asked.count :]), strict=True)
         return logits, [torch.cat(column, dim=1) for column in columns]
@@ -250,15 +240,6 @@ class LanewiseRunner:
         state.tokens += tokens
         self._size.learn(state)
         return out
-
-    def _keep(self, state: State) -> None:
-        """Among those that texts may go on from; the longest unused make room."""
-        state.part()
-        self._kept[state] = state.nbytes
-        in_use = [*self._held.values(), *self._before.values()]
-        weight = sum(self._kept.values()) + sum(one.nbytes for one in in_use)
-        while self._kept and (weight > self._most_bytes or len(self._kept) > IDLE_LANES):
-            weight -= self._kept.pop(next(iter(self._kept)))
 
 
 def _lacks_one(state: State, asked: Asked) -> bool:

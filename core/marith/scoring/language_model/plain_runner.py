@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.errors import ModelError
+from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
@@ -34,6 +35,9 @@ class PlainRunner:
     def memory(self, texts: Sequence[Planned]) -> int:
         """None: nothing is kept."""
         return 0
+
+    def join(self, limit: CacheLimit) -> None:
+        """Nothing is kept."""
 
     def release(self, owner: Hashable) -> None:
         """Nothing is kept."""

@@ -11,6 +11,7 @@ from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.rotary.rotary_scaling import RotaryScaling
 
 if TYPE_CHECKING:
+    from marith.scoring.kv_cache.cache_limit import CacheLimit
     from marith.scoring.language_model.cached_runner import CachedRunner
     from marith.scoring.language_model.lanewise_runner import LanewiseRunner
     from marith.scoring.language_model.plain_runner import PlainRunner
@@ -55,6 +56,10 @@ class LengthRunner:
             if first is not None and text.length > first
         ]
         return self.runner.memory([*texts, *beyond])
+
+    def join(self, limit: CacheLimit) -> None:
+        """Let a limit hold for what the other runner keeps too, from here on."""
+        self.runner.join(limit)
 
     def release(self, owner: Hashable) -> None:
         """The lanes are free for other texts."""

@@ -53,7 +53,7 @@ def test_texts_of_different_lengths_share_a_pass(name: str) -> None:
     runner = runner_of(name)
     texts = begun(runner)
     assert [stepped(runner, texts, token) for token in (7, 8, 9)] == [1, 1, 1]
-    [joined] = {state.joined for state in runner._held.values()}
+    [joined] = {state.joined for state in runner.states.held.values()}
     assert joined is not None
     runner.release(1)
     del texts[1]
@@ -99,7 +99,7 @@ def test_a_pass_that_fails_leaves_nothing_behind() -> None:
 def test_joined_states_weigh_what_they_weigh_alone_and_are_the_same_when_split() -> None:
     runner = runner_of("qwen3_next")
     begun(runner)
-    states = [runner._held[lane] for lane in range(len(LENGTHS))]
+    states = [runner.states.held[lane] for lane in range(len(LENGTHS))]
     before = [[one.clone() for one in contents(state)] for state in states]
     weight = sum(state.nbytes for state in states)
     joined = Joined(states)
@@ -120,7 +120,7 @@ def test_what_cannot_lie_side_by_side_stays_as_it_is() -> None:
     first, second = runner_of("mamba"), runner_of("mamba2")
     begun(first)
     begun(second)
-    states = [first._held[0], second._held[0]]
+    states = [first.states.held[0], second.states.held[0]]
     caches = [state.cache for state in states]
     with pytest.raises(ValueError, match="differ"):
         Joined(states)
@@ -132,7 +132,7 @@ def test_what_cannot_lie_side_by_side_stays_as_it_is() -> None:
 def test_padding_weighs_no_more_than_its_bound() -> None:
     runner = runner_of("qwen3_next")
     begun(runner)
-    states = [runner._held[lane] for lane in range(len(LENGTHS))]
+    states = [runner.states.held[lane] for lane in range(len(LENGTHS))]
     sizes = runner.passes.model.config
     heads = sizes.layer_types.count("full_attention") * sizes.num_key_value_heads
     each = 2 * heads * sizes.head_dim * 4  # keys and values of a token, in float32
@@ -141,4 +141,4 @@ def test_padding_weighs_no_more_than_its_bound() -> None:
     assert [len(group) for group in groups(states, 0)] == [1, 1, 1, 1]
     recurrent = runner_of("mamba2")
     begun(recurrent)
-    assert len(groups([recurrent._held[lane] for lane in range(4)], 0)) == 1
+    assert len(groups([recurrent.states.held[lane] for lane in range(4)], 0)) == 1

@@ -148,7 +148,7 @@ def test_idle_lanes_are_dropped_where_they_weigh_too_much_the_longest_unused_fir
         read(lanes, lane, [i] * 20)
         lanes.release(i)
         cache = lanes.cache
-        assert cache.bytes_of(cache.rows, cache.capacity) <= lanes.most_bytes
+        assert cache.bytes_of(cache.rows, cache.capacity) <= lanes.cache_limit.most_bytes
     assert {lane.tokens[0] for lane in lanes} == set(range(8 - rows, 8))
 
 

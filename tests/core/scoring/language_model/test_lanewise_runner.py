@@ -81,7 +81,7 @@ def test_drafts_after_a_rejected_one_take_one_pass_with_the_tokens_before() -> N
 def test_a_snapshot_shares_keys_and_is_not_changed_by_what_goes_on_from_it(name: str) -> None:
     runner, prompt = runner_of(name), tuple(text(60))
     ask(runner, [Asked("a", prompt)])
-    [snapshot] = runner._kept
+    [snapshot] = runner.states.idle
     begun = snapshot.copied()
     shared = {kept.data_ptr() for kept in tensors_of(snapshot)} & {
         kept.data_ptr() for kept in tensors_of(begun)
@@ -185,28 +185,28 @@ def test_states_weigh_no_more_than_their_bound() -> None:
     for lane in range(30):
         ask(runner, [Asked(lane, [lane, *text(30)])])
         runner.release(lane)
-        assert sum(state.nbytes for state in runner._kept) <= 200_000
-    assert runner._kept
+        assert sum(state.nbytes for state in runner.states.idle) <= 200_000
+    assert runner.states.idle
     runner = runner_of("mamba", most_bytes=0)
     ask(runner, [Asked("a", text(30))])
     runner.release("a")
-    assert not runner._kept
+    assert not runner.states.idle
 
 
 def test_states_in_use_count_and_leave_less_room_for_others() -> None:
     runner = runner_of("mamba")
     ask(runner, [Asked("a", text(30))])
-    [state] = runner._kept
+    [state] = runner.states.idle
     room = 3 * state.nbytes
     runner = runner_of("mamba", most_bytes=room)
     for lane in range(3):
         ask(runner, [Asked(lane, [lane, *text(30)])])
-        in_use = sum(held.nbytes for held in runner._held.values())
+        in_use = sum(held.nbytes for held in runner.states.held.values())
         assert in_use == (lane + 1) * state.nbytes
-        assert len(runner._kept) <= 2 - lane
+        assert len(runner.states.idle) <= 2 - lane
     for lane in range(3):
         runner.release(lane)
-    assert len(runner._kept) == 3
+    assert len(runner.states.idle) == 3
 
 
 def test_what_is_no_number_leaves_no_state_behind() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -34,21 +35,24 @@ class Reserved:
         if lazy(like.device):
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
             self._map = mmap.mmap(-1, math.prod(shape) * like.element_size(), flags=flags)
-            self._map.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page would hold 2 MB for one position
+            with suppress(OSError):  # of a system without huge pages: one holds 2 MB for a position
+                self._map.madvise(mmap.MADV_NOHUGEPAGE)
             self.tensor = torch.frombuffer(self._map, dtype=like.dtype).view(shape)
         else:
             self.tensor = like.new_zeros(shape)
 
-    def give_back(self, row: int, first: int, last: int) -> None:
-        """Free the pages that hold only positions from `first` until `last` of a row."""
+    def give_back(self, row: int, first: int, last: int | None) -> None:
+        """Free the pages that hold only positions from `first` until `last` of a row.
+
+        Until its end, where `last` is None.
+        """
         if self._map is None:
             return
         _, heads, capacity, _ = self.tensor.shape
-        whole = first == 0 and last >= capacity
         rows = [row * heads + head for head in range(heads)]
-        if whole:
+        if first == 0 and last is None:
             rows, capacity = [row], heads * capacity
-        last = capacity if whole else min(last, capacity)
+        last = capacity if last is None else min(last, capacity)
         for one in rows:
             base = one * capacity
             start = -(-(base + first) * self._position // mmap.PAGESIZE) * mmap.PAGESIZE

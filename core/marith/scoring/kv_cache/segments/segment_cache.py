@@ -78,7 +78,7 @@ class SegmentCache(Cache):
     def give_back(self, row: int, first: int = 0, last: int | None = None) -> None:
         """Free the memory of positions of a row that no lane reads any more; of all by default."""
         for layer in self._layers:
-            layer.give_back(row, first, self.capacity if last is None else last)
+            layer.give_back(row, first, last)
 
     def pass_by(self, row: int, first: int, last: int) -> None:
         """Free the memory of positions that no window of a row will see again."""
@@ -134,7 +134,7 @@ class _SegmentLayer(AddressedLayer):
     def clear(self) -> None:
         self._kept, self.is_initialized = [], False
 
-    def give_back(self, row: int, first: int, last: int) -> None:
+    def give_back(self, row: int, first: int, last: int | None) -> None:
         for one in self._kept:
             one.give_back(row, first, last)
 

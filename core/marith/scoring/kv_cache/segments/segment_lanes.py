@@ -20,10 +20,9 @@ class SegmentLanes(Lanes):
     own row begins there. So a row that others read may grow, but what they read of it is not
     written again; a lane that is cut back further gets another row.
 
-    Lanes that nobody holds stay while all rows hold at most `most_bytes`, the longest unused making
-    room first; lanes in use stay whatever they weigh. `window` is how many tokens the widest of
-    the layers sees that see no more than a window; None without such layers. What lies behind is
-    given back, but not what a text needs that goes on from the prompt, while its answer is short.
+    `window` is how many tokens the widest of the layers sees that see no more than a window; None
+    without such layers. What lies behind is given back, but not what a text needs that goes on from
+    the prompt, while its answer is short.
     """
 
     most_idle = 256
@@ -43,20 +42,31 @@ class SegmentLanes(Lanes):
         return self.cache.bytes_of(whole, whole - lost)
 
     def make_room(self, longest: int) -> None:
-        """Idle lanes that nobody reads go while the rows hold more than `most_bytes`."""
+        """Idle lanes go while all hold more than the limit, or there are too many."""
         if self._window is not None:
             pass_by(self._all, self._window, self.cache)
-        if (extra := self.nbytes - self.most_bytes) > 0:
-            read = {id(lane.parent) for lane in self._all}
-            idle = [lane for lane in self._all if lane.owner is None and id(lane) not in read]
-            for lane in sorted(idle, key=lambda lane: lane.used):
-                if extra > 0:
-                    length = len(lane.tokens) - lane.start
-                    extra -= self.cache.bytes_of(length, length - max(0, lane.lost - lane.start))
-                    self._drop(lane)
+        too_many = len(self._all) - len(self.held) - self.most_idle
+        for lane in _unread(self._all)[:too_many] if too_many > 0 else ():
+            self._drop(lane)
+        weight = self.nbytes
+        self.drop_idle(weight - self.cache_limit.room(self, weight))
         if longest > self.cache.capacity:
             with allocating(self, longest):
                 self.cache.grow(self._rows, longest, self._spans())
+
+    def drop_idle(self, extra: int) -> None:
+        """Drop idle lanes that nobody reads, the longest unused first, then those they read.
+
+        Of those that lanes in use read, what nobody reads goes.
+        """
+        while extra > 0 and (unread := _unread(self._all)):
+            for lane in unread:
+                if extra > 0:
+                    extra -= self._drop(lane)
+        for lane in self._all if extra > 0 else ():
+            if lane.owner is None and len(lane.tokens) > (length := _read_until(lane, self._all)):
+                del lane.tokens[length:]
+                self.cache.give_back(lane.row, length)
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
         """Nothing: lanes are read wherever they lie."""
@@ -67,14 +77,15 @@ class SegmentLanes(Lanes):
         self._all, self.held, self._free, self._rows = [], {}, [], PADDING_ROW + 1
 
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
-        full = self.nbytes + self.cache.bytes_of(length, length) > self.most_bytes
-        return None if full and not needed else Lane(row=self._free_row())
+        weight = self.nbytes + self.cache.bytes_of(length, length)
+        full = not needed and weight > self.cache_limit.room(self, weight)
+        return None if full else Lane(row=self._free_row())
 
     def _usable(self, lane: Lane, length: int) -> int:
         return length if self._window is None or sees(lane, length, self._window) else 0
 
     def _give(self, source: Lane, target: Lane, length: int) -> None:
-        if self._read_until(target):
+        if _read_until(target, self._all):
             self._leave_row(target)
         self._begin(target, source, length)
 
@@ -84,7 +95,7 @@ class SegmentLanes(Lanes):
         if length and not self._usable(lane, length):
             length = self._usable(lane, lane.start) if lane.start < length else 0
             del lane.tokens[length:]  # they are read again
-        if self._read_until(lane) > length:
+        if _read_until(lane, self._all) > length:
             self._begin(lane, self._leave_row(lane), length)
         elif length <= lane.start:
             self._begin(lane, lane.parent, length)
@@ -119,12 +130,17 @@ class SegmentLanes(Lanes):
         for reader in readers:
             reader.parent = kept
         self._all.append(kept)
+        self.cache.give_back(kept.row, len(kept.tokens))
         lane.row = self._free_row()
         return kept
 
-    def _read_until(self, lane: Lane) -> int:
-        """How many of its tokens others read."""
-        return max((other.start for other in self._all if other.parent is lane), default=0)
+    def _drop(self, lane: Lane) -> int:
+        """Forget a lane that nobody reads. Returns how many bytes it held."""
+        self._all.remove(lane)
+        self.cache.give_back(lane.row)
+        heapq.heappush(self._free, lane.row)
+        length = len(lane.tokens) - lane.start
+        return self.cache.bytes_of(length, length - max(0, lane.lost - lane.start))
 
     def _free_row(self) -> int:
         if self._free:
@@ -137,7 +153,14 @@ class SegmentLanes(Lanes):
     def _spans(self) -> Iterator[Span]:
         return ((lane.row, lane.start, len(lane.tokens)) for lane in self._all)
 
-    def _drop(self, lane: Lane) -> None:
-        self._all.remove(lane)
-        self.cache.give_back(lane.row)
-        heapq.heappush(self._free, lane.row)
+
+def _unread(lanes: Sequence[Lane]) -> list[Lane]:
+    """Idle ones that nobody reads, the longest unused first."""
+    read = {id(lane.parent) for lane in lanes}
+    idle = [lane for lane in lanes if lane.owner is None and id(lane) not in read]
+    return sorted(idle, key=lambda lane: lane.used)
+
+
+def _read_until(lane: Lane, lanes: Sequence[Lane]) -> int:
+    """How many of its tokens other lanes read."""
+    return max((other.start for other in lanes if other.parent is lane), default=0)

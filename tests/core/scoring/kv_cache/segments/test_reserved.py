@@ -23,11 +23,14 @@ def test_what_is_written_is_read_and_the_rest_is_zero(dtype: torch.dtype, dim: i
     assert float(kept.tensor.float().sum()) == 3 * 690 * dim
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 10_000), (0, 100), (37, 801), (64, 128), (5, 6)])
-def test_what_is_given_back_is_within_its_positions(first: int, last: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, None), (64, None), (0, 10_000), (0, 100), (37, 801), (64, 128), (5, 6)]
+)
+def test_what_is_given_back_is_within_its_positions(first: int, last: int | None) -> None:
     kept = Reserved(torch.zeros(1, 2, 1, 16), rows=3, capacity=1024)
     kept.tensor.fill_(1)
     kept.give_back(1, first, last)
+    last = 1024 if last is None else last
     assert bool((kept.tensor[[0, 2]] == 1).all())
     assert bool((kept.tensor[1, :, :first] == 1).all())
     assert bool((kept.tensor[1, :, last:] == 1).all())
