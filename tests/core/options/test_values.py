@@ -35,6 +35,8 @@ WRONG = [
     ({"ban": [5]}, "a banned word has at least one letter: 5"),
     ({"max_lanes": 0}, "max_lanes is a whole number from 1, not 0"),
     ({"context_length": 1}, "context_length is a whole number from 2, not 1"),
+    ({"cache_bytes": "1GB"}, "from 0, not '1GB'; it counts bytes: 1_000_000_000 is a gigabyte"),
+    ({"cache_bytes": 0.5}, "from 0, not 0.5; it counts bytes"),
     ({"max_retries": "2"}, "max_retries is a whole number from 0, not '2'"),
     ({"steer_tools": 1}, "steer_tools is True or False, not 1"),
     ({"faithful": 101}, "faithful is a number from 0 to 100, not 101"),
