@@ -13,7 +13,7 @@ from marith.errors import ModelError
 from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.chunked_prefill import PIECE, Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lane, Lanes
-from marith.scoring.kv_cache.pace import Pace
+from marith.scoring.kv_cache.prefill_budget import PrefillBudget
 from marith.scoring.kv_cache.rectangles import (
     Rectangle,
     adapters_of,
@@ -52,7 +52,7 @@ class CachedRunner:
         self.lanes: Lanes = store.lanes
         self.memory = store.memory
         self.captured: Captured | None = None
-        self._pace = Pace()
+        self._prefill = PrefillBudget()
         self._unfinished: dict[Hashable, Answer] = {}
 
     def join(self, limit: CacheLimit) -> None:
@@ -112,7 +112,7 @@ class CachedRunner:
         for lane, asked in zip(lanes, questions, strict=True):
             answers.append(Answer([(logprobs, place[id(lane)])], {}, number, len(lane.tokens)))
             lane.tokens.append(asked.continuation[-1])
-        self._pace.learn(len(lanes), 0, time.monotonic() - begun)
+        self._prefill.learn(len(lanes), 0, time.monotonic() - begun)
         return answers
 
     def _read(self, questions: Sequence[Asked]) -> list[Answer | None]:
@@ -121,7 +121,7 @@ class CachedRunner:
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         texts = sum(item.goes_on for item in work)
-        front, most = self.captured is not None, self._pace.most(texts)
+        front, most = self.captured is not None, self._prefill.most(texts)
         chosen = choose(work, self.lanes, front, most)
         others = sum(item.give for item in chosen if not item.goes_on)
         for length in dict.fromkeys(item.question.rotary_length for item in chosen):
@@ -129,7 +129,7 @@ class CachedRunner:
             with self.passes.rotated(length):
                 for groups in self._passes_over(same):
                     self._forward(groups)
-        self._pace.learn(texts, others, time.monotonic() - begun)
+        self._prefill.learn(texts, others, time.monotonic() - begun)
         for item in work:
             item.answer.cached += item.copied
             if item.missing:
@@ -152,7 +152,7 @@ class CachedRunner:
     def forget(self) -> None:
         """Drop what all lanes hold, and what calls have taken."""
         self.lanes.forget()
-        self._pace = Pace()
+        self._prefill = PrefillBudget()
 
     def _begin(self, asked: Asked) -> _Work:
         length = len(asked.prompt) + len(asked.continuation)

@@ -21,7 +21,7 @@ class Read:
     Where a prefix is `shared`, all `texts` read the one row of `rows`; else each reads a row of its
     own, and `places` says which of `rows`, where there are others between them. `mask` is what each
     position sees, [texts, 1, width, slots], to be added to the scores; None where all see all.
-    `blind` says which positions see nothing, [texts, 1, width]; None where there are none.
+    `sees_nothing` says which positions see nothing, [texts, 1, width]; None where there are none.
     """
 
     texts: slice | Tensor
@@ -31,7 +31,7 @@ class Read:
     shared: bool = False
     places: Tensor | None = None
     mask: Tensor | None = None
-    blind: Tensor | None = None
+    sees_nothing: Tensor | None = None
     folded: dict[int, Tensor | None] = field(default_factory=dict)
 
     def mask_of(self, groups: int) -> Tensor | None:
@@ -168,5 +168,5 @@ def _see(
         seen &= near(kind, width, places, slots)
     shut = torch.zeros(seen.shape, dtype=asking.dtype)
     read.mask = shut.masked_fill_(~seen, -torch.inf)[:, None]
-    if read.shared and not bool((lit := seen.any(dim=-1)).all()):
-        read.blind = ~lit[:, None]
+    if read.shared and not bool((some := seen.any(dim=-1)).all()):
+        read.sees_nothing = ~some[:, None]

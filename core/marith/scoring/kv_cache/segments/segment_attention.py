@@ -136,8 +136,8 @@ class _Attention:
         out, score = self._attend(one, keys, values, mask)
         out = out.reshape(heads, texts, rows, -1).transpose(0, 1)
         score = score.reshape(heads, texts, rows).transpose(0, 1)
-        if read.blind is not None:
-            score = score.masked_fill(read.blind.repeat(1, 1, self.groups), _NOTHING)
+        if read.sees_nothing is not None:
+            score = score.masked_fill(read.sees_nothing.repeat(1, 1, self.groups), _NOTHING)
         return out, score
 
     def _attend(

@@ -16,7 +16,7 @@ PADDING_ROW = 0  # what stands in front of shorter texts of a pass is written he
 ROWS = 1024  # reserved at once where that takes no memory
 LONG = 2**18  # positions, likewise
 SPACE = 2**44  # bytes of addresses at most; a process has 2**47
-Span = tuple[int, int, int]  # a row, its first position, and the one after its last
+Filled = tuple[int, int, int]  # a row, its first position, and the one after its last
 
 
 class SegmentCache(Cache):
@@ -58,7 +58,7 @@ class SegmentCache(Cache):
         if self._lazy:
             self.rows = min(self.rows, max(8, SPACE // row))
 
-    def grow(self, rows: int, capacity: int, held: Iterable[Span]) -> None:
+    def grow(self, rows: int, capacity: int, held: Iterable[Filled]) -> None:
         """At least so many rows and positions; what is `held` stays."""
         if rows <= self.rows and capacity <= self.capacity:
             return
@@ -121,7 +121,7 @@ class _SegmentLayer(AddressedLayer):
         kept = [one.tensor for one in self._kept]
         return sum(one.shape[1] * one.shape[3] * one.element_size() for one in kept)
 
-    def resize(self, rows: int, capacity: int, held: Iterable[Span]) -> None:
+    def resize(self, rows: int, capacity: int, held: Iterable[Filled]) -> None:
         """Other memory, into which the spans are copied."""
         if not self._kept:
             return

@@ -6,11 +6,11 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from marith.scoring.kv_cache.lanes import Lane, Lanes, allocating
-from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, SegmentCache, Span
+from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, Filled, SegmentCache
 from marith.scoring.kv_cache.segments.windows import pass_by, sees
 
 SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
-SLACK = 64  # so many slots behind a text stay taken, for a text that goes on
+SPARE_SLOTS = 64  # so many slots behind a text stay taken, for a text that goes on
 
 
 class SegmentLanes(Lanes):
@@ -99,7 +99,7 @@ class SegmentLanes(Lanes):
             self._begin(lane, self._leave_row(lane), length)
         elif length <= lane.start:
             self._begin(lane, lane.parent, length)
-        elif before - length > SLACK:
+        elif before - length > SPARE_SLOTS:
             self.cache.give_back(lane.row, length, before)
 
     def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
@@ -150,7 +150,7 @@ class SegmentLanes(Lanes):
             self.cache.grow(self._rows, 0, self._spans())
         return self._rows - 1
 
-    def _spans(self) -> Iterator[Span]:
+    def _spans(self) -> Iterator[Filled]:
         return ((lane.row, lane.start, len(lane.tokens)) for lane in self._all)
 
 

@@ -9,13 +9,13 @@ from marith.scoring.kv_cache.chunked_prefill import CHUNK
 from marith.scoring.kv_cache.lanes import Lane
 from marith.scoring.kv_cache.segments.segment_cache import SegmentCache
 
-SLACK = 64  # so many tokens behind a window are kept, for a text that is cut back
+KEPT_BEHIND = 64  # so many tokens behind a window are kept, for a text that is cut back
 STEP = 64  # so many are given back at once
 
 
 def most_held(window: int | None) -> int:
     """How many tokens of a text its windows hold at most: one's own, a prompt's, and a chunk."""
-    return sys.maxsize if window is None else 2 * window + SLACK + STEP + CHUNK
+    return sys.maxsize if window is None else 2 * window + KEPT_BEHIND + STEP + CHUNK
 
 
 def sees(lane: Lane, length: int, window: int) -> bool:
@@ -41,7 +41,7 @@ def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
         if lane.prompt is not None and end - len(lane.prompt) < window:
             end = min(end, len(lane.prompt))
         held = max(lane.start, lane.lost)
-        behind = min(end, read.get(id(lane), end)) - window - SLACK
+        behind = min(end, read.get(id(lane), end)) - window - KEPT_BEHIND
         if behind >= held + STEP:
             cache.pass_by(lane.row, held, behind)
             lane.lost = behind

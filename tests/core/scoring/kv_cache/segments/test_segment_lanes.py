@@ -6,7 +6,7 @@ import pytest
 from support.asking import ask, text
 
 from marith.scoring.kv_cache.segments.reserved import lazy
-from marith.scoring.kv_cache.segments.segment_lanes import SHORT, SLACK, SegmentLanes
+from marith.scoring.kv_cache.segments.segment_lanes import SHORT, SPARE_SLOTS, SegmentLanes
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.runner import start_runner
@@ -40,7 +40,7 @@ def test_an_idle_lane_that_others_read_keeps_what_they_read() -> None:
     assert lanes.nbytes < held / 3
     assert lanes.nbytes == lanes.cache.bytes_of(204, 204)
     if lazy(lanes.cache.layers[0].keys.device):
-        assert written(lanes) < 204 + 2 * SLACK + SHORT
+        assert written(lanes) < 204 + 2 * SPARE_SLOTS + SHORT
 
 
 @pytest.mark.skipif(not lazy(tiny_model().device), reason="no memory is given back by pages")
@@ -49,7 +49,7 @@ def test_a_row_that_is_left_to_its_readers_gives_back_what_they_do_not_read() ->
     ask(runner, [Asked("first", text(800))])
     ask(runner, [Asked("second", [*text(200), 1, 2, 3])])
     ask(runner, [Asked("first", [*text(100), 4])])  # whose row goes to a lane that the second reads
-    assert written(lanes) < 200 + 3 + 1 + 2 * SLACK + SHORT
+    assert written(lanes) < 200 + 3 + 1 + 2 * SPARE_SLOTS + SHORT
     [answer] = ask(runner, [Asked("second", [*text(200), 1, 2, 3, 4])])
     assert answer.cached == 203
 

@@ -60,7 +60,7 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
     model = model_of(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment_lanes, "SHORT", 2)
-        patch.setattr(windows, "SLACK", 1)
+        patch.setattr(windows, "KEPT_BEHIND", 1)
         patch.setattr(windows, "STEP", 1)
         patch.setattr(lanes_module, "TAIL", 2)
         for module in (reserved, segment_cache):
@@ -136,7 +136,7 @@ def test_a_model_whose_own_code_computes_attention_reads_a_rectangle() -> None:
 
 def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("gemma3_text")
-    monkeypatch.setattr(windows, "SLACK", 4)
+    monkeypatch.setattr(windows, "KEPT_BEHIND", 4)
     monkeypatch.setattr(windows, "STEP", 1)
     runner = runner_by_segments(model)
     lanes = runner.lanes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.asking import VOCAB, ask, text
 
-from marith.scoring.kv_cache.pace import FEWEST, SHARE, Pace
+from marith.scoring.kv_cache.prefill_budget import FEWEST, SHARE, PrefillBudget
 from marith.scoring.language_model import cached_runner
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
@@ -14,7 +14,7 @@ from marith.testing import tiny_model
 
 
 def test_a_call_takes_a_quarter_longer_by_what_calls_have_taken() -> None:
-    pace = Pace()
+    pace = PrefillBudget()
     assert pace.most(0) is None
     assert pace.most(4) is None  # nothing is known, and so nobody has waited
     for _ in range(20):
@@ -28,7 +28,7 @@ def test_a_call_takes_a_quarter_longer_by_what_calls_have_taken() -> None:
 
 
 def test_one_slow_call_changes_little() -> None:
-    pace = Pace()
+    pace = PrefillBudget()
     for _ in range(20):
         pace.learn(4, 0, 0.1)
         pace.learn(4, 50, 0.15)

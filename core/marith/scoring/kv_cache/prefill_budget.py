@@ -8,11 +8,11 @@ UNKNOWN = 64  # tokens, where nothing is known of what they take
 _NEW = 0.3  # how much the last measurement counts
 
 
-class Pace:
+class PrefillBudget:
     """How many tokens of long texts a call reads beside texts that go on by a few tokens each.
 
     So many as make the call a quarter longer, by what calls have taken. Changes when a text is
-    read, and never what is answered.
+    read, and its answers by no more than other shapes of a pass do: by rounding.
     """
 
     def __init__(self) -> None:
