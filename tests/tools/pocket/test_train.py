@@ -25,7 +25,7 @@ def run(*arguments: str) -> Result:
 def test_a_short_training_ends_with_a_draft_that_speaks(tmp_path: Path) -> None:
     shutil.copytree(WEIGHTS / "pocket", tmp_path / "pocket")
     done = run(
-        "--out", str(tmp_path), "--only", "draft", "--draft-tokens", "20000", "--held-out", "20"
+        "--out", str(tmp_path), "--only", "draft", "--draft-tokens", "4000", "--held-out", "4"
     )
     assert done.exit_code == 0, done.output
     tokenizer.save(tokenizer.load(tmp_path / "pocket"), tmp_path / "pocket-draft")
