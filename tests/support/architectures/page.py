@@ -19,8 +19,8 @@ _FLAGS = re.compile(r"\b(?:avx|amx|fma|bf16|f16c|asimd|sve)\w*")
 _LONGEST = 200  # characters of a reason
 MEANINGS = {
     "cached": "keys and values are kept by text, and all texts of a step share one pass",
-    "states": "each text has a cache of transformers' own, and a pass of its own; a token still "
-    "costs one token",
+    "states": "each text has a cache of transformers' own; a token costs one token, in a pass that "
+    "texts share where the model's code can",
     "uncached": "every token reads the whole text anew, and loading warns with the reason",
     "refused": "loading ends in a ModelError",
     "fails": "loading ends in another error",
@@ -39,6 +39,8 @@ as a tiny model with random weights.
 | runner | what it means | architectures | variants |
 | --- | --- | --- | --- |
 {kinds}
+
+Uncached are {uncached}. Refused are {refused}.
 
 marith holds no list of names. What decides is the kinds of a model's layers and a comparison when
 it is loaded: cached passes against the model's own without a cache. An architecture that is not
@@ -92,6 +94,8 @@ def page(rows: Sequence[Row]) -> str:
         counts=summary(rows),
         close=CLOSE,
         kinds="\n".join(kinds),
+        uncached=_names(rows, "uncached"),
+        refused=_names(rows, "refused"),
         transformers=transformers.__version__,
         torch=torch.__version__,
         python=platform.python_version(),
@@ -126,6 +130,10 @@ def flags() -> list[str]:
 def _numbers(rows: Sequence[Row], kind: str) -> list[str]:
     count = Counter(row.name in VARIANTS for row in rows if row.kind == kind)
     return [str(count[False]), str(count[True])]
+
+
+def _names(rows: Sequence[Row], kind: str) -> str:
+    return ", ".join(row.name for row in rows if row.kind == kind) or "none"
 
 
 def _line(cells: Sequence[str]) -> str:
