@@ -29,7 +29,7 @@ from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate, require
 from marith.scoring.checkpoints.shared_weights import independent, nbytes, weights
 from marith.scoring.checkpoints.sizes import check_size
 from marith.scoring.cpu_threads import threads_of
-from marith.scoring.layouts import packing
+from marith.scoring.layouts import fusing, packing
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 _ANY = 2048  # tokens of context where a configuration does not say
@@ -105,7 +105,8 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A model that is loaded already, with its tokenizer.
 
     The tokenizer may be the name of a directory, or a hub id. The model stays as it is: what
-    changes is a copy, which shares its weights unless they are packed, or it writes to them.
+    changes is a copy, which shares its weights unless they are packed or fused, or it writes to
+    them.
     """
     begun = time.monotonic()
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
@@ -125,6 +126,8 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     kinds.check_loaded(name, model)
     with threads_of(model):
         unchanging = independent(model, partial(kinds.try_out, name))
+        if packing.packs(unchanging):  # elsewhere the caller's weights are shared, and not copied
+            fusing.fuse(unchanging)
         packing.pack(unchanging)
     return _logged(_checkpoint(name, unchanging, tokenizer, placement), begun)
 
@@ -145,6 +148,7 @@ def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
     if kind == LANGUAGE_MODEL:
         with threads_of(model):
             kinds.try_out(name, model)
+            fusing.fuse(model)
             packing.pack(model)
     return _logged(_checkpoint(name, model, tokenizer, placement), begun)
 

@@ -10,7 +10,7 @@ near tie another text, from one process to the next.
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,11 @@ def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
         packed = Packed(linear)
         for parent, name in owners:
             setattr(parent, name, packed)
+
+
+def packs(model: Any) -> bool:
+    """Whether the large ones of a model's linear layers are packed."""
+    return bool(model.device.type == "cpu" and _takes(model.dtype))
 
 
 def _places(

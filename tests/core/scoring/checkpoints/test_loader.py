@@ -46,7 +46,8 @@ def test_a_saved_model_is_loaded_as_it_was(saved: Path) -> None:
     assert checkpoint.vocabulary.eos_ids == {1}
     ids = torch.tensor([[1, 2, 3]])
     with torch.inference_mode():
-        assert torch.equal(checkpoint.model(ids).logits, tiny_model()(ids).logits)
+        got, want = checkpoint.model(ids).logits, tiny_model()(ids).logits
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
 def test_one_directory_is_one_checkpoint_however_it_is_spelled(
@@ -214,7 +215,9 @@ def test_a_loaded_model_stays_as_it_is() -> None:
     weights, modules = list(model.parameters()), list(model.modules())
     held = loader.from_loaded(model, tiny_tokenizer(), Placement()).model
     assert held is not model
-    assert all(a is b for a, b in zip(held.parameters(), weights, strict=True))  # none is copied
+    own = {weight.data_ptr() for weight in weights}
+    copied = [name for name, one in held.named_parameters() if one.data_ptr() not in own]
+    assert all(".joint." in name for name in copied)  # products of several layers, nothing else
     held.eval()
     assert model.training
     assert all(a is b for a, b in zip(model.modules(), modules, strict=True))

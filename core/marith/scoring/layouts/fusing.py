@@ -1,0 +1,192 @@
+"""Put fused modules in the place of transformers' own, where they compute the same.
+
+Which modules these are follows from their parts. A pass is recorded, and a module is replaced only
+where the fused one answers what the pass has given it as its own code did, but for rounding. So no
+architecture is named here, and one whose code differs keeps it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from marith.scoring.checkpoints.shared_weights import shared_copy
+from marith.scoring.layouts.fused_modules import FusedAttention, FusedMLP, FusedNorm, SignedSines
+from marith.scoring.layouts.joining import join
+
+_RECORDED = "marith_recorded"
+_GIVEN = "_marith_given"
+_QUERIES = ("q_proj", "k_proj", "v_proj")
+_GATED = ("gate_proj", "up_proj")
+_FAULTS = AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What a module was given, and what it gave its attention function beyond that."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    given: dict[str, Any]
+
+    def answer(self, module: nn.Module) -> Any:
+        """Of a module in float32."""
+        args, kwargs = tree_map_only(Tensor, _wide, (self.args, self.kwargs))
+        return module(*args, **kwargs)
+
+
+_Make: TypeAlias = Callable[[Any, _Recorded, SignedSines], nn.Module]
+
+
+@torch.inference_mode()
+def fuse(model: Any) -> int:
+    """Fuse, in place, what can be. Returns how many modules are fused.
+
+    Compared is in float32, whatever the model's type: rounding hides no other fault. Memory peaks
+    at the model and one module, in float32 beside its own type.
+    """
+    names = [
+        name
+        for name, module in model.named_modules()
+        if _makers(module) and all(one.dtype == model.dtype for one in module.parameters())
+    ]
+    if not names or model.config._attn_implementation not in ALL_ATTENTION_FUNCTIONS:
+        return 0
+    recorded, sines, count = _record(model, names), SignedSines(), 0
+    for name, known in recorded.items():
+        module = model.get_submodule(name)
+        make = _fitting(module, known)
+        if make is not None:
+            model.set_submodule(name, make(module, known, sines).train(module.training))
+            count += 1
+    return count
+
+
+def _record(model: Any, names: list[str]) -> dict[str, _Recorded]:
+    """What these modules are given in a pass over four tokens, those that are called once."""
+    tree = shared_copy(model).eval()
+    tree.config.get_text_config()._attn_implementation = _RECORDED
+    calls: dict[str, list[_Recorded]] = {name: [] for name in names}
+
+    def hook(name: str) -> Callable[..., None]:
+        def note(module: nn.Module, args: Any, kwargs: dict[str, Any], _: Any) -> None:
+            given = module.__dict__.get(_GIVEN, {})
+            own = {key: value for key, value in given.items() if key not in kwargs}
+            calls[name].append(_Recorded(args, kwargs, own))
+
+        return note
+
+    for name in names:
+        tree.get_submodule(name).register_forward_hook(hook(name), with_kwargs=True)
+    with suppress(*_FAULTS):  # a model whose code takes no other attention function stays as it is
+        tree(input_ids=torch.tensor([[0, 1, 0, 1]], device=model.device), use_cache=False)
+        return {name: one[0] for name, one in calls.items() if len(one) == 1}
+    return {}
+
+
+def _fitting(module: nn.Module, known: _Recorded) -> _Make | None:
+    """How to make the module that answers as this one does, but for rounding."""
+    with suppress(*_FAULTS):
+        single = all(one.dtype == torch.float32 for one in module.parameters())
+        wide = module if single else copy.deepcopy(module).float()
+        expected = known.answer(wide)
+        for make in _makers(module):
+            with suppress(*_FAULTS):
+                if _same(expected, known.answer(make(wide, known, SignedSines()))):
+                    return make
+    return None
+
+
+def _same(expected: Any, answer: Any) -> bool:
+    """Whether two answers are the same but for rounding."""
+    if isinstance(expected, tuple):
+        return len(expected) == len(answer) == 2 and _same(expected[0], answer[0])
+    if expected.shape != answer.shape:
+        return False
+    most = 16 * torch.finfo(torch.float32).eps * float(expected.abs().max())
+    return float((expected - answer).abs().max()) <= most
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+def _makers(module: nn.Module) -> list[_Make]:
+    """What may stand for a module, by its parts."""
+    if _changed(module):
+        return []
+    if _has_linears(module, (*_QUERIES, "o_proj")) and hasattr(module, "layer_idx"):
+        return [_attention]
+    if _has_linears(module, (*_GATED, "down_proj")) and hasattr(module, "act_fn"):
+        return [_mlp]
+    weight = module._parameters.get("weight")
+    if weight is not None and weight.ndim == 1 and len(module._parameters) == 1:
+        # 1 + a weight has more digits than a short type holds
+        return [_norm, _norm_around_one] if weight.dtype == torch.float32 else [_norm]
+    return []
+
+
+def _attention(module: Any, known: _Recorded, sines: SignedSines) -> nn.Module:
+    fused = FusedAttention(module, known.given, sines)
+    parts = join([getattr(module, name) for name in _QUERIES])
+    for name, part in zip(_QUERIES, parts, strict=True):
+        setattr(fused, name, part)
+    return fused
+
+
+def _mlp(module: Any, _: _Recorded, __: SignedSines) -> nn.Module:
+    fused = FusedMLP(module)
+    parts = join([getattr(module, name) for name in _GATED])
+    for name, part in zip(_GATED, parts, strict=True):
+        setattr(fused, name, part)
+    return fused
+
+
+def _norm(module: Any, _: _Recorded, __: SignedSines) -> nn.Module:
+    return FusedNorm(module.weight.detach(), _eps(module))
+
+
+def _norm_around_one(module: Any, _: _Recorded, __: SignedSines) -> nn.Module:
+    """Whose weight is kept as its distance from 1 (Gemma)."""
+    return FusedNorm(1 + module.weight.detach(), _eps(module))
+
+
+def _eps(module: Any) -> float:
+    return float(getattr(module, "variance_epsilon", getattr(module, "eps", 0.0)) or 0.0)
+
+
+def _has_linears(module: nn.Module, names: tuple[str, ...]) -> bool:
+    """Whether it has these linear layers, as plain ones that nobody has changed, of one kind."""
+    linears = [module._modules.get(name) for name in names]
+    if not all(type(one) is nn.Linear and not _changed(one) for one in linears):
+        return False
+    weights = [one.weight for one in linears if one is not None]
+    plain = all(type(one) is nn.Parameter and one.layout is torch.strided for one in weights)
+    alike = {(one.dtype, one.device) for one in weights}
+    biases = {getattr(one, "bias", None) is None for one in linears[:-1]}
+    return plain and len(alike) == 1 and len(biases) == 1
+
+
+def _changed(module: nn.Module) -> bool:
+    """Whether somebody has a hook on it, or has put another `forward` in its place."""
+    return bool(module._forward_pre_hooks or module._forward_hooks or "forward" in vars(module))
+
+
+def _recording(module: Any, *states: Any, **given: Any) -> Any:
+    """An attention function that remembers what a module gives it, and computes as `sdpa` does."""
+    module.__dict__[_GIVEN] = given
+    return ALL_ATTENTION_FUNCTIONS["sdpa"](module, *states, **given)
+
+
+AttentionInterface.register(_RECORDED, _recording)
+AttentionMaskInterface.register(_RECORDED, sdpa_mask)

@@ -1,0 +1,92 @@
+"""Several linear layers of one input as one product: each stays a layer to others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class JointLinear(nn.Module):
+    """The weights of several linear layers, one after another, in one.
+
+    Keeps state between the first and the last of its parts: what they are given, and the product.
+    """
+
+    def __init__(self, linears: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        first = linears[0]
+        self.linear = nn.Linear(1, 1, bias=False, device="meta")  # draws no weights
+        self.linear.in_features = first.in_features
+        self.linear.out_features = sum(one.out_features for one in linears)
+        self.linear.weight = _together([one.weight for one in linears])
+        if first.bias is not None:
+            self.linear.bias = _together([one.bias for one in linears])
+        self._known: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in_features] → [..., all out_features]."""
+        out: Tensor = self.linear(x)
+        return out
+
+    def kept(self, x: Tensor, last: bool) -> Tensor:
+        """The same, kept for the others until the last one has asked."""
+        known = self._known  # read once: another thread may run the same modules
+        out = known[1] if known is not None and known[0] is x else self(x)
+        self._known = None if last else (x, out)
+        return out
+
+
+class LinearPart(nn.Linear):
+    """One of several linear layers that are computed by one product.
+
+    To others it is the `nn.Linear` it replaces, so that adapters go over it as over any. Its
+    weights are a view of those of all, while nobody lays them out another way.
+    """
+
+    def __init__(self, joint: JointLinear, linear: nn.Linear, start: int, last: bool) -> None:
+        nn.Module.__init__(self)  # nn.Linear's own would draw weights at random
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.joint = joint
+        self._columns = slice(start, start + linear.out_features)
+        self._last = last
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        """[out_features, in_features]; of what only a library can read, all in its own order."""
+        whole = self.joint.linear.weight
+        return whole[self._columns] if whole.layout is torch.strided else whole
+
+    @property
+    def bias(self) -> Tensor | None:  # type: ignore[override]
+        """[out_features], or None."""
+        whole = self.joint.linear.bias
+        return None if whole is None else whole[self._columns]
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name that nn.Linear gives it)
+        """[..., in_features] → [..., out_features]."""
+        return self.joint.kept(input, self._last)[..., self._columns]
+
+
+def join(linears: Sequence[nn.Linear]) -> list[LinearPart]:
+    """What stands for each of these layers, which have the same input and type."""
+    joint, parts, start = JointLinear(linears), list[LinearPart](), 0
+    for linear in linears:
+        parts.append(LinearPart(joint, linear, start, last=linear is linears[-1]))
+        start += linear.out_features
+    return parts
+
+
+def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
+    """The outputs of layers beside each other: by one product where nothing stands over them."""
+    first = layers[0]
+    if type(first) is LinearPart and all(type(one) is LinearPart for one in layers):
+        out: Tensor = first.joint(x)
+        return out
+    return torch.cat([one(x) for one in layers], dim=-1)
+
+
+def _together(parameters: Sequence[Tensor]) -> nn.Parameter:
+    """The rows of all, one after another."""
+    return nn.Parameter(torch.cat([one.detach() for one in parameters]), requires_grad=False)
