@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from marith.scoring.layouts.joining import JointLinear
+
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
 _SOFT = 1  # omp_pause_soft: what the program sees of the runtime stays as it is
 
@@ -18,12 +20,16 @@ def threads_for(model: torch.nn.Module) -> int | None:
     """How many threads a pass takes: one for a small model, None for as many as torch has.
 
     A rule on the sizes of matrices, and no measurement: the number of threads may change the last
-    bits of a product. On four cores a product with 176 thousand weights gains nothing by a second
-    thread, one with 256 thousand a third; beside other processes more threads cost many times it.
+    bits of a product. Matrices that are one product count as what they are without it. On four
+    cores a product with 176 thousand weights gains nothing by a second thread, one with 256
+    thousand a third; beside other processes more threads cost many times it.
     """
-    sizes = [weight.numel() for weight in model.parameters() if weight.ndim > 1]
+    joint = (module for module in model.modules() if isinstance(module, JointLinear))
+    parts = {id(one.linear.weight): one.parts for one in joint}
+    weights = [weight for weight in model.parameters() if weight.ndim > 1]
+    size, count = sum(w.numel() for w in weights), sum(parts.get(id(w), 1) for w in weights)
     on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
-    return 1 if on_cpu and sizes and sum(sizes) < SMALL * len(sizes) else None
+    return 1 if on_cpu and size < SMALL * count else None
 
 
 def take_threads(count: int | None) -> str:

@@ -17,6 +17,7 @@ class JointLinear(nn.Module):
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
         super().__init__()
         first = linears[0]
+        self.parts = len(linears)
         self.linear = nn.Linear(1, 1, bias=False, device="meta")  # draws no weights
         self.linear.in_features = first.in_features
         self.linear.out_features = sum(one.out_features for one in linears)

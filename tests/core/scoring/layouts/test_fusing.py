@@ -9,11 +9,14 @@ import pytest
 import torch
 from support.architectures import build
 from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.shared_weights import shared_copy
+from marith.scoring.cpu_threads import threads_for
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.runner import start_runner
+from marith.scoring.layouts import packing
 from marith.scoring.layouts.fused_modules import FusedAttention, FusedMLP, FusedNorm
 from marith.scoring.layouts.fusing import fuse
 from marith.scoring.layouts.joining import LinearPart, join
@@ -142,3 +145,17 @@ def test_parts_of_a_product_are_the_layers_that_they_replace(bias: bool) -> None
     torch.testing.assert_close(parts[1](2 * x), linears[1](2 * x))  # another tensor meanwhile
     torch.testing.assert_close(parts[2](x), linears[2](x))
     assert parts[0].joint._known is None  # nothing of a pass is kept
+
+
+def test_a_fused_model_takes_as_many_threads_as_before() -> None:
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=512, num_hidden_layers=1, num_attention_heads=8, intermediate_size=512,
+            vocab_size=64,
+        )
+    ).eval()  # fmt: skip
+    assert threads_for(model) == 1
+    assert fuse(model) == 5
+    assert threads_for(model) == 1
+    packing.pack(model)
+    assert threads_for(model) == 1
