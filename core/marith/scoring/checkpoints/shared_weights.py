@@ -30,6 +30,16 @@ def shared_copy(model: Model) -> Model:
     return copy.deepcopy(model, {id(tensor): tensor for tensor in _stored(model)})
 
 
+def attending_by(model: Any, function: str) -> Any:
+    """A shared copy that computes attention by a function that transformers knows by this name.
+
+    The model itself stays as it is: other threads may run it at any time.
+    """
+    tree = shared_copy(model).eval()
+    tree.config.get_text_config()._attn_implementation = function
+    return tree
+
+
 def independent(model: Model, run: Callable[[Model], object]) -> Model:
     """A copy that never writes to the model's weights when it is `run`.
 

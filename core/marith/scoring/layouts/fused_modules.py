@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from marith.scoring.layouts.joining import together
+from marith.scoring.layouts.joining import join, together
 
 
 class SignedSines:
@@ -52,14 +52,11 @@ class FusedAttention(nn.Module):
 
     def __init__(self, module: Any, given: Mapping[str, Any], sines: SignedSines) -> None:
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj = module.q_proj, module.k_proj, module.v_proj
+        self.q_proj, self.k_proj, self.v_proj = join([module.q_proj, module.k_proj, module.v_proj])
         self.o_proj = module.o_proj
         self.q_norm, self.k_norm = getattr(module, "q_norm", None), getattr(module, "k_norm", None)
-        self.config, self.layer_idx, self.head_dim = (
-            module.config,
-            module.layer_idx,
-            module.head_dim,
-        )
+        self.config, self.layer_idx = module.config, module.layer_idx
+        self.head_dim = module.head_dim
         self.num_key_value_groups = module.num_key_value_groups
         self.is_causal = getattr(module, "is_causal", True)
         self._heads = module.q_proj.out_features // module.head_dim
@@ -98,7 +95,7 @@ class FusedMLP(nn.Module):
 
     def __init__(self, module: Any) -> None:
         super().__init__()
-        self.gate_proj, self.up_proj = module.gate_proj, module.up_proj
+        self.gate_proj, self.up_proj = join([module.gate_proj, module.up_proj])
         self.down_proj, self.act_fn = module.down_proj, module.act_fn
 
     def forward(self, x: Tensor) -> Tensor:

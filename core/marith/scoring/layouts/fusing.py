@@ -20,14 +20,14 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from marith.scoring.checkpoints.shared_weights import shared_copy
+from marith.scoring.checkpoints.shared_weights import attending_by
 from marith.scoring.layouts.fused_modules import FusedAttention, FusedMLP, FusedNorm, SignedSines
-from marith.scoring.layouts.joining import join
+from marith.scoring.layouts.packing import is_changed, is_plain
 
 _RECORDED = "marith_recorded"
 _GIVEN = "_marith_given"
-_QUERIES = ("q_proj", "k_proj", "v_proj")
-_GATED = ("gate_proj", "up_proj")
+_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+_MLP = ("gate_proj", "up_proj", "down_proj")
 _FAULTS = AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError
 
 
@@ -65,17 +65,16 @@ def fuse(model: Any) -> int:
     recorded, sines, count = _record(model, names), SignedSines(), 0
     for name, known in recorded.items():
         module = model.get_submodule(name)
-        make = _fitting(module, known)
-        if make is not None:
-            model.set_submodule(name, make(module, known, sines).train(module.training))
+        fused = _fused(module, known, sines)
+        if fused is not None:
+            model.set_submodule(name, fused.train(module.training))
             count += 1
     return count
 
 
 def _record(model: Any, names: list[str]) -> dict[str, _Recorded]:
     """What these modules are given in a pass over four tokens, those that are called once."""
-    tree = shared_copy(model).eval()
-    tree.config.get_text_config()._attn_implementation = _RECORDED
+    tree = attending_by(model, _RECORDED)
     calls: dict[str, list[_Recorded]] = {name: [] for name in names}
 
     def hook(name: str) -> Callable[..., None]:
@@ -94,16 +93,17 @@ def _record(model: Any, names: list[str]) -> dict[str, _Recorded]:
     return {}
 
 
-def _fitting(module: nn.Module, known: _Recorded) -> _Make | None:
-    """How to make the module that answers as this one does, but for rounding."""
+def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module | None:
+    """The module that answers as this one does, but for rounding."""
     with suppress(*_FAULTS):
         single = all(one.dtype == torch.float32 for one in module.parameters())
         wide = module if single else copy.deepcopy(module).float()
         expected = known.answer(wide)
         for make in _makers(module):
             with suppress(*_FAULTS):
-                if _same(expected, known.answer(make(wide, known, SignedSines()))):
-                    return make
+                fused = make(wide, known, sines)
+                if _same(expected, known.answer(fused)):
+                    return fused if single else make(module, known, sines)
     return None
 
 
@@ -123,11 +123,11 @@ def _wide(tensor: Tensor) -> Tensor:
 
 def _makers(module: nn.Module) -> list[_Make]:
     """What may stand for a module, by its parts."""
-    if _changed(module):
+    if is_changed(module):
         return []
-    if _has_linears(module, (*_QUERIES, "o_proj")) and hasattr(module, "layer_idx"):
+    if _has_linears(module, _ATTENTION) and hasattr(module, "layer_idx"):
         return [_attention]
-    if _has_linears(module, (*_GATED, "down_proj")) and hasattr(module, "act_fn"):
+    if _has_linears(module, _MLP) and hasattr(module, "act_fn"):
         return [_mlp]
     weight = module._parameters.get("weight")
     if weight is not None and weight.ndim == 1 and len(module._parameters) == 1:
@@ -137,19 +137,11 @@ def _makers(module: nn.Module) -> list[_Make]:
 
 
 def _attention(module: Any, known: _Recorded, sines: SignedSines) -> nn.Module:
-    fused = FusedAttention(module, known.given, sines)
-    parts = join([getattr(module, name) for name in _QUERIES])
-    for name, part in zip(_QUERIES, parts, strict=True):
-        setattr(fused, name, part)
-    return fused
+    return FusedAttention(module, known.given, sines)
 
 
 def _mlp(module: Any, _: _Recorded, __: SignedSines) -> nn.Module:
-    fused = FusedMLP(module)
-    parts = join([getattr(module, name) for name in _GATED])
-    for name, part in zip(_GATED, parts, strict=True):
-        setattr(fused, name, part)
-    return fused
+    return FusedMLP(module)
 
 
 def _norm(module: Any, _: _Recorded, __: SignedSines) -> nn.Module:
@@ -168,18 +160,11 @@ def _eps(module: Any) -> float:
 def _has_linears(module: nn.Module, names: tuple[str, ...]) -> bool:
     """Whether it has these linear layers, as plain ones that nobody has changed, of one kind."""
     linears = [module._modules.get(name) for name in names]
-    if not all(type(one) is nn.Linear and not _changed(one) for one in linears):
+    if not all(type(one) is nn.Linear and is_plain(one) for one in linears):
         return False
-    weights = [one.weight for one in linears if one is not None]
-    plain = all(type(one) is nn.Parameter and one.layout is torch.strided for one in weights)
-    alike = {(one.dtype, one.device) for one in weights}
+    alike = {(one.weight.dtype, one.weight.device) for one in linears if one is not None}
     biases = {getattr(one, "bias", None) is None for one in linears[:-1]}
-    return plain and len(alike) == 1 and len(biases) == 1
-
-
-def _changed(module: nn.Module) -> bool:
-    """Whether somebody has a hook on it, or has put another `forward` in its place."""
-    return bool(module._forward_pre_hooks or module._forward_hooks or "forward" in vars(module))
+    return len(alike) == 1 and len(biases) == 1
 
 
 def _recording(module: Any, *states: Any, **given: Any) -> Any:

@@ -53,6 +53,7 @@ class LinearPart(nn.Linear):
         self._columns = slice(start, start + linear.out_features)
         self._last = last
 
+    # Both are parameters of an `nn.Linear`, and views of another's here.
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
         """[out_features, in_features]; of what only a library can read, all in its own order."""

@@ -72,18 +72,26 @@ def _places(
 
 
 def _is_packable(module: nn.Module, smallest: int) -> TypeGuard[nn.Linear | Conv1D]:
-    """Exactly a linear, with plain weights that oneDNN takes, that nobody has a hook on."""
-    if type(module) not in (nn.Linear, Conv1D):
+    """Exactly a linear, with plain weights that oneDNN takes, that nobody has changed."""
+    if type(module) not in (nn.Linear, Conv1D) or not is_plain(module):
         return False
     weight = module.weight
+    return bool(weight.device.type == "cpu" and weight.numel() >= smallest and _takes(weight.dtype))
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether its weights are plain, and nobody has a hook on it or another `forward` for it."""
+    weight = module._parameters.get("weight")
     return (
         type(weight) is nn.Parameter  # quantised weights come as subclasses of tensors too
-        and weight.device.type == "cpu"
         and weight.layout is torch.strided
-        and weight.numel() >= smallest
-        and not (module._forward_pre_hooks or module._forward_hooks or "forward" in vars(module))
-        and _takes(weight.dtype)
+        and not is_changed(module)
     )
+
+
+def is_changed(module: nn.Module) -> bool:
+    """Whether somebody has a hook on it, or has put another `forward` in its place."""
+    return bool(module._forward_pre_hooks or module._forward_hooks or "forward" in vars(module))
 
 
 def _takes(dtype: torch.dtype) -> bool:

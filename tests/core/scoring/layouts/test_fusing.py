@@ -61,7 +61,7 @@ def test_passes_by_segments_run_the_fused_modules() -> None:
     model = loader.from_loaded(tiny_model(), tiny_tokenizer(), loader.Placement()).model
     runner = start_runner(model, 28, 128)
     assert isinstance(runner, CachedRunner)
-    found = kinds(runner._reader.reader if hasattr(runner, "_reader") else runner.passes.reader)
+    found = kinds(runner.passes.reader)
     layers = model.config.num_hidden_layers
     assert found[FusedAttention] == found[FusedMLP] == layers
     assert found[FusedNorm] == 2 * layers + 1

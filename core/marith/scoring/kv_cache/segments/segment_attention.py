@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
-from marith.scoring.checkpoints.shared_weights import shared_copy
+from marith.scoring.checkpoints.shared_weights import attending_by
 from marith.scoring.kv_cache.segments.reads import Read
 
 NAME = "marith_segments"
@@ -25,13 +25,8 @@ _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
 def by_segments(model: Any) -> Any:
-    """A second tree of modules over the same weights, whose passes read segments.
-
-    The model itself stays as it is: other threads may run it at any time.
-    """
-    tree = shared_copy(model).eval()
-    tree.config.get_text_config()._attn_implementation = NAME
-    return tree
+    """A second tree of modules over the same weights, whose passes read segments."""
+    return attending_by(model, NAME)
 
 
 def attention(
