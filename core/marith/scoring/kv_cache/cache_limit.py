@@ -1,4 +1,4 @@
-"""How many bytes the models of one engine may keep together, and whose idle lanes go beyond it."""
+"""How many bytes the models of one engine may keep together, and which idle lanes are dropped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Keeper(ABC):
 
     @abstractmethod
     def drop_idle(self, extra: int) -> None:
-        """Let go of so many bytes, or as many as idle lanes hold; the longest unused go first."""
+        """Free `extra` bytes, or all that idle lanes hold, the longest unused lane first."""
 
 
 class CacheLimit:
@@ -51,8 +51,8 @@ class CacheLimit:
     def room(self, keeper: Keeper, needed: int) -> int:
         """How many bytes a keeper may hold that is used now, and holds or needs so many.
 
-        While it may not hold as many, idle lanes of the others go. Negative where the others' lanes
-        in use weigh more than the limit.
+        While it may not hold as many, idle lanes of the others are dropped. Negative where the
+        others' lanes in use weigh more than the limit.
         """
         keeper.used = next(_clock)
         others = [one for one in self._alive() if one is not keeper]
@@ -65,7 +65,7 @@ class CacheLimit:
         return sum(keeper.nbytes for keeper in self._alive())
 
     def drop_idle(self, extra: int) -> None:
-        """Let go of so many bytes, or as many as idle lanes hold."""
+        """Free `extra` bytes, or all that idle lanes hold."""
         _drop(self._alive(), extra)
 
     def _alive(self) -> list[Keeper]:
@@ -73,15 +73,15 @@ class CacheLimit:
 
 
 def _drop(keepers: list[Keeper], extra: int) -> int:
-    """Let idle lanes give `extra` bytes, or as many as they hold. Returns how many they gave.
+    """Free `extra` bytes, or all that idle lanes hold. Returns how many were freed.
 
-    Those of the model go first that was used longest ago.
+    The lanes of the model that was used longest ago are dropped first.
     """
-    gone = 0
+    freed = 0
     for keeper in sorted(keepers, key=lambda keeper: keeper.used):
-        if gone >= extra:
+        if freed >= extra:
             break
         before = keeper.nbytes
-        keeper.drop_idle(extra - gone)
-        gone += before - keeper.nbytes
-    return gone
+        keeper.drop_idle(extra - freed)
+        freed += before - keeper.nbytes
+    return freed

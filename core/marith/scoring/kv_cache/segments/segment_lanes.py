@@ -37,9 +37,7 @@ class SegmentLanes(Lanes):
     @property
     def nbytes(self) -> int:
         """What all lanes hold."""
-        whole = sum(len(lane.tokens) - lane.start for lane in self._all)
-        lost = sum(max(0, lane.lost - lane.start) for lane in self._all if lane.lost)
-        return self.cache.bytes_of(whole, whole - lost)
+        return _weight(self._all, self.cache)
 
     def make_room(self, longest: int) -> None:
         """Idle lanes go while all hold more than the limit, or there are too many."""
@@ -139,8 +137,7 @@ class SegmentLanes(Lanes):
         self._all.remove(lane)
         self.cache.give_back(lane.row)
         heapq.heappush(self._free, lane.row)
-        length = len(lane.tokens) - lane.start
-        return self.cache.bytes_of(length, length - max(0, lane.lost - lane.start))
+        return _weight([lane], self.cache)
 
     def _free_row(self) -> int:
         if self._free:
@@ -152,6 +149,13 @@ class SegmentLanes(Lanes):
 
     def _spans(self) -> Iterator[Filled]:
         return ((lane.row, lane.start, len(lane.tokens)) for lane in self._all)
+
+
+def _weight(lanes: Sequence[Lane], cache: SegmentCache) -> int:
+    """How many bytes the rows of these lanes hold."""
+    whole = sum(len(lane.tokens) - lane.start for lane in lanes)
+    lost = sum(max(0, lane.lost - lane.start) for lane in lanes if lane.lost)
+    return cache.bytes_of(whole, whole - lost)
 
 
 def _unread(lanes: Sequence[Lane]) -> list[Lane]:
