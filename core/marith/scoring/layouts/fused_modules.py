@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,8 @@ from torch.nn import functional
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from marith.scoring.layouts.joining import join, together
+
+_Attend: TypeAlias = Callable[..., tuple[Tensor, Tensor | None]]
 
 
 class SignedSines:
@@ -38,9 +40,17 @@ class FusedNorm(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(weight, requires_grad=False)
         self.eps = eps
+        # On a CPU torch has no kernel for it. √dim · x / √(Σx² + dim · eps) takes the fewest steps.
+        self._is_short = weight.is_cpu and weight.dtype == torch.float32
+        self._scaled = weight * len(weight) ** 0.5
+        self._least = weight.new_tensor((len(weight) * eps) ** 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] → [..., dim]."""
+        if self._is_short and x.dtype == torch.float32:
+            length = torch.linalg.vector_norm(x, 2, -1, True)
+            out: Tensor = x / torch.hypot(length, self._least) * self._scaled
+            return out
         return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
 
@@ -62,6 +72,11 @@ class FusedAttention(nn.Module):
         self._heads = module.q_proj.out_features // module.head_dim
         self._turned = self._heads + module.k_proj.out_features // module.head_dim
         self._given, self._sines = dict(given), sines
+        self._attend: _Attend | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the attention function: a copy may have another one."""
+        return {**self.__dict__, "_attend": None}
 
     def forward(
         self,
@@ -72,22 +87,32 @@ class FusedAttention(nn.Module):
         **others: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """[texts, width, hidden] → [texts, width, hidden], and the attention function's shares."""
+        attend = self._attend or self._found()
+        parts: Any = self._modules  # as attributes they take a search each
         texts, width, _ = hidden_states.shape
-        cos, sin = position_embeddings
-        out = together(hidden_states, (self.q_proj, self.k_proj, self.v_proj))
+        out = together(hidden_states, [parts["q_proj"], parts["k_proj"], parts["v_proj"]])
         out = out.view(texts, width, -1, self.head_dim)
-        both, value = out[:, :, : self._turned], out[:, :, self._turned :].transpose(1, 2)
-        if self.q_norm is not None and self.k_norm is not None:
-            parts = self.q_norm(both[:, :, : self._heads]), self.k_norm(both[:, :, self._heads :])
-            both = torch.cat(parts, dim=2)
-        swapped = both.roll(self.head_dim // 2, -1)
-        both = torch.addcmul(both * cos.unsqueeze(2), swapped, self._sines.of(sin)).transpose(1, 2)
-        query, key = both[:, : self._heads], both[:, self._heads :]
+        query, key = self._turn(out[:, :, : self._turned], *position_embeddings)
+        value = out[:, :, self._turned :].transpose(1, 2)
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.layer_idx)
-        attend = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
         read, shares = attend(self, query, key, value, attention_mask, **{**others, **self._given})
-        return self.o_proj(read.reshape(texts, width, -1)), shares
+        return parts["o_proj"].forward(read.reshape(texts, width, -1)), shares
+
+    def _turn(self, both: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys [texts, heads, width, dim], rotated; `both` is [texts, width, …]."""
+        heads, q_norm, k_norm = self._heads, self.q_norm, self.k_norm
+        if q_norm is not None and k_norm is not None:
+            both = torch.cat((q_norm(both[:, :, :heads]), k_norm(both[:, :, heads:])), dim=2)
+        swapped = both.roll(self.head_dim // 2, -1)
+        both = torch.addcmul(both * cos.unsqueeze(2), swapped, self._sines.of(sin)).transpose(1, 2)
+        return both[:, :heads], both[:, heads:]
+
+    def _found(self) -> _Attend:
+        """The attention function that the configuration names."""
+        found: _Attend = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
+        self._attend = found
+        return found
 
 
 class FusedMLP(nn.Module):
@@ -100,6 +125,7 @@ class FusedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., hidden] → [..., hidden]."""
-        gate, up = together(x, (self.gate_proj, self.up_proj)).chunk(2, dim=-1)
-        out: Tensor = self.down_proj(self.act_fn(gate) * up)
+        parts: Any = self._modules
+        gate, up = together(x, [parts["gate_proj"], parts["up_proj"]]).chunk(2, dim=-1)
+        out: Tensor = parts["down_proj"].forward(self.act_fn(gate) * up)
         return out

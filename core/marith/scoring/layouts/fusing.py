@@ -21,6 +21,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from marith.scoring.checkpoints.shared_weights import attending_by
+from marith.scoring.layouts.fused_layer import AFTER, AROUND, BEFORE, FusedLayer, fused_layer
 from marith.scoring.layouts.fused_modules import FusedAttention, FusedMLP, FusedNorm, SignedSines
 from marith.scoring.layouts.packing import is_changed, is_plain
 
@@ -63,7 +64,7 @@ def fuse(model: Any) -> int:
     if not names or model.config._attn_implementation not in ALL_ATTENTION_FUNCTIONS:
         return 0
     recorded, sines, count = _record(model, names), SignedSines(), 0
-    for name, known in recorded.items():
+    for name, known in sorted(recorded.items(), key=lambda one: -one[0].count(".")):  # parts first
         module = model.get_submodule(name)
         fused = _fused(module, known, sines)
         if fused is not None:
@@ -123,17 +124,27 @@ def _wide(tensor: Tensor) -> Tensor:
 
 def _makers(module: nn.Module) -> list[_Make]:
     """What may stand for a module, by its parts."""
-    if is_changed(module):
+    if is_changed(module) or isinstance(module, FusedLayer):
         return []
     if _has_linears(module, _ATTENTION) and hasattr(module, "layer_idx"):
         return [_attention]
     if _has_linears(module, _MLP) and hasattr(module, "act_fn"):
         return [_mlp]
+    if _is_layer(module):
+        return [_layer(norms) for norms in (BEFORE, AFTER, AROUND)]
     weight = module._parameters.get("weight")
     if weight is not None and weight.ndim == 1 and len(module._parameters) == 1:
         # 1 + a weight has more digits than a short type holds
         return [_norm, _norm_around_one] if weight.dtype == torch.float32 else [_norm]
     return []
+
+
+def _is_layer(module: nn.Module) -> bool:
+    """Whether it is made of attention and of an MLP that are fused, or might be."""
+    children = [*module.children()]
+    return any(
+        type(one) is FusedAttention or _has_linears(one, _ATTENTION) for one in children
+    ) and any(type(one) is FusedMLP or _has_linears(one, _MLP) for one in children)
 
 
 def _attention(module: Any, known: _Recorded, sines: SignedSines) -> nn.Module:
@@ -142,6 +153,10 @@ def _attention(module: Any, known: _Recorded, sines: SignedSines) -> nn.Module:
 
 def _mlp(module: Any, _: _Recorded, __: SignedSines) -> nn.Module:
     return FusedMLP(module)
+
+
+def _layer(norms: tuple[bool, ...]) -> _Make:
+    return lambda module, *_: fused_layer(module, norms)
 
 
 def _norm(module: Any, _: _Recorded, __: SignedSines) -> nn.Module:

@@ -64,7 +64,7 @@ def attention(
     return torch.cat(outs)[None], None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Attention:
     """Over one layer's keys and values [rows, kv heads, slots, dim].
 

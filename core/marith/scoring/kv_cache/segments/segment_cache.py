@@ -33,6 +33,7 @@ class SegmentCache(Cache):
         self._windowed = windowed
         self._slot_bytes: tuple[int, int] | None = None
         self._at: tuple[Tensor, Tensor] | None = None
+        self._only: tuple[int, int] | None = None
         self._seen = 0
         self._layers = [_SegmentLayer(self) for _ in windowed]
         super().__init__(layers=list(self._layers))
@@ -91,9 +92,16 @@ class SegmentCache(Cache):
         for layer in self._layers:
             layer.copy(source, target, first, last)
 
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write a layer's new keys and values [texts, heads, width, dim], and return them."""
+        return self._layers[layer_idx].update(key_states, value_states)
+
     def aim(self, rows: Tensor, slots: Tensor, seen: int) -> None:
         """Where the next pass writes, [rows, width] each; `seen` is the length of its longest."""
         self._at, self._seen = (rows, slots), seen
+        self._only = (int(rows), int(slots)) if rows.numel() == 1 else None
 
 
 class _SegmentLayer(AddressedLayer):
@@ -149,9 +157,14 @@ class _SegmentLayer(AddressedLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.owner._at is not None
-        rows, slots = self.owner._at
-        self.keys[rows, :, slots] = key_states.transpose(1, 2)
-        self.values[rows, :, slots] = value_states.transpose(1, 2)
+        if self.owner._only is not None:  # an index costs several times what it finds
+            row, slot = self.owner._only
+            self.keys[row, :, slot] = key_states[0, :, 0]
+            self.values[row, :, slot] = value_states[0, :, 0]
+        else:
+            rows, slots = self.owner._at
+            self.keys[rows, :, slots] = key_states.transpose(1, 2)
+            self.values[rows, :, slots] = value_states.transpose(1, 2)
         key_states.kept_in = self  # type: ignore[attr-defined]
         return key_states, value_states
 
