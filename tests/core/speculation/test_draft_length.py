@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import pairwise, product
 from statistics import median_low
 from time import perf_counter
 
@@ -290,3 +290,25 @@ def test_sources_are_explored_apart_and_a_chosen_one_needs_no_trial() -> None:
     assert explorer.length("b", 0) == 0
     assert explorer.length("a", 5) == 5
     assert [explorer.length("a", 0) for _ in range(3)] == [0, 0, 1]
+
+
+def test_all_that_are_due_are_tried_in_one_round_and_then_in_none() -> None:
+    explorer, sources = Explorer(every=8), range(20)
+    tries: list[int] = []
+    for _ in range(100):
+        explorer.begin()
+        tries.append(sum(explorer.length(source, 0) for source in sources))
+    rounds = [i for i, count in enumerate(tries) if count]
+    assert {tries[i] for i in rounds} == {len(sources)}  # they share the slower pass
+    assert all(later - former > 8 for former, later in pairwise(rounds))
+    assert len(rounds) >= 8
+
+
+def test_a_source_that_is_rare_is_tried_in_a_later_round() -> None:
+    explorer = Explorer(every=4)
+    tried = 0
+    for i in range(60):
+        explorer.begin()
+        explorer.length("often", 0)
+        tried += explorer.length("rare", 0) if i % 3 == 0 else 0
+    assert tried >= 2

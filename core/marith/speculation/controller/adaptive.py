@@ -119,6 +119,7 @@ class Controller:
 
         The next pass, of `scorers`, computes `rows` tokens without drafts and makes `made` tokens.
         """
+        self._explorer.begin()
         cost = self._cost(frozenset(map(ref, scorers)), rows) if texts else None
         if cost is None:
             for text in texts:

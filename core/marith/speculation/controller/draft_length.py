@@ -101,18 +101,28 @@ def _pays(drafted: tuple[float, float], none: tuple[float, float]) -> bool:
 class Explorer:
     """Tries a source with length 1 after its length was 0 in `every` choices in a row.
 
-    So a wrong cost or average is measured again, at a bounded price. State: for each of at most
-    `most_keys` keys, how often in a row the length was 0.
+    So a wrong cost or average is measured again, at a bounded price. Under load most choices are
+    made for many texts at once, and one draft makes the pass of all of them a slower one: all
+    sources that are due are tried in one round, and then in none for `every` rounds. State: for
+    each of at most `most_keys` keys, how often in a row the length was 0; the rounds since a try.
     """
 
     def __init__(self, every: int = EVERY, most_keys: int = MOST_KEYS) -> None:
         self._every = at_least_one(every)
         self._most_keys = at_least_one(most_keys)
         self._idle: OrderedDict[Hashable, int] = OrderedDict()
+        self._rounds = every
+        self._tried = False
+
+    def begin(self) -> None:
+        """A new round, in which lengths are chosen for all texts."""
+        self._rounds = 0 if self._tried else self._rounds + 1
+        self._tried = False
 
     def length(self, key: Hashable, chosen: int) -> int:
-        """`chosen` itself, but 1 where it is the `every`th 0 in a row for this key."""
+        """`chosen` itself, but 1 where this key is due, and this is a round of tries."""
         idle = 0 if chosen else self._idle.get(key, 0) + 1
-        due = idle >= self._every
+        due = idle >= self._every and self._rounds >= self._every
+        self._tried |= due
         remember(self._idle, key, 0 if due else idle, self._most_keys)
         return 1 if due else chosen
