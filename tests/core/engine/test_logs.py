@@ -41,7 +41,8 @@ def test_a_load_says_which_model_it_was_how_it_runs_and_on_how_many_threads(
         engine.generate("a", max_tokens=1)
         first, second = messages(caplog, "marith.scoring", logging.INFO)
         assert re.fullmatch(
-            r"loaded 'LlamaForCausalLM' in \d+\.\d\d s: LlamaForCausalLM, \d+ kB, float32 on cpu",
+            r"loaded 'LlamaForCausalLM' in \d+\.\d\d s: LlamaForCausalLM, \d+ kB, float32 on cpu, "
+            r"2 of 2 layers fused, \d+ kB copied",
             first,
         )
         assert re.fullmatch(r"'LlamaForCausalLM' runs with a cache, probed in \d+\.\d\d s", second)

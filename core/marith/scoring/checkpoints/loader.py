@@ -29,7 +29,7 @@ from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate, require
 from marith.scoring.checkpoints.shared_weights import independent, nbytes, weights
 from marith.scoring.checkpoints.sizes import check_size
 from marith.scoring.cpu_threads import threads_of
-from marith.scoring.layouts import fusing, packing
+from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 _ANY = 2048  # tokens of context where a configuration does not say
@@ -126,10 +126,8 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     kinds.check_loaded(name, model)
     with threads_of(model):
         unchanging = independent(model, partial(kinds.try_out, name))
-        if packing.packs(unchanging):  # elsewhere the caller's weights are shared, and not copied
-            fusing.fuse(unchanging)
-        packing.pack(unchanging)
-    return _logged(_checkpoint(name, unchanging, tokenizer, placement), begun)
+        layout = lay_out_copy(unchanging, model)
+    return _logged(_checkpoint(name, unchanging, tokenizer, placement), begun, layout)
 
 
 def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
@@ -145,17 +143,18 @@ def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
 def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
     begun = time.monotonic()
     model, tokenizer = _read(kind, name, where, placement)
+    layout = ""
     if kind == LANGUAGE_MODEL:
         with threads_of(model):
             kinds.try_out(name, model)
-            fusing.fuse(model)
-            packing.pack(model)
-    return _logged(_checkpoint(name, model, tokenizer, placement), begun)
+            layout = lay_out(model)
+    return _logged(_checkpoint(name, model, tokenizer, placement), begun, layout)
 
 
-def _logged(checkpoint: Checkpoint, begun: float) -> Checkpoint:
+def _logged(checkpoint: Checkpoint, begun: float, layout: str) -> Checkpoint:
     seconds = time.monotonic() - begun
-    _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, checkpoint.summary)
+    said = ", ".join(filter(None, (checkpoint.summary, layout)))
+    _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, said)
     return checkpoint
 
 

@@ -24,8 +24,6 @@ class FusedLayer(nn.Module):
     _names: tuple[str, ...]  # of the modules in the order of their calls; "" for no norm
     _scale: float
 
-    __call__ = nn.Module.__call__  # no checkpoints of gradients: a fused layer has none
-
     def forward(self, hidden_states: Tensor, *_: Any, **others: Any) -> Tensor:
         """[texts, width, hidden] → [texts, width, hidden]."""
         # Not by calls: no hook stands over these parts, and the way to it takes as long as a norm.
@@ -71,4 +69,6 @@ def fused_layer(layer: nn.Module, norms: tuple[bool, ...]) -> FusedLayer:
 def _class_of(kind: Any) -> type[FusedLayer]:
     """One for each class of layers: transformers finds the layers whose states it keeps by it."""
     made: type[FusedLayer] = type(f"Fused{kind.__name__}", (FusedLayer, kind), {})
+    if "forward" in vars(made):  # transformers puts one for training around that of each subclass
+        del made.forward
     return made

@@ -1,0 +1,119 @@
+"""Adapters, early exits and windows go over fused layers: each test counts the layers that ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from support.architectures import build
+from torch import Tensor
+
+from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.lora import Adapter, read
+from marith.scoring.language_model.runner import start_runner
+from marith.scoring.layouts.fused_layer import FusedLayer
+from marith.scoring.layouts.laying_out import lay_out
+
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
+TEXTS = [[3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1, 8, 2, 8], [1, 6, 1, 8, 0, 3, 3, 9, 8]]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[FusedLayer]:
+    """The fused layers, as often as they run."""
+    seen, forward = list[FusedLayer](), FusedLayer.forward
+
+    def noted(self: FusedLayer, *args: Any, **kwargs: Any) -> Tensor:
+        seen.append(self)
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(FusedLayer, "forward", noted)
+    return seen
+
+
+def runner_of(model: Any) -> CachedRunner:
+    runner = start_runner(model, model.config.vocab_size, 128)
+    assert isinstance(runner, CachedRunner)
+    return runner
+
+
+@torch.inference_mode()
+def expected(model: Any, text: list[int]) -> Tensor:
+    """The log-probabilities of the next token, [vocab], by transformers' own code."""
+    logits = model(input_ids=torch.tensor([text]), use_cache=False).logits
+    return torch.log_softmax(logits[0, -1].float(), dim=-1)
+
+
+def adapters(folder: Path) -> tuple[list[Adapter], list[Any]]:
+    """Three adapters, and the model merged with each."""
+    found, merged = [], []
+    for seed, targets in enumerate((["q_proj", "v_proj"], ["gate_proj", "o_proj"], "all-linear")):
+        torch.manual_seed(seed)
+        config = LoraConfig(r=2 + seed, target_modules=targets, init_lora_weights=False)
+        adapted = get_peft_model(build("llama").eval(), config)
+        adapted.save_pretrained(str(folder / str(seed)), save_embedding_layers=False)
+        found.append(read(str(folder / str(seed)), build("llama")))
+        merged.append(adapted.merge_and_unload().eval())
+    return found, merged
+
+
+def test_rows_with_adapters_of_their_own_run_the_fused_layers(
+    tmp_path: Path, ran: list[FusedLayer]
+) -> None:
+    found, merged = adapters(tmp_path)
+    model = build("llama").eval()
+    lay_out(model)
+    runner = runner_of(model)
+    for end in (4, 5, 6):
+        ran.clear()
+        asked = [
+            Asked(i, text[:4], adapter=adapter, continuation=text[4:end])
+            for i, (text, adapter) in enumerate(zip(TEXTS, found, strict=True))
+        ]
+        answers = runner.ask(asked)
+        assert len(ran) >= 4  # one pass of four layers for all three
+        for answer, one, text in zip(answers, merged, TEXTS, strict=True):
+            assert answer is not None
+            torch.testing.assert_close(
+                answer.logprobs[0], expected(one, text[:end]), atol=2e-4, rtol=0
+            )
+    assert len(ran) == 4
+
+
+def test_early_exits_read_the_states_of_fused_layers(ran: list[FusedLayer]) -> None:
+    model, fused = build("llama").eval(), build("llama").eval()
+    lay_out(fused)
+    runner = runner_of(fused)
+    with torch.inference_mode():
+        out = model(input_ids=torch.tensor([TEXTS[0]]), use_cache=False, output_hidden_states=True)
+        states = model.model.norm(out.hidden_states[2])
+        early = torch.log_softmax(model.lm_head(states)[0, -1], dim=-1)
+    ran.clear()
+    [answer] = runner.ask([Asked("a", TEXTS[0], exits=(2,))])
+    assert answer is not None
+    assert len(ran) == 8  # the first use of exits tries the model once
+    [(rows, at)] = answer.exits[2]
+    torch.testing.assert_close(rows[at], early, atol=1e-4, rtol=0)
+    torch.testing.assert_close(answer.logprobs[0], expected(model, TEXTS[0]), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["mistral", "gemma3_text"])
+def test_windows_are_read_by_fused_layers(name: str, ran: list[FusedLayer]) -> None:
+    model, fused = build(name).eval(), build(name).eval()
+    window = model.config.sliding_window
+    assert window
+    lay_out(fused)
+    runner, text = runner_of(fused), [(7 * i) % 50 + 2 for i in range(2 * window + 5)][:100]
+    at = len(text) - 3
+    for end in range(at, len(text)):
+        ran.clear()
+        [answer] = runner.ask([Asked("a", text[:at], continuation=text[at:end])])
+        assert answer is not None
+        torch.testing.assert_close(
+            answer.logprobs[0], expected(model, text[:end]), atol=2e-4, rtol=0
+        )
+    assert len(ran) == 4
