@@ -82,12 +82,16 @@ def plan(turns: Sequence[Turn], controller: Controller) -> None:
     jobs = [turn.job for turn in turns if not turn.answers]
     texts = [drafts for drafts in map(drafts_of, jobs) if drafts and drafts.begin]
     if texts:
-        scorers = [job.prepared.scorers[term] for job in jobs for term in job.prepared.plan.terms]
         rows = sum(len(turn.job.prepared.plan.terms) for turn in turns)
-        controller.plan(texts, scorers, rows, len(jobs))
+        controller.plan(texts, lambda: scorers_of(jobs), rows, len(jobs))
     if scorings := [job for job in jobs if isinstance(job, Scoring)]:
         share(scorings)
     asking(turns)
+
+
+def scorers_of(jobs: Sequence[Job]) -> set[Scorer]:
+    """Those of all terms of these jobs."""
+    return {job.prepared.scorers[term] for job in jobs for term in job.prepared.plan.terms}
 
 
 def asking(turns: Sequence[Turn]) -> Sequence[Turn]:

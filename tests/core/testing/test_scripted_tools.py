@@ -194,7 +194,7 @@ def test_drafts_that_run_on_into_the_next_call_leave_no_trace(
     )
     some = (0, 1, 2, 8, 15)
     monkeypatch.setattr(adaptive.Explorer, "length", lambda *_: chances.choice(some))
-    monkeypatch.setattr(adaptive._Rest, "over", lambda *_: True)
+    monkeypatch.setattr(adaptive.Backoff, "due", lambda *_: True)
     texts = [ask(engine, "Both", tools=tools, speculation="auto") for _ in range(20)]
     assert sum(out.stats.accepted for out in texts) > 100
     assert [out.tokens for out in texts] == [expected.tokens] * 20

@@ -7,17 +7,16 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from marith.formula.tree.terms import Classifier, Term
 from marith.request.plan import MOST
 from marith.speculation.controller.acceptance import Acceptance, confidence_bucket
+from marith.speculation.controller.backoff import Backoff
 from marith.speculation.controller.draft_length import Explorer, Offer, lengths, model_length
 from marith.speculation.controller.latency import PassTimes
 from marith.speculation.cost_model import expected_tokens
 from marith.speculation.window import MODEL, DraftWindow
-
-LONGEST = 3  # the most rounds in a row in which a text is skipped
 
 
 class Proposed(Protocol):
@@ -110,37 +109,48 @@ class Controller:
         self._times: dict[_Scorers, PassTimes] = {}
         self._acceptance = Acceptance()
         self._explorer = Explorer()
-        self._rests: WeakKeyDictionary[DraftWindow, _Rest] = WeakKeyDictionary()
+        self._backoff = Backoff()
 
     def plan(
-        self, texts: Sequence[Drafting], scorers: Iterable[Reading], rows: int, made: int
+        self,
+        texts: Sequence[Drafting],
+        scorers: Callable[[], Iterable[Reading]],
+        rows: int,
+        made: int,
     ) -> None:
         """Choose how much each text drafts before the next verification; append proposed tokens.
 
         The next pass, of `scorers`, computes `rows` tokens without drafts and makes `made` tokens.
         """
         self._explorer.begin()
-        cost = self._cost(frozenset(map(ref, scorers)), rows) if texts else None
-        if cost is None:
-            for text in texts:
-                text.window.draft(0)
-            return
-        round_ = Round(rows, cost, alike=sum(bool(text.window.models) for text in texts))
-        proposals: list[tuple[Drafting, Draft]] = []  # which cost no pass to draft
+        begun, due = time.perf_counter(), list[Drafting]()
         for text in texts:
-            if self._rest_of(text).over():
-                draft, length = self._proposed(text), self._model_length(text, round_)
-                if self._is_better(text, length, draft, round_):
-                    text.window.draft(length, by_models=True)
-                else:
-                    proposals.append((text, draft))
+            if self._backoff.due(text.window):
+                due.append(text)
             else:
                 text.window.draft(0)
+        cost = self._cost(frozenset(map(ref, scorers())), rows) if due else None
+        if cost is None:
+            for text in due:
+                text.window.draft(0)
+            return
+        self._choose(due, Round(rows, cost, sum(bool(text.window.models) for text in due)), made)
+        self._backoff.learn(time.perf_counter() - begun, len(due), len(texts), cost(rows))
+
+    def _choose(self, texts: Sequence[Drafting], round_: Round, made: int) -> None:
+        """For the texts of this round."""
+        proposals: list[tuple[Drafting, Draft]] = []  # which cost no pass to draft
+        for text in texts:
+            draft, length = self._proposed(text), self._model_length(text, round_)
+            if self._is_better(text, length, draft, round_):
+                text.window.draft(length, by_models=True)
+            else:
+                proposals.append((text, draft))
         offers = [Offer(len(text.window.plan.terms), draft.chances) for text, draft in proposals]
-        chosen = lengths(offers, rows, made, cost)
+        chosen = lengths(offers, round_.rows, made, round_.cost)
         for (text, draft), length in zip(proposals, chosen, strict=True):
             self._propose(text, draft, length)
-            self._rest_of(text).note(text.window.idle)
+            self._backoff.note(text.window, drafted=not text.window.idle)
 
     @contextmanager
     def timed(self, scorers: Sequence[Reading], judged: int) -> Iterator[None]:
@@ -206,9 +216,6 @@ class Controller:
         proposed_rows = len(proposed.chances) * rows_per_token
         return rate >= (1 + proposed.gain) / round_.cost(round_.rows + proposed_rows)
 
-    def _rest_of(self, text: Drafting) -> _Rest:
-        return self._rests.setdefault(text.window, _Rest())
-
     def _times_of(self, scorers: _Scorers) -> PassTimes:
         if scorers not in self._times:
             self._times = {key: times for key, times in self._times.items() if _alive(key)}
@@ -227,22 +234,6 @@ class Controller:
         if times.least is None or times.least > tokens:
             return None
         return lambda tokens: times.cost(tokens) or 0.0
-
-
-@dataclass(slots=True)
-class _Rest:
-    """In how many rounds a text is skipped after one that drafted nothing; one more each time."""
-
-    length: int = 0
-    left: int = 0
-
-    def over(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-    def note(self, drafted_nothing: bool) -> None:
-        self.length = min(self.length + 1, LONGEST) if drafted_nothing else 0
-        self.left = self.length
 
 
 def _key(window: DraftWindow) -> int:
