@@ -181,13 +181,15 @@ class Lanes(Keeper):
     def _nearest(
         self, weights: Hashable, tokens: list[int], lanes: Sequence[Lane]
     ) -> tuple[Lane | None, int]:
-        """The lane with the longest common prefix, and its length."""
-        alike = (
-            (self._usable(n, common(n.tokens, tokens)), n.used, n)
-            for n in lanes
-            if n.weights == weights
-        )
-        length, _, best = max(alike, key=lambda item: item[:2], default=(0, 0, None))
+        """The lane with the longest common prefix, and its length; of several the last used."""
+        best, length = None, 0
+        alike = [lane for lane in lanes if lane.weights == weights]
+        for lane in sorted(alike, key=lambda lane: lane.used, reverse=True):
+            # One token says of most lanes that they have no more in common than the best so far.
+            if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:
+                usable = self._usable(lane, common(lane.tokens, tokens))
+                if usable > length:
+                    best, length = lane, usable
         return best, length
 
 
