@@ -46,9 +46,10 @@ def fused_layer(layer: nn.Module, norms: tuple[bool, ...]) -> FusedLayer:
     It has the layer's own modules under their names, and is of a class that is the layer's too, so
     that whoever looks for such layers finds it. Raises ValueError where the modules are others.
     """
-    attention = [name for name, one in layer.named_children() if type(one) is FusedAttention]
-    mlp = [name for name, one in layer.named_children() if type(one) is FusedMLP]
-    rest = [name for name, _ in layer.named_children() if name not in (*attention, *mlp)]
+    parts = {k: one for k, one in layer.named_children() if not isinstance(one, nn.Dropout)}
+    attention = [name for name, one in parts.items() if type(one) is FusedAttention]
+    mlp = [name for name, one in parts.items() if type(one) is FusedMLP]
+    rest = [name for name in parts if name not in (*attention, *mlp)]
     if (len(attention), len(mlp), len(rest)) != (1, 1, sum(norms)):
         raise ValueError(f"not a layer of one attention, one MLP and {sum(norms)} norms")
     ordered = iter(rest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -12,6 +12,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from marith.scoring.layouts.joining import join, together
 
+# The names of what reads a module's input: one product each, or all of them one already.
+READ = ("q_proj", "k_proj", "v_proj"), "qkv_proj"
+GATED = ("gate_proj", "up_proj"), "gate_up_proj"
 _Attend: TypeAlias = Callable[..., tuple[Tensor, Tensor | None]]
 
 
@@ -62,15 +65,15 @@ class FusedAttention(nn.Module):
 
     def __init__(self, module: Any, given: Mapping[str, Any], sines: SignedSines) -> None:
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj = join([module.q_proj, module.k_proj, module.v_proj])
+        self._read = _joined(self, module, *READ)
         self.o_proj = module.o_proj
         self.q_norm, self.k_norm = getattr(module, "q_norm", None), getattr(module, "k_norm", None)
         self.config, self.layer_idx = module.config, module.layer_idx
         self.head_dim = module.head_dim
         self.num_key_value_groups = module.num_key_value_groups
         self.is_causal = getattr(module, "is_causal", True)
-        self._heads = module.q_proj.out_features // module.head_dim
-        self._turned = self._heads + module.k_proj.out_features // module.head_dim
+        self._heads = module.o_proj.in_features // module.head_dim
+        self._turned = self._heads + self._heads // module.num_key_value_groups
         self._given, self._sines = dict(given), sines
         self._attend: _Attend | None = None
 
@@ -90,7 +93,7 @@ class FusedAttention(nn.Module):
         attend = self._attend or self._found()
         parts: Any = self._modules  # as attributes they take a search each
         texts, width, _ = hidden_states.shape
-        out = together(hidden_states, [parts["q_proj"], parts["k_proj"], parts["v_proj"]])
+        out = together(hidden_states, [parts[name] for name in self._read])
         out = out.view(texts, width, -1, self.head_dim)
         query, key = self._turn(out[:, :, : self._turned], *position_embeddings)
         value = out[:, :, self._turned :].transpose(1, 2)
@@ -120,12 +123,24 @@ class FusedMLP(nn.Module):
 
     def __init__(self, module: Any) -> None:
         super().__init__()
-        self.gate_proj, self.up_proj = join([module.gate_proj, module.up_proj])
-        self.down_proj, self.act_fn = module.down_proj, module.act_fn
+        self._gated = _joined(self, module, *GATED)
+        self.down_proj = module.down_proj
+        self.act_fn = getattr(module, "act_fn", None) or module.activation_fn
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., hidden] → [..., hidden]."""
         parts: Any = self._modules
-        gate, up = together(x, [parts["gate_proj"], parts["up_proj"]]).chunk(2, dim=-1)
+        gate, up = together(x, [parts[name] for name in self._gated]).chunk(2, dim=-1)
         out: Tensor = parts["down_proj"].forward(self.act_fn(gate) * up)
         return out
+
+
+def _joined(fused: nn.Module, module: nn.Module, names: Sequence[str], one: str) -> Sequence[str]:
+    """Give a fused module these layers, as one product. Returns their names."""
+    if one in module._modules:
+        fused.register_module(one, module._modules[one])
+        return (one,)
+    layers: list[Any] = [getattr(module, name) for name in names]
+    for name, part in zip(names, join(layers), strict=True):
+        fused.register_module(name, part)
+    return names

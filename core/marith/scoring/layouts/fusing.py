@@ -8,7 +8,7 @@ architecture is named here, and one whose code differs keeps it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -22,13 +22,20 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from marith.scoring.checkpoints.shared_weights import attending_by
 from marith.scoring.layouts.fused_layer import AFTER, AROUND, BEFORE, FusedLayer, fused_layer
-from marith.scoring.layouts.fused_modules import FusedAttention, FusedMLP, FusedNorm, SignedSines
+from marith.scoring.layouts.fused_modules import (
+    GATED,
+    READ,
+    FusedAttention,
+    FusedMLP,
+    FusedNorm,
+    SignedSines,
+)
 from marith.scoring.layouts.packing import is_changed, is_plain
 
 _RECORDED = "marith_recorded"
 _GIVEN = "_marith_given"
-_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
-_MLP = ("gate_proj", "up_proj", "down_proj")
+_ATTENTION = [(*names, "o_proj") for names in (READ[0], READ[1:])]
+_MLP = [(*names, "down_proj") for names in (GATED[0], GATED[1:])]
 _FAULTS = AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError
 
 
@@ -126,9 +133,9 @@ def _makers(module: nn.Module) -> list[_Make]:
     """What may stand for a module, by its parts."""
     if is_changed(module) or isinstance(module, FusedLayer):
         return []
-    if _has_linears(module, _ATTENTION) and hasattr(module, "layer_idx"):
+    if _has(module, _ATTENTION) and hasattr(module, "layer_idx"):
         return [_attention]
-    if _has_linears(module, _MLP) and hasattr(module, "act_fn"):
+    if _has(module, _MLP):
         return [_mlp]
     if _is_layer(module):
         return [_layer(norms) for norms in (BEFORE, AFTER, AROUND)]
@@ -142,9 +149,9 @@ def _makers(module: nn.Module) -> list[_Make]:
 def _is_layer(module: nn.Module) -> bool:
     """Whether it is made of attention and of an MLP that are fused, or might be."""
     children = [*module.children()]
-    return any(
-        type(one) is FusedAttention or _has_linears(one, _ATTENTION) for one in children
-    ) and any(type(one) is FusedMLP or _has_linears(one, _MLP) for one in children)
+    return any(type(one) is FusedAttention or _has(one, _ATTENTION) for one in children) and any(
+        type(one) is FusedMLP or _has(one, _MLP) for one in children
+    )
 
 
 def _attention(module: Any, known: _Recorded, sines: SignedSines) -> nn.Module:
@@ -172,7 +179,12 @@ def _eps(module: Any) -> float:
     return float(getattr(module, "variance_epsilon", getattr(module, "eps", 0.0)) or 0.0)
 
 
-def _has_linears(module: nn.Module, names: tuple[str, ...]) -> bool:
+def _has(module: nn.Module, sets: Sequence[Sequence[str]]) -> bool:
+    """Whether it has the linear layers of one of these sets."""
+    return any(_has_linears(module, names) for names in sets)
+
+
+def _has_linears(module: nn.Module, names: Sequence[str]) -> bool:
     """Whether it has these linear layers, as plain ones that nobody has changed, of one kind."""
     linears = [module._modules.get(name) for name in names]
     if not all(type(one) is nn.Linear and is_plain(one) for one in linears):

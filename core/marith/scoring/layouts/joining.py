@@ -85,7 +85,8 @@ def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
     if all(type(one) is LinearPart for one in layers):
         out: Tensor = layers[0]._modules["joint"].forward(x)  # type: ignore[union-attr]
         return out
-    return torch.cat([one(x) for one in layers], dim=-1)
+    outs = [one.forward(x) for one in layers]
+    return outs[0] if len(outs) == 1 else torch.cat(outs, dim=-1)
 
 
 def _together(parameters: Sequence[Tensor]) -> nn.Parameter:

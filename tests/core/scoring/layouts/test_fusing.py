@@ -32,7 +32,8 @@ FUSED = {
     "exaone4": (2, 2, 4),  # two layers without positions
     "mixtral": (0, 4, 0),  # experts
     "olmo2": (0, 0, 4),  # norms over all heads
-    "phi3": (0, 0, 0),  # one product by itself
+    "phi3": (4, 4, 4),  # one product of its own
+    "glm": (0, 0, 4),  # rotates neighbours
     "gpt_oss": (0, 0, 0),
 }  # fmt: skip
 MOST = {"granite": 6e-6}  # its own code rounds by so much: 5.6e-6 from float64, relative
