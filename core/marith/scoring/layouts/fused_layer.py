@@ -24,7 +24,7 @@ class FusedLayer(nn.Module):
     _names: tuple[str, ...]  # of the modules in the order of their calls; "" for no norm
     _scale: float
 
-    def forward(self, hidden_states: Tensor, *_: Any, **others: Any) -> Tensor:
+    def forward(self, hidden_states: Tensor, **others: Any) -> Tensor:
         """[texts, width, hidden] → [texts, width, hidden]."""
         # Not by calls: no hook stands over these parts, and the way to it takes as long as a norm.
         first, attend, second, third, mlp, fourth = map(self._modules.get, self._names)

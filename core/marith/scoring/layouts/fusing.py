@@ -56,7 +56,7 @@ class _Recorded:
 _Make: TypeAlias = Callable[[Any, _Recorded, SignedSines], nn.Module]
 
 
-@torch.inference_mode()
+@torch.no_grad()  # and not inference mode: whoever runs the model may be outside of it
 def fuse(model: Any) -> int:
     """Fuse, in place, what can be. Returns how many modules are fused.
 

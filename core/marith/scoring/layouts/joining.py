@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +84,8 @@ def join(linears: Sequence[nn.Linear]) -> list[LinearPart]:
 def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
     """The outputs of layers beside each other: by one product where nothing stands over them."""
     if all(type(one) is LinearPart for one in layers):
-        out: Tensor = layers[0]._modules["joint"].forward(x)  # type: ignore[union-attr]
+        joint: Any = layers[0]._modules["joint"]
+        out: Tensor = joint.forward(x)
         return out
     outs = [one.forward(x) for one in layers]
     return outs[0] if len(outs) == 1 else torch.cat(outs, dim=-1)

@@ -104,6 +104,21 @@ def test_the_states_of_fused_layers_are_found(name: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=2e-5)
 
 
+def test_a_fused_model_runs_outside_of_inference_mode() -> None:
+    model = build("llama").eval()
+    before = logits(model)
+    fuse(model)
+    torch.testing.assert_close(model(TEXT, use_cache=False).logits, before, atol=1e-5, rtol=1e-5)
+
+
+def test_a_layer_that_is_given_its_mask_by_place_stays_as_it_is() -> None:
+    model = build("llama").eval()
+    fuse(model)
+    layer = model.model.layers[0]
+    with pytest.raises(TypeError):  # and so is refused at the trial: it would lose the mask
+        layer(torch.zeros(1, 1, layer.hidden_size), torch.ones(1, 1, 1, 1))
+
+
 class Swapped(nn.Module):
     """A layer whose MLP reads what its attention reads."""
 
