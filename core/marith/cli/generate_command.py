@@ -14,6 +14,7 @@ from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Device,
     Dtype,
+    Quantize,
     Revision,
     Stops,
     Terms,
@@ -133,6 +134,7 @@ def generate(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
     context_length: Context = None,
     as_json: AsJson = False,
 ) -> None:

@@ -57,6 +57,9 @@ Model = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
+Quantize = Annotated[
+    str | None, typer.Option(help="int8 or int4: weights of so many bits, on a CPU.")
+]
 Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a hub model.")]
 Stops = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")

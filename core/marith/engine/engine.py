@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from os import PathLike
 from typing import Any, Literal
 
@@ -54,8 +54,7 @@ SAMPLE = Stop(64)  # the end of each text that a formula is calibrated by
 class Engine(Entrypoints):
     """Formulas over one base model, for any number of callers in threads and tasks.
 
-    One thread owns the models. `generate` and `stream` block, `agenerate` and `astream` await; each
-    calls `submit`. A request that is cancelled, or whose ticket nobody holds, frees its lanes.
+    One thread owns the models. A request that is cancelled, or that nobody holds, frees its lanes.
     """
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
@@ -82,20 +81,20 @@ class Engine(Entrypoints):
         loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
+        quantize: str | None = None,
     ) -> Engine:
         """An engine over "pocket", a directory, a hub id, or a loaded model with `tokenizer`.
 
-        `device` and `dtype` default to what the machine has; `context_length` is in tokens; for
-        `max_lanes`, `max_queue`, `cache_bytes` and `loaded_bytes` see `Limits`. Weights are
-        safetensors and no code of a checkpoint is run; a loaded model is used with the weights that
-        it has now. Raises ModelError for what cannot be loaded; so does a request after the
-        weights of a loaded model were changed.
+        `device` and `dtype` default to what the machine has; `quantize`, "int8" or "int4", is for a
+        CPU; `context_length` is in tokens; for the others see `Limits`. Weights are safetensors and
+        no code of a checkpoint is run; a loaded model has the weights that it has now. Raises
+        ModelError for what cannot be loaded; so does a request after these weights were changed.
         """
-        placement = Placement(device, dtype, revision, context_length)
+        placement = Placement(device, dtype, revision, context_length, quantize)
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
-            load = partial(loader.base_model, model, tokenizer, placement)
-            return cls(workers.run_in_thread(load), limits)
+            base = workers.run_in_thread(lambda: loader.base_model(model, tokenizer, placement))
+            return cls(base, limits)
 
     @classmethod
     @names_checked(instead=NOT_HERE)
@@ -111,9 +110,10 @@ class Engine(Entrypoints):
         loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
+        quantize: str | None = None,
     ) -> Engine:
         """The one engine of the process for these options, loaded by the first call."""
-        where = _placement(device, dtype, revision, context_length)
+        where = _placement(device, dtype, revision, context_length, quantize)
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
         engine = _shared.get(key)  # no lock: who needs a loaded engine waits for no other load

@@ -22,6 +22,7 @@ from marith.request.checks import (
     flag,
     number,
     optional,
+    quantize_name,
     seconds,
     texts,
     whole_from,
@@ -39,7 +40,7 @@ def _listed(check: Check) -> Check:
 
 PLACED = (
     "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision",
+    "context_length", "revision", "quantize",
 )  # fmt: skip
 
 CHECKS: Mapping[str, Check] = {
@@ -53,6 +54,7 @@ CHECKS: Mapping[str, Check] = {
     ),
     "device": device_name,
     "dtype": dtype_name,
+    "quantize": quantize_name,
     "context_length": optional(whole_from(2)),
     "timeout": seconds,
     "max_retries": whole_from(0),

@@ -16,6 +16,7 @@ LEVELS = 100  # templates and JSON recurse for each level
 PARTS = 100_000
 
 # Names of torch's devices and types, which are checked without torch.
+QUANTIZED = "int8", "int4"
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
 _DEVICE = re.compile(r"([a-z_]+)(:\d+)?")  # torch lets backends add names
 _DTYPE = re.compile(
@@ -250,6 +251,14 @@ def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -
     end = f"; {advice}" if advice else ""
     kinds = "a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16'"
     raise error(f"{name} is {kinds}, not {shown(dtype)}{end}")
+
+
+def quantize_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
+    """A format of few bits, or None. Raises `error` for any other."""
+    if value is None or (isinstance(value, str) and value in QUANTIZED):
+        return value
+    known = " or ".join(map(repr, QUANTIZED))
+    raise error(f"{name} is {known}, or None for weights as they are stored, not {shown(value)}")
 
 
 def _name_of(value: Any) -> Any:

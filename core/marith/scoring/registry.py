@@ -56,7 +56,7 @@ class Registry:
         self.vocabulary = base.vocabulary
         self.device = base.model.device
         dtype = str(base.model.dtype)  # other checkpoints are loaded to where the base is
-        self.placement = Placement(device=str(self.device), dtype=dtype)
+        self.placement = Placement(str(self.device), dtype, quantize=base.quantize)
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
         self._others: dict[type[Term], Scorer] = {

@@ -21,15 +21,17 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from marith.errors import ModelError, shown
-from marith.request.checks import device_name, dtype_name, no_device
+from marith.request.checks import quantize_name
 from marith.scoring.checkpoints import hub_lookup, kinds
 from marith.scoring.checkpoints.amounts import amount
 from marith.scoring.checkpoints.kinds import CLASSES, CLASSIFIER, LANGUAGE_MODEL, refusing
 from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate, require_tokenizer
+from marith.scoring.checkpoints.placing import device_for, dtype_for, on_cpu
 from marith.scoring.checkpoints.shared_weights import independent, nbytes, weights
 from marith.scoring.checkpoints.sizes import check_size
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
+from marith.scoring.layouts.quantising import loading_in
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 _ANY = 2048  # tokens of context where a configuration does not say
@@ -44,12 +46,14 @@ class Checkpoint:
     model: Any
     vocabulary: Vocabulary
     context_length: int
+    quantize: str | None = None
 
     @property
     def summary(self) -> str:
         """The model's class, size in memory, type of numbers and device."""
         kind, dtype = type(self.model).__name__, str(self.model.dtype).removeprefix("torch.")
-        return f"{kind}, {amount(nbytes(weights(self.model)))}, {dtype} on {self.model.device}"
+        numbers = f"{self.quantize} and {dtype}" if self.quantize else dtype
+        return f"{kind}, {amount(nbytes(weights(self.model)))}, {numbers} on {self.model.device}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,10 @@ class Placement:
     dtype: str | None = None
     revision: str | None = None
     context_length: int | None = None
+    quantize: str | None = None
 
     def __post_init__(self) -> None:
+        quantize_name("quantize", self.quantize, ModelError)
         length = self.context_length
         if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
             raise ModelError(f"context_length is a whole number of tokens, not {length!r:.60}")
@@ -87,7 +93,7 @@ def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
     """A sequence classifier by embedded name, directory or hub id."""
-    return _cached(CLASSIFIER, name, placement)
+    return _cached(CLASSIFIER, name, replace(placement, quantize=None))  # stays in floats
 
 
 def as_stored(
@@ -126,14 +132,18 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     kinds.check_loaded(name, model)
     with threads_of(model):
         unchanging = independent(model, partial(kinds.try_out, name))
-        layout = lay_out_copy(unchanging, model)
+        layout = lay_out_copy(
+            unchanging, model, on_cpu(placement.quantize, torch.device(str(model.device)))
+        )
     return _logged(_checkpoint(name, unchanging, tokenizer, placement), begun, layout)
 
 
 def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
-    device = _device(placement.device)
-    resolved = replace(placement, device=str(device), dtype=str(_dtype(placement.dtype, device)))
-    key = kind, locate(name), resolved
+    device, where = device_for(placement.device), locate(name)
+    on_cpu(placement.quantize, device)
+    dtype = dtype_for(name, where, device, placement.dtype, placement.revision)
+    resolved = replace(placement, device=str(device), dtype=str(dtype))
+    key = kind, where, resolved
     checkpoint = _kept.get(key)
     if checkpoint is None:
         checkpoint = _kept[key] = _load(kind, name, key[1], resolved)
@@ -147,7 +157,7 @@ def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
     if kind == LANGUAGE_MODEL:
         with threads_of(model):
             kinds.try_out(name, model)
-            layout = lay_out(model)
+            layout = lay_out(model, placement.quantize)
     return _logged(_checkpoint(name, model, tokenizer, placement), begun, layout)
 
 
@@ -166,8 +176,8 @@ def _read(
     fits: Callable[[Any], None] | None = None,
 ) -> tuple[Any, Any]:
     """What the files hold, model and tokenizer, with every weight that the model has."""
-    device = _device(placement.device)
-    dtype = _dtype(placement.dtype, device)
+    device = device_for(placement.device)
+    dtype = dtype_for(name, where, device, placement.dtype, placement.revision)
     given = {"revision": placement.revision, "trust_remote_code": False}
     _require_found(name, where, placement.revision)
     with refusing(f"cannot load the model {name!r}"):
@@ -183,7 +193,9 @@ def _read(
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         check_size(name, where, placement.revision, CLASSES[kind], config)
         with _progress(shown=name not in EMBEDDED):
-            files = {"use_safetensors": True, "output_loading_info": True, **given}
+            files: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **given}
+            if placement.quantize is not None:
+                files["quantization_config"] = loading_in(placement.quantize)
             model, report = CLASSES[kind].from_pretrained(
                 where, config=config, dtype=dtype, **files
             )
@@ -226,7 +238,7 @@ def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> 
     length = _context_length(name, placement, positions_of(model))
     with refusing(f"cannot use the tokenizer of {name!r}"):
         vocabulary = Vocabulary(tokenizer, config.vocab_size, _ends(name, model))
-    return Checkpoint(name, model, vocabulary, length)
+    return Checkpoint(name, model, vocabulary, length, placement.quantize)
 
 
 def _context_length(name: str, placement: Placement, positions: int) -> int:
@@ -271,27 +283,3 @@ def _stated_positions(config: Any) -> int:
 def _has_tokenizer(where: str) -> bool:
     """Embedded classifiers share the pocket tokenizer; all others bring their own."""
     return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()
-
-
-def _device(name: str | None) -> torch.device:
-    device_name("device", name, ModelError)
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except (RuntimeError, TypeError):
-        raise no_device("device", name, ModelError) from None
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device.type == "cuda" and (device.index or 0) >= count:
-        present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
-        raise ModelError(f"this machine has no device {name!r}, but {present}")
-    return device
-
-
-def _dtype(name: str | None, device: torch.device) -> torch.dtype:
-    """float32 on a CPU and bfloat16 on an accelerator, unless a dtype is given."""
-    if name is None:
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
-    dtype_name("dtype", name, ModelError)
-    dtype = getattr(torch, str(name).removeprefix("torch."), None)
-    if not isinstance(dtype, torch.dtype):
-        raise ModelError(f"this release of torch has no type {name!r}")
-    return dtype

@@ -70,7 +70,8 @@ class Adapted:
         for layer in dict.fromkeys(layer for adapter in kept for layer in adapter.updates):
             updates = {starts[a]: a.updates[layer] for a in kept if layer in a.updates}
             base = tree.get_submodule(layer)
-            tree.set_submodule(layer, _Layer(base, updates, rank, self._gate, layer))
+            made = _Layer(base, updates, rank, self._gate, layer, self.model.dtype)
+            tree.set_submodule(layer, made)
         self._tree, self._met, self._rank, self._rows = tree, starts, rank, ()
 
     def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor:
@@ -107,7 +108,13 @@ class _Layer(nn.Module):
     up: Tensor
 
     def __init__(
-        self, base: nn.Module, updates: Mapping[int, Update], rank: int, gate: _Gate, name: str
+        self,
+        base: nn.Module,
+        updates: Mapping[int, Update],
+        rank: int,
+        gate: _Gate,
+        name: str,
+        dtype: torch.dtype,
     ) -> None:
         super().__init__()
         self.base, self.gate, self.name = base, gate, name
@@ -118,8 +125,9 @@ class _Layer(nn.Module):
             up[start : start + len(update.up)] = update.up
         like = base.weight
         assert isinstance(like, Tensor)
-        self.register_buffer("down", down.to(like.device, like.dtype), persistent=False)
-        self.register_buffer("up", up.to(like.device, like.dtype), persistent=False)
+        dtype = like.dtype if like.is_floating_point() else dtype  # quantised: that of the model
+        self.register_buffer("down", down.to(like.device, dtype), persistent=False)
+        self.register_buffer("up", up.to(like.device, dtype), persistent=False)
 
     @property
     def weight(self) -> Tensor | nn.Module:

@@ -31,6 +31,7 @@ from marith.scoring.layouts.fused_modules import (
     SignedSines,
 )
 from marith.scoring.layouts.packing import is_changed, is_plain
+from marith.scoring.layouts.quantised import QuantisedLinear
 
 _RECORDED = "marith_recorded"
 _GIVEN = "_marith_given"
@@ -66,7 +67,7 @@ def fuse(model: Any) -> int:
     names = [
         name
         for name, module in model.named_modules()
-        if _makers(module) and all(one.dtype == model.dtype for one in module.parameters())
+        if _makers(module) and _kinds(module) <= {model.dtype}
     ]
     if not names or model.config._attn_implementation not in ALL_ATTENTION_FUNCTIONS:
         return 0
@@ -104,8 +105,8 @@ def _record(model: Any, names: list[str]) -> dict[str, _Recorded]:
 def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module | None:
     """The module that answers as this one does, but for rounding."""
     with suppress(*_FAULTS):
-        single = all(one.dtype == torch.float32 for one in module.parameters())
-        wide = module if single else copy.deepcopy(module).float()
+        single = _kinds(module) == {torch.float32} and not _has_quantised(module)
+        wide = module if single else _in_float32(module)
         expected = known.answer(wide)
         for make in _makers(module):
             with suppress(*_FAULTS):
@@ -113,6 +114,25 @@ def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module
                 if _same(expected, known.answer(fused)):
                     return fused if single else make(module, known, sines)
     return None
+
+
+def _in_float32(module: nn.Module) -> nn.Module:
+    """A copy that computes with the weights that quantised ones stand for."""
+    wide = copy.deepcopy(module)
+    for name, one in [*wide.named_modules()]:
+        if isinstance(one, QuantisedLinear):
+            wide.set_submodule(name, one.plain())
+    return wide.float()
+
+
+def _kinds(module: nn.Module) -> set[torch.dtype]:
+    """The types of its weights, but for those of quantised layers."""
+    inside = [one for one in module.modules() if not isinstance(one, QuantisedLinear)]
+    return {weight.dtype for one in inside for weight in one.parameters(recurse=False)}
+
+
+def _has_quantised(module: nn.Module) -> bool:
+    return any(isinstance(one, QuantisedLinear) for one in module.modules())
 
 
 def _same(expected: Any, answer: Any) -> bool:
@@ -187,11 +207,18 @@ def _has(module: nn.Module, sets: Sequence[Sequence[str]]) -> bool:
 def _has_linears(module: nn.Module, names: Sequence[str]) -> bool:
     """Whether it has these linear layers, as plain ones that nobody has changed, of one kind."""
     linears = [module._modules.get(name) for name in names]
-    if not all(type(one) is nn.Linear and is_plain(one) for one in linears):
+    if not all(one is not None and _is_whole(one) for one in linears):
         return False
-    alike = {(one.weight.dtype, one.weight.device) for one in linears if one is not None}
+    alike = {(type(one), one.weight.dtype, one.weight.device) for one in linears[:-1] if one}
     biases = {getattr(one, "bias", None) is None for one in linears[:-1]}
     return len(alike) == 1 and len(biases) == 1
+
+
+def _is_whole(one: nn.Module) -> bool:
+    """Whether it is a linear layer that nobody has changed, and whose weights can be read."""
+    if isinstance(one, QuantisedLinear):
+        return not one.is_laid_out and not is_changed(one)
+    return type(one) is nn.Linear and is_plain(one)
 
 
 def _recording(module: Any, *states: Any, **given: Any) -> Any:

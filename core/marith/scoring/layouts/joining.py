@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from marith.scoring.layouts.quantised import QuantisedLinear
+
 
 class JointLinear(nn.Module):
     """The weights of several linear layers, one after another, in one.
@@ -17,14 +19,9 @@ class JointLinear(nn.Module):
 
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
         super().__init__()
-        first = linears[0]
         self.parts = len(linears)
-        self.linear = nn.Linear(1, 1, bias=False, device="meta")  # draws no weights
-        self.linear.in_features = first.in_features
-        self.linear.out_features = sum(one.out_features for one in linears)
-        self.linear.weight = _together([one.weight for one in linears])
-        if first.bias is not None:
-            self.linear.bias = _together([one.bias for one in linears])
+        kind = type(linears[0])
+        self.linear = (kind if issubclass(kind, QuantisedLinear) else _Plain).stacked(linears)
         self._known: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,6 +86,21 @@ def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
         return out
     outs = [one.forward(x) for one in layers]
     return outs[0] if len(outs) == 1 else torch.cat(outs, dim=-1)
+
+
+class _Plain:
+    """What a quantised layer says itself, for `nn.Linear`."""
+
+    @staticmethod
+    def stacked(linears: Sequence[nn.Linear]) -> nn.Linear:
+        """The outputs of several layers, one after another."""
+        made = nn.Linear(1, 1, bias=False, device="meta")  # draws no weights
+        made.in_features = linears[0].in_features
+        made.out_features = sum(one.out_features for one in linears)
+        made.weight = _together([one.weight for one in linears])
+        if linears[0].bias is not None:
+            made.bias = _together([one.bias for one in linears])
+        return made
 
 
 def _together(parameters: Sequence[Tensor]) -> nn.Parameter:

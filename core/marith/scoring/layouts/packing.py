@@ -5,16 +5,22 @@ laid the weights out its way, takes four rows for about the price of one.
 
 Which layers are packed is a rule on their shape, dtype and processor, and no measurement: the two
 layouts add up in different orders, so a layout that a clock chose would give other bits, and at a
-near tie another text, from one process to the next.
+near tie another text, from one process to the next. For the same reason one row is computed as
+part of several, where it would have other bits alone (`row_counts`).
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
+
+from marith.scoring.layouts.quantised import QuantisedLinear
+from marith.scoring.layouts.row_counts import set_fewest_rows
 
 SMALLEST = 2**16  # weights of a layer; with fewer, a call costs what their layout saves
 
@@ -32,11 +38,21 @@ class Packed(nn.Linear):
         self.out_features, self.in_features = weight.shape
         self.weight = nn.Parameter(_laid_out(weight), requires_grad=False)
         self.bias = linear.bias
+        self.fewest_rows = 1
         self.train(linear.training)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name that nn.Linear gives it)
         """From [..., in_features] to [..., out_features]."""
-        return _product(input, self.weight, self.bias)
+        rows = input.numel() // self.in_features
+        missing = self.fewest_rows - rows
+        if missing <= 0 or not rows:
+            return self.product(input)
+        padded = functional.pad(input.reshape(rows, -1), (0, 0, 0, missing))
+        return self.product(padded)[:rows].view(*input.shape[:-1], -1)
+
+    def product(self, x: Tensor) -> Tensor:
+        """The same, of as many rows as there are."""
+        return _product(x, self.weight, self.bias)
 
 
 def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
@@ -44,14 +60,27 @@ def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
 
     These are `nn.Linear` and `Conv1D` in a CPU's memory; their subclasses, and quantised or
     hooked ones, stay. Each original weight is let go of before the next is packed: memory peaks
-    at the model and one layer. A head tied to the embedding gets a copy of its own.
+    at the model and one layer. A head tied to the embedding gets a copy of its own. Layers in few
+    bits are laid out for their own operator.
     """
-    places = _places(model, smallest)
+    replace(model, lambda one: _is_packable(one, smallest), Packed)
+    for module in model.modules():
+        if isinstance(module, QuantisedLinear):
+            module.lay_out()
+    set_fewest_rows([one for one in model.modules() if type(one) is Packed])
+
+
+def replace(
+    model: nn.Module, which: Callable[[nn.Module], bool], make: Callable[[Any], nn.Module]
+) -> None:
+    """Replace, in place, each layer by what is made of it; each goes before the next is made."""
+    places = _places(model, which)
     while places:
-        linear, owners = places.popitem()
-        packed = Packed(linear)
+        layer, owners = places.popitem()
+        made = make(layer)
+        del layer
         for parent, name in owners:
-            setattr(parent, name, packed)
+            setattr(parent, name, made)
 
 
 def packs(model: Any) -> bool:
@@ -60,22 +89,22 @@ def packs(model: Any) -> bool:
 
 
 def _places(
-    model: nn.Module, smallest: int
-) -> dict[nn.Linear | Conv1D, list[tuple[nn.Module, str]]]:
-    """Every linear to pack, and who holds it under which name."""
-    places: dict[nn.Linear | Conv1D, list[tuple[nn.Module, str]]] = {}
+    model: nn.Module, which: Callable[[nn.Module], bool]
+) -> dict[nn.Module, list[tuple[nn.Module, str]]]:
+    """Every layer to replace, and who holds it under which name."""
+    places: dict[nn.Module, list[tuple[nn.Module, str]]] = {}
     for parent in model.modules():
         for name, child in parent._modules.items():
-            if child is not None and _is_packable(child, smallest):
+            if child is not None and which(child):
                 places.setdefault(child, []).append((parent, name))
     return places
 
 
-def _is_packable(module: nn.Module, smallest: int) -> TypeGuard[nn.Linear | Conv1D]:
+def _is_packable(module: nn.Module, smallest: int) -> bool:
     """Exactly a linear, with plain weights that oneDNN takes, that nobody has changed."""
     if type(module) not in (nn.Linear, Conv1D) or not is_plain(module):
         return False
-    weight = module.weight
+    weight: Any = module.weight
     return bool(weight.device.type == "cpu" and weight.numel() >= smallest and _takes(weight.dtype))
 
 

@@ -1,0 +1,79 @@
+"""Where a checkpoint computes, and in which type of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig
+
+from marith.errors import ModelError
+from marith.request.checks import device_name, dtype_name, no_device
+from marith.scoring.checkpoints.locate import EMBEDDED
+
+
+def device_for(name: str | None) -> torch.device:
+    """The device that is given, or else what the machine has. Raises ModelError."""
+    device_name("device", name, ModelError)
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except (RuntimeError, TypeError):
+        raise no_device("device", name, ModelError) from None
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
+        raise ModelError(f"this machine has no device {name!r}, but {present}")
+    return device
+
+
+def dtype_for(
+    name: str, where: str, device: torch.device, given: str | None, revision: str | None
+) -> torch.dtype:
+    """The type that is given, or else the one that suits the device and the checkpoint.
+
+    On an accelerator bfloat16. On a CPU float32, but for a checkpoint that is stored in bfloat16 on
+    a processor that multiplies it: half as many bytes are read for each token, and no digit of a
+    weight is lost. Embedded models are always in float32, so that they answer alike everywhere.
+    """
+    if given is not None:
+        return _named(given)
+    if device.type != "cpu":
+        return torch.bfloat16
+    if name in EMBEDDED or not multiplies_bfloat16():
+        return torch.float32
+    return torch.bfloat16 if _stored_in_bfloat16(where, revision) else torch.float32
+
+
+def on_cpu(quantize: str | None, device: torch.device) -> str | None:
+    """The format, where it can be computed. Raises ModelError."""
+    if quantize is not None and device.type != "cpu":
+        raise ModelError(
+            f"quantize={quantize!r} computes on a CPU alone, not on {str(device)!r}; "
+            "leave it out, or write device='cpu'"
+        )
+    return quantize
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has products of bfloat16, and so gains by its half as many bytes."""
+    has: Any = torch.cpu.get_capabilities()
+    return any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16"))
+
+
+def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
+    try:
+        stored: Any = PreTrainedConfig.get_config_dict(where, revision=revision)[0]
+    except Exception:  # a file of junk: whoever loads it says what is wrong with it
+        return False
+    inside = stored.get("text_config") if isinstance(stored, dict) else None
+    texts = [one for one in (stored, inside) if isinstance(one, dict)]
+    return any(one.get(key) == "bfloat16" for one in texts for key in ("dtype", "torch_dtype"))
+
+
+def _named(name: str) -> torch.dtype:
+    """Raises ModelError for what is no floating-point type of torch's."""
+    dtype_name("dtype", name, ModelError)
+    dtype = getattr(torch, str(name).removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype):
+        raise ModelError(f"this release of torch has no type {name!r}")
+    return dtype

@@ -1,0 +1,217 @@
+"""Linear layers whose weights are whole numbers of 8 or 4 bits, and a scale for each row or group.
+
+int8: a weight is its level times its row's scale (Dettmers et al., 2022, section 2.1). Each row of
+the input has a scale of its own, so that no row depends on its neighbours, and is a level of 8 bits
+and 8 bits of what that leaves: two rows of one product of whole numbers. With 8 bits alone, one
+digit of difference in the last place of the input moves a level, and layers later a log-probability
+by a hundredth of a nat.
+int4: a weight is its level times its group's scale, and its group's zero added; the input is in
+bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+GROUP = 32  # weights of a row that share a scale in int4
+_HIGHEST = 127  # of the levels in int8, and the lowest is its negative
+_TINY = 1e-30  # the least scale: a row of zeros has one too
+
+
+class QuantisedLinear(nn.Linear):
+    """A linear layer in few bits: for inference. To others it is the `nn.Linear` it replaces.
+
+    Its weights are levels and scales until `lay_out`, and from then on what only one operator
+    can read. `forward` computes the same with both, but for rounding.
+    """
+
+    name: ClassVar[str]
+    rounds_as: ClassVar[torch.dtype]  # the type whose digits are nearest to those of its input
+    weight: nn.Parameter  # the levels; under this name others look for a type and a device
+    scales: nn.Parameter  # the first axis is that of the outputs, in both
+
+    def __init__(self, linear: nn.Linear) -> None:
+        """With the shape, bias and place of a plain layer. Its levels are empty."""
+        nn.Module.__init__(self)  # nn.Linear's own would draw weights at random
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        device = linear.weight.device
+        levels, scales = self._empty(self.out_features, self.in_features)
+        self.weight = _kept(torch.empty_like(levels, device=device))
+        self.scales = _kept(torch.empty_like(scales, device=device))
+        self.bias = linear.bias
+        self.is_laid_out = False
+        self.train(linear.training)
+
+    @classmethod
+    def of(cls, linear: nn.Linear) -> Self:
+        """A plain layer in few bits."""
+        made = cls(linear)
+        levels, scales = cls.quantised(linear.weight.detach())
+        made.weight, made.scales = _kept(levels), _kept(scales)
+        return made
+
+    @classmethod
+    def stacked(cls, layers: Sequence[Any]) -> Self:
+        """The outputs of several layers, one after another."""
+        made = cls(layers[0])
+        made.out_features = sum(one.out_features for one in layers)
+        made.weight = _kept(torch.cat([one.weight.detach() for one in layers]))
+        made.scales = _kept(torch.cat([one.scales.detach() for one in layers]))
+        if layers[0].bias is not None:
+            made.bias = _kept(torch.cat([one.bias.detach() for one in layers]))
+        return made
+
+    @classmethod
+    def takes(cls, inputs: int, outputs: int) -> bool:
+        """Whether the operator can multiply by weights of this shape."""
+        return inputs > 0 and outputs > 0
+
+    @classmethod
+    def quantised(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Levels and scales of weights [out, in]."""
+        raise NotImplementedError
+
+    def plain(self) -> nn.Linear:
+        """A layer in float32 with the weights that the levels stand for."""
+        made = nn.Linear(1, 1, bias=False, device="meta")  # draws no weights
+        made.in_features, made.out_features = self.in_features, self.out_features
+        made.weight = _kept(self._dequantised())
+        if self.bias is not None:
+            made.bias = _kept(self.bias.detach().float())
+        return made.train(self.training)
+
+    def lay_out(self) -> None:
+        """Put the weights in the operator's own order, in place; twice is as once."""
+        if not self.is_laid_out:
+            levels, scales = self._laid_out()
+            self.weight, self.scales = _kept(levels), _kept(scales)
+            self.is_laid_out = True
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name that nn.Linear gives it)
+        """[..., in_features] → [..., out_features]."""
+        rows = input.reshape(-1, self.in_features)
+        out = self._product(rows).to(input.dtype)
+        if self.bias is not None:
+            out = out + self.bias
+        return out.view(*input.shape[:-1], self.out_features)
+
+    def _empty(self, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
+        """Levels and scales of this shape on no device."""
+        return self.quantised(torch.empty(outputs, inputs, device="meta"))
+
+    def _dequantised(self) -> Tensor:
+        raise NotImplementedError
+
+    def _laid_out(self) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+    def _product(self, rows: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class Int8Linear(QuantisedLinear):
+    """Levels [out, in] of 8 bits and scales [out]; the input has 16 bits, row by row."""
+
+    name = "int8"
+    rounds_as = torch.float16
+
+    @classmethod
+    def quantised(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """By the largest weight of each row."""
+        weight = weight.float()
+        scales = (weight.abs().amax(1) / _HIGHEST).clamp_min(_TINY)
+        return (weight / scales[:, None]).round_().to(torch.int8), scales
+
+    def _dequantised(self) -> Tensor:
+        return self.weight.float() * self.scales[:, None]
+
+    def _laid_out(self) -> tuple[Tensor, Tensor]:
+        packed = torch.ops.onednn.qlinear_prepack(self.weight.detach(), None)
+        self._zeros = torch.zeros(1, dtype=torch.int32)
+        return packed, self.scales.detach()
+
+    def _product(self, rows: Tensor) -> Tensor:
+        rows = rows.float()
+        largest = torch.linalg.vector_norm(rows, torch.inf, -1, True).clamp_min_(_TINY)
+        exact = rows * (_HIGHEST / largest)
+        high = exact.round()
+        low = exact.sub_(high).mul_(2 * _HIGHEST)
+        # 128 more than a level, and half a level for rounding: then it is cut to whole numbers.
+        levels = torch.stack((high, low), dim=1).add_(128.5).to(torch.uint8)
+        out = self._of_levels(levels.flatten(0, 1)).unflatten(0, (-1, 2))
+        high, low = out.unbind(1)
+        return torch.add(high, low, alpha=0.5 / _HIGHEST).mul_(largest / _HIGHEST)
+
+    def _of_levels(self, levels: Tensor) -> Tensor:
+        """[rows, in], each 128 more than it stands for → [rows, out]."""
+        if not self.is_laid_out:
+            return functional.linear(levels.float() - 128, self._dequantised())
+        out: Tensor = torch.ops.onednn.qlinear_pointwise.default(
+            levels, 1.0, 128, self.weight, self.scales, self._zeros, None, 1.0, 0, torch.float32,
+            "none", [], "",
+        )  # fmt: skip
+        return out
+
+
+class Int4Linear(QuantisedLinear):
+    """Levels [out, in / 2], two in a byte; scales and middles of groups [out, in / GROUP, 2]."""
+
+    name = "int4"
+    rounds_as = torch.bfloat16
+
+    @classmethod
+    def takes(cls, inputs: int, outputs: int) -> bool:
+        """The operator takes whole groups, and outputs by sixteen."""
+        return inputs % GROUP == 0 and outputs % 16 == 0
+
+    @classmethod
+    def quantised(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """By the least and the largest weight of each group."""
+        groups = weight.float().unflatten(1, (-1, GROUP))
+        least, largest = groups.amin(-1), groups.amax(-1)
+        scales = ((largest - least) / 15).clamp_min(_TINY).bfloat16()
+        middles = (least + 8 * scales.float()).bfloat16()
+        distance = (groups - middles.float()[..., None]) / scales.float()[..., None]
+        levels = (distance + 8).round_().clamp_(0, 15).to(torch.uint8).flatten(1)
+        return levels[:, ::2] * 16 + levels[:, 1::2], torch.stack((scales, middles), dim=-1)
+
+    def _whole(self) -> Tensor:
+        """Levels from 0 to 15, [out, in]."""
+        return torch.stack((self.weight >> 4, self.weight & 15), dim=-1).flatten(1)
+
+    def _dequantised(self) -> Tensor:
+        scales, middles = self.scales.float().unbind(-1)
+        groups = self._whole().float().unflatten(1, (-1, GROUP)) - 8
+        weight: Tensor = (groups * scales[..., None] + middles[..., None]).flatten(1)
+        return weight
+
+    def _laid_out(self) -> tuple[Tensor, Tensor]:
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(self._whole().int(), 1)
+        return packed, self.scales.detach().transpose(0, 1).contiguous()
+
+    def _product(self, rows: Tensor) -> Tensor:
+        rows = rows.bfloat16()
+        if not self.is_laid_out:
+            return functional.linear(rows.float(), self._dequantised()).bfloat16()
+        out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
+            rows, self.weight, GROUP, self.scales
+        )
+        return out
+
+
+FORMATS: dict[str, type[QuantisedLinear]] = {"int8": Int8Linear, "int4": Int4Linear}
+
+
+def rounding_of(model: nn.Module, dtype: torch.dtype) -> torch.dtype:
+    """The type that rounds as the coarsest product of a model, whose own type is `dtype`."""
+    types = {dtype} | {one.rounds_as for one in model.modules() if isinstance(one, QuantisedLinear)}
+    return max(types, key=lambda one: torch.finfo(one).eps)
+
+
+def _kept(tensor: Tensor) -> nn.Parameter:
+    return nn.Parameter(tensor, requires_grad=False)
