@@ -85,6 +85,7 @@ def prepare(
     plan, bare = bound(request)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
+    registry.warn_of_rounding(plan.whole)
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
     unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)

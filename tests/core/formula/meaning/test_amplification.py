@@ -1,0 +1,52 @@
+"""How much formulas enlarge errors of their terms, beside errors put in by hand."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from marith import Engine
+from marith.formula.meaning.amplification import amplification
+from marith.formula.meaning.binding import parse
+from marith.formula.tree.terms import Prompted
+
+NAMES = {name: Prompted(system=name) for name in ("M", "a", "b")}
+HEADLINE = "M - 0.96*union(a, M)"
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("M", 1),
+        ("2*M", 1),
+        ("0.5*M + 0.5*a", 1),
+        ("1.5*M - 0.5*a", 2),
+        (HEADLINE, 49),
+        ("union(M, 1.5*a - 0.5*b)", 2),
+        ("intersection(M, a)", 1),
+        ("unscaled(M + 1.5*(a - b))", 4),
+        ("supersede(b, 3*M - 2*a)", 5),
+        ("(2*M - a).temperature(0.5)", 6),
+        ("(2*M - a).plausible(0.1)", 3),
+        ("entropy(M)*M + a", 2),  # no largest number: counts as 1
+    ],
+)
+def test_it_is_the_sum_of_absolute_factors_by_the_weight(text: str, times: float) -> None:
+    assert amplification(parse(text), NAMES) == pytest.approx(times)
+
+
+def test_a_formula_at_risk_is_named_once_where_products_round_coarsely() -> None:
+    terms = {"a": "You are rude."}
+    with Engine.load("pocket", quantize="int4") as engine:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            engine.generate("Hello.", "0.5*M + 0.5*a", terms, max_tokens=1)
+        with pytest.warns(UserWarning, match=r"enlarges rounding 49 times, and int4 .*'float32'"):
+            engine.generate("Hello.", HEADLINE, terms, max_tokens=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            engine.generate("Hello.", HEADLINE, terms, max_tokens=1)
+    with warnings.catch_warnings(), Engine.load("pocket", quantize="int8") as engine:
+        warnings.simplefilter("error")
+        engine.generate("Hello.", HEADLINE, terms, max_tokens=1)
