@@ -14,7 +14,7 @@ from marith.evals.paper.paper_tables import table
 from marith.evals.preference.preferences import PreferenceCounts, Preferences
 from marith.evals.speed.benchmark.bandwidth import Floor
 from marith.evals.speed.benchmark.benchmark_report import Benchmark
-from marith.evals.speed.benchmark.benchmark_results import Machine, results
+from marith.evals.speed.benchmark.benchmark_results import Machine, results, with_floor
 from marith.evals.speed.benchmark.rounds import Sample
 from marith.evals.speed.speculation import factor_curve
 from marith.evals.speed.speculation.savings_report import Savings
@@ -23,7 +23,7 @@ from marith.evals.tuning.outcome import Outcome
 from marith.evals.tuning.search import Trial
 
 NOTHING = Figure(math.nan, math.nan, math.nan, math.nan, 0, 2)
-MACHINE = Machine("x86_64", 4, "3.11", "2.9", "5.1")
+MACHINE = Machine("x86_64", 4, "3.11", "2.9", "5.1", ("avx2", "amx_bf16"))
 MEASURES = {"toxicity": "lower", "perplexity": "lower"}
 
 
@@ -106,15 +106,21 @@ def benchmark(*sections: str) -> Benchmark:
             "transformers, one model": [Sample(12.0, 30.0), Sample(10.0, 50.0), Sample(11.0, 40.0)],
             "marith, 4 terms": [Sample(5.5, 20.0, 1.0)] * 3,
         },
+        "step": {
+            "products alone, 1 row": [Sample(4.0)],
+            "step, 1 row": [Sample(5.0, host=0.5)],
+            "products alone, 4 rows": [Sample(5.0)],
+            "step, 4 rows": [Sample(8.0, host=0.25)],
+        },
         "concurrency": {"1 request": [Sample(8.0)], "2 requests": [Sample(4.0)]},
         "first-token": {"marith, cold": [Sample(100.0)], "marith, warm": [Sample(20.0)]},
     }
     chosen = sections or tuple(taken)
     of_terms = floor if "terms" in chosen else None
     measured = [
-        result
+        with_floor(result, of_terms)
         for name in chosen
-        for result in results(name, taken[name], of_terms if name == "terms" else None)
+        for result in results(name, taken[name], {"step, 4 rows": "products alone, 4 rows"})
     ]
     name = "random Llama 768,12,12,2048,16000"
     return Benchmark(name, 97_012_345, 32, 3, MACHINE, tuple(measured), of_terms)

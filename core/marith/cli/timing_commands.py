@@ -22,7 +22,9 @@ def bench(
     rounds: Annotated[int, typer.Option(help="Medians are over so many.")] = 5,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="SECTION", help="Of terms,concurrency,first-token,floor. Repeatable."),
+        typer.Option(
+            metavar="SECTION", help="Of terms,step,concurrency,first-token,floor. Repeatable."
+        ),
     ] = None,
     as_json: AsJson = None,
     plot: Plot = None,

@@ -19,10 +19,18 @@ from marith.errors import ModelError
 from marith.evals.reporting.evaluation_report import split_sections
 from marith.evals.speed.benchmark.bandwidth import Floor, weight_bytes
 from marith.evals.speed.benchmark.benchmark import SECTIONS
-from marith.evals.speed.benchmark.benchmark_results import Result, results
+from marith.evals.speed.benchmark.benchmark_results import (
+    FLAGS,
+    Machine,
+    Result,
+    results,
+    with_floor,
+)
+from marith.evals.speed.benchmark.costs.step_variants import linear_inputs
 from marith.evals.speed.benchmark.rounds import Sample, Variant, interleave, pace
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.scoring.layouts.laying_out import lay_out
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 
 TINY = "32,2,4,48,64"
@@ -30,6 +38,8 @@ NUMBERS = 2**16  # read to time the memory; how fast that is does not matter her
 TERMS = ("transformers, one model", "transformers, guidance, 2 terms", "one after another, 4 terms",
          "marith, 1 term", "marith, 2 terms", "marith, 4 terms", "marith, 8 terms")  # fmt: skip
 REQUESTS = ("1 request", *(f"{count} requests" for count in (2, 4, 8, 16, 32)))
+STEPS = tuple(f"{what}, {rows}" for rows in ("1 row", "4 rows", "8 rows", "64 rows")
+              for what in ("products alone", "step"))  # fmt: skip
 FIRST = ("marith, cold", "marith, warm", "one after another, cold")
 times = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=9)
 
@@ -56,7 +66,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pat
 def test_medians_are_medians_and_ratios_are_over_the_first(taken: dict[str, list[float]]) -> None:
     samples = {name: [Sample(ms) for ms in series] for name, series in taken.items()}
     base = median(next(iter(taken.values())))
-    found = results("terms", samples, Floor(8, 4.0, 2000.0))
+    found = [with_floor(one, Floor(8, 4.0, 2000.0)) for one in results("terms", samples)]
     assert found[0].ratio == 1
     for result, (name, series) in zip(found, taken.items(), strict=True):
         assert (result.name, list(result.samples)) == (name, series)
@@ -107,6 +117,7 @@ def test_a_whole_run_has_every_variant_in_its_order(whole: tuple[dict[str, Any],
     names = [(result["section"], result["name"]) for result in data["results"]]
     assert names == [
         *(("terms", name) for name in TERMS),
+        *(("step", name) for name in STEPS),
         *(("concurrency", name) for name in REQUESTS),
         *(("first-token", name) for name in FIRST),
     ]
@@ -125,15 +136,46 @@ def test_terms_on_one_checkpoint_are_one_pass_a_token(whole: tuple[dict[str, Any
 def test_what_follows_from_the_times_follows(whole: tuple[dict[str, Any], Path]) -> None:
     data, _ = whole
     floor, bases = data["floor"], {}
+    times = {(one["section"], one["name"]): one["milliseconds"] for one in data["results"]}
     assert floor["milliseconds"] == 1e3 * floor["weight_bytes"] / floor["bytes_per_second"]
     for result in data["results"]:
         ms, section = result["milliseconds"], result["section"]
         assert ms == median(result["samples"]) > 0
-        assert result["ratio"] == ms / bases.setdefault(section, ms)
+        base = bases.setdefault(section, ms)
+        if result["name"].startswith("step"):
+            base = times[section, result["name"].replace("step", "products alone")]
+        assert result["ratio"] == ms / base
         share = floor["milliseconds"] / ms if section == "terms" else None
         assert result["floor_share"] == share
         speed = 1e3 / ms if section == "concurrency" else None
         assert result["tokens_per_second"] == speed
+
+
+def test_a_step_tells_what_of_it_no_pass_took(whole: tuple[dict[str, Any], Path]) -> None:
+    steps = [one for one in whole[0]["results"] if one["name"].startswith("step")]
+    assert len(steps) == 4
+    assert all(0 < one["host"] < one["milliseconds"] for one in steps)
+
+
+def test_a_variant_may_be_compared_with_another_than_the_first() -> None:
+    samples = {name: [Sample(ms)] for name, ms in (("a", 2.0), ("b", 4.0), ("c", 12.0))}
+    assert [one.ratio for one in results("step", samples, {"c": "b"})] == [1, 2, 3]
+
+
+def test_the_processor_says_what_products_use() -> None:
+    flags = torch.cpu.get_capabilities()
+    assert set(Machine.here().flags) == {name for name in FLAGS if flags.get(name)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_products_alone_are_those_of_every_matrix_of_a_step(family: str) -> None:
+    model = tiny_model(family)
+    floats = sum(len(layer.weight.flatten()) for layer, _ in linear_inputs(model, 3))
+    assert 4 * floats == weight_bytes(model)
+    lay_out(model)
+    work = linear_inputs(model, 3)
+    assert sum(layer.weight.numel() for layer, _ in work) == floats
+    assert all(layer(x).shape[:2] == (3, 1) for layer, x in work)
 
 
 def test_a_plot_is_drawn(whole: tuple[dict[str, Any], Path]) -> None:
@@ -182,7 +224,7 @@ def test_prompts_are_as_long_as_asked_and_never_twice_the_same() -> None:
         (("--shape", TINY, "--tokens", "2021"), "which holds 2048"),
         (("--only", "terms,"), "not ''"),
         (("--only", "terms,speed"), "not 'speed'"),
-        (("--only", "speed"), "terms, concurrency, first-token, floor, not 'speed'"),
+        (("--only", "speed"), "terms, step, concurrency, first-token, floor, not 'speed'"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
         (("--plot", "/no/where/x.png"), "'/no/where/x.png'"),
@@ -208,14 +250,15 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.Monk
     assert "pip install 'marith[evals]'" in err
 
 
-def test_the_floor_alone_is_two_lines_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_floor_alone_is_three_lines_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marith.evals.speed.benchmark.bandwidth.NUMBERS", NUMBERS)
     code, out, _ = bench("--shape", TINY, "--only", "floor")
     assert code == 0
-    title, floor = out.splitlines()
+    title, floor, processor = out.splitlines()
     subject = TimedModel.of(shape=LlamaShape.parse(TINY))
     assert f": {subject.model.num_parameters() / 1e3:.1f} K parameters, " in title
     assert f"floor: {weight_bytes(subject.model) / 1e3:.1f} KB of weights at" in floor
+    assert processor.startswith("processor: ")
     assert float(floor.split(" are ")[1].split()[0]) > 0
 
 

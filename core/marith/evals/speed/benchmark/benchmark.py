@@ -17,22 +17,23 @@ from marith.evals.reporting.progress import timed_progress
 from marith.evals.speed.benchmark import baselines, engine_variants
 from marith.evals.speed.benchmark.bandwidth import Floor, bytes_per_second
 from marith.evals.speed.benchmark.benchmark_report import Benchmark
-from marith.evals.speed.benchmark.benchmark_results import Machine, results
-from marith.evals.speed.benchmark.rounds import Sample, Variant, interleave
+from marith.evals.speed.benchmark.benchmark_results import Machine, Result, results, with_floor
+from marith.evals.speed.benchmark.costs import step_variants
+from marith.evals.speed.benchmark.rounds import Variant, interleave
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
 from marith.request.checks import by, hold, whole_from
 from marith.scoring.checkpoints.locate import locate
 
-SECTIONS = ("terms", "concurrency", "first-token", "floor")
+SECTIONS = ("terms", "step", "concurrency", "first-token", "floor")
 ONE, TWO = (1.0,), (baselines.GUIDANCE, 1 - baselines.GUIDANCE)
 FOUR = (1.0, 1.0, -0.5, 0.3)
 EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
 REQUESTS = (1, 2, 4, 8, 16, 32)
+ROWS = ((ONE, 1), (FOUR, 1), (EIGHT, 1), (FOUR, 16))  # 1, 4, 8 and 64: a formula, and requests
 LANES = max(REQUESTS) * len(FOUR)
 LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
 
-Samples: TypeAlias = "dict[str, list[Sample]]"
 MakeVariants: TypeAlias = "Callable[[TimedModel, Engine, int], list[Variant]]"
 
 
@@ -65,11 +66,11 @@ def run(settings: BenchmarkSettings) -> Benchmark:
     """
     subject = run_in_thread(lambda: TimedModel.of(settings.model, settings.shape))
     _check_room(subject, settings)
-    taken: dict[str, Samples] = {}
+    taken: list[Result] = []
     speeds = [run_in_thread(bytes_per_second)] if "floor" in settings.sections else []
     with timed_progress() as progress:
         for section in (name for name in VARIANTS_OF_SECTION if name in settings.sections):
-            taken[section] = _run_section(section, subject, settings, progress)
+            taken += _run_section(section, subject, settings, progress)
             if speeds:
                 speeds.append(run_in_thread(bytes_per_second))
     floor = Floor.of(subject.model, max(speeds)) if speeds else None
@@ -79,11 +80,7 @@ def run(settings: BenchmarkSettings) -> Benchmark:
         settings.tokens,
         settings.rounds,
         Machine.here(),
-        tuple(
-            result
-            for section, samples in taken.items()
-            for result in results(section, samples, floor if section == "terms" else None)
-        ),
+        tuple(with_floor(result, floor) for result in taken),
         floor,
     )
 
@@ -103,7 +100,7 @@ def _check_room(subject: TimedModel, settings: BenchmarkSettings) -> None:
 
 def _run_section(
     section: str, subject: TimedModel, settings: BenchmarkSettings, progress: Progress
-) -> Samples:
+) -> list[Result]:
     gc.collect()  # of the last section's engine
     with Engine.load(subject.model, tokenizer=subject.tokenizer, max_lanes=LANES) as engine:
         variants = VARIANTS_OF_SECTION[section](subject, engine, settings.tokens)
@@ -112,7 +109,9 @@ def _run_section(
         def announce(name: str) -> None:
             progress.update(bar, description=f"{section}: {name}".ljust(40), advance=1)
 
-        return interleave(variants, settings.rounds, announce)
+        samples = interleave(variants, settings.rounds, announce)
+    over = {variant.name: variant.over for variant in variants if variant.over is not None}
+    return results(section, samples, over)
 
 
 def _terms(subject: TimedModel, engine: Engine, tokens: int) -> list[Variant]:
@@ -124,6 +123,17 @@ def _terms(subject: TimedModel, engine: Engine, tokens: int) -> list[Variant]:
             engine_variants.terms(subject, engine, weights, tokens)
             for weights in (ONE, TWO, FOUR, EIGHT)
         ),
+    ]
+
+
+def _step(subject: TimedModel, engine: Engine, tokens: int) -> list[Variant]:
+    return [
+        variant
+        for weights, requests in ROWS
+        for variant in (
+            step_variants.products(engine, requests * len(weights), tokens),
+            step_variants.step(subject, engine, weights, requests, tokens),
+        )
     ]
 
 
@@ -142,6 +152,7 @@ def _first_token(subject: TimedModel, engine: Engine, tokens: int) -> list[Varia
 
 VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
     "terms": _terms,
+    "step": _step,
     "concurrency": _concurrency,
     "first-token": _first_token,
 }

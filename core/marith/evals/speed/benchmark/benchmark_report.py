@@ -1,8 +1,7 @@
-"""What `marith bench` prints, writes and draws: one table of all sections, and one plot."""
+"""What `marith bench` prints, writes and draws: a table and a plot for each section."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +18,15 @@ if TYPE_CHECKING:
 
 TITLES = {
     "terms": "one request: time a token",
+    "step": "a step, beside its products alone",
     "concurrency": "four terms, many requests",
     "first-token": "time to the first token",
 }
-HEAD = ("", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "of the floor")
+HEAD = (
+    "", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "accepted",
+    "outside the model, ms", "of the floor",
+)  # fmt: skip
+SHARED = ("concurrency",)  # sections where many requests share the tokens of a second
 WIDTH = 120
 
 
@@ -43,24 +47,22 @@ class Benchmark:
         return [result for result in self.results if result.section == name]
 
     def report(self) -> EvaluationReport:
-        """The table and the floor; tokens a second where several requests share them."""
+        """The tables, the floor and the processor; tokens a second where requests share them."""
         data: dict[str, Any] = asdict(self)
         for result, plain in zip(self.results, data["results"], strict=True):
-            shared = result.section == "concurrency"
+            shared = result.section in SHARED
             plain["tokens_per_second"] = result.per_second if shared else None
-        tables = [self.table()] if self.results else []
         notes = [_floor(self.floor)] if self.floor else []
-        return EvaluationReport(self._title(), tables, data, notes=notes)
+        notes.append(_processor(self.machine))
+        return EvaluationReport(self._title(), self.tables(), data, notes=notes)
 
-    def table(self) -> Table:
-        """All sections below one another; a ratio is over the first line of its section."""
-        rows: list[Sequence[str]] = []
-        groups = {}
-        for section, title in TITLES.items():
-            if results := self.section(section):
-                groups[len(rows)] = title
-                rows += map(_cells, results)
-        return Table(HEAD, rows, groups=groups).filled()
+    def tables(self) -> list[Table]:
+        """A table for each section, of the columns that it fills."""
+        return [
+            Table(HEAD, [*map(_cells, results)], title=title).filled()
+            for section, title in TITLES.items()
+            if (results := self.section(section))
+        ]
 
     def _title(self) -> str:
         threads = counted(self.machine.threads, "thread")
@@ -122,14 +124,16 @@ def _draw_gains(axes: Axes, results: list[Result]) -> None:
 
 
 def _cells(result: Result) -> tuple[str, ...]:
-    shared = result.section == "concurrency"
+    shared = result.section in SHARED
     return (
-        f"  {result.name}",
+        result.name,
         f"{result.milliseconds:.1f}",
         f"{result.ratio:.2f}",
         f"{result.per_second:.1f} ({1 / result.ratio:.1f}×)" if shared else "",
         fixed(result.first_token, 0),
         fixed(result.passes_per_token),
+        "" if result.acceptance is None else f"{result.acceptance:.0%}",
+        fixed(result.host),
         "" if result.floor_share is None else f"{result.floor_share:.0%}",
     )
 
@@ -139,6 +143,11 @@ def _floor(floor: Floor) -> str:
         f"floor: {_short(floor.weight_bytes)}B of weights at {_short(floor.bytes_per_second)}B/s "
         f"are {_digits(floor.milliseconds)} ms a token"
     )
+
+
+def _processor(machine: Machine) -> str:
+    flags = ", ".join(machine.flags) or "none of those that products use"
+    return f"processor: {machine.processor}, with {flags}; torch {machine.torch}"
 
 
 def _short(amount: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import torch
@@ -13,14 +13,17 @@ import transformers
 from marith.evals.speed.benchmark.bandwidth import Floor
 from marith.evals.speed.benchmark.rounds import Sample
 
+FLAGS = ("avx2", "avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8")
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """One variant's medians over the rounds, in milliseconds.
 
-    `ratio` is its time over that of the first variant of its section; `samples` are its times
-    in the order of the rounds. `floor_share` is the time in which memory gives every weight once,
-    over the time of a token: 1 is as fast as it gets with one pass a token.
+    `ratio` is its time over that of the variant it is compared with: the first of its section,
+    unless it names another. `samples` are its times in the order of the rounds. `floor_share` is
+    the time in which memory gives every weight once, over the time of a token: 1 is as fast as it
+    gets with one pass a token. `acceptance` and `host` are as in `Sample`.
     """
 
     section: str
@@ -31,6 +34,8 @@ class Result:
     first_token: float | None = None
     passes_per_token: float | None = None
     floor_share: float | None = None
+    acceptance: float | None = None
+    host: float | None = None
 
     @property
     def per_second(self) -> float:
@@ -40,46 +45,62 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What it ran on."""
+    """What it ran on; `flags` are those of FLAGS that the processor has, by torch's word."""
 
     processor: str
     threads: int
     python: str
     torch: str
     transformers: str
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def here(cls) -> Machine:
         """This one."""
         return cls(
-            platform.machine(),
+            torch.cpu.get_capabilities().get("cpu_name") or platform.machine(),
             torch.get_num_threads(),
             platform.python_version(),
             str(torch.__version__),
             transformers.__version__,
+            tuple(flag for flag in FLAGS if torch.cpu.get_capabilities().get(flag)),
         )
 
 
 def results(
-    section: str, samples: Mapping[str, Sequence[Sample]], floor: Floor | None = None
+    section: str,
+    samples: Mapping[str, Sequence[Sample]],
+    over: Mapping[str, str] | None = None,
 ) -> list[Result]:
-    """Each variant's medians; the first variant is what the others are measured by."""
+    """Each variant's medians; `over` names the variants that are compared with another one.
+
+    All the others are compared with the first.
+    """
     times = {name: tuple(s.milliseconds for s in taken) for name, taken in samples.items()}
     medians = {name: median(taken) for name, taken in times.items()}
-    base = next(iter(medians.values()))
+    first, over = next(iter(medians)), over or {}
     return [
         Result(
             section,
             name,
             medians[name],
-            medians[name] / base,
+            medians[name] / medians[over.get(name, first)],
             times[name],
             _median_of([sample.first_token for sample in taken]),
             _median_of([sample.passes_per_token for sample in taken]),
-            floor.milliseconds / medians[name] if floor else None,
+            None,
+            _median_of([sample.acceptance for sample in taken]),
+            _median_of([sample.host for sample in taken]),
         )
         for name, taken in samples.items()
     ]
+
+
+def with_floor(result: Result, floor: Floor | None) -> Result:
+    """The same, with its share of the floor where it is the time of one request's token."""
+    if floor is None or result.section != "terms":
+        return result
+    return replace(result, floor_share=floor.milliseconds / result.milliseconds)
 
 
 def _median_of(values: Sequence[float | None]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 from marith.engine.engine import Engine
 from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
@@ -21,7 +22,7 @@ def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens:
 
     def run(turn: int) -> Sample:
         prompt = subject.prompt(count, f"{name} {turn}")
-        request = _request(prompt, weights, tokens, turn)
+        request = timed_request(prompt, weights, tokens, turn)
         clock = TokenClock.start()
         ticket = engine.submit(request)
         for chunk in ticket:
@@ -46,7 +47,7 @@ def concurrent(
     def run(turn: int) -> Sample:
         seeds = [f"{name} {turn} {i}" for i in range(requests)]
         prompts = [TimedPrompt(subject.prompt(0, seed).question, systems) for seed in seeds]
-        submitted = [_request(prompt, weights, tokens, i) for i, prompt in enumerate(prompts)]
+        submitted = [timed_request(prompt, weights, tokens, i) for i, prompt in enumerate(prompts)]
         started = time.perf_counter()
         tickets = [engine.submit(request) for request in submitted]
         drawn = sum(len(ticket.result().tokens) for ticket in tickets)
@@ -65,7 +66,7 @@ def cold(
 
     def run(turn: int) -> Sample:
         prompt = subject.prompt(len(weights), f"{name} {turn}", system, question)
-        return _first(engine, _request(prompt, weights, 1, turn))
+        return _first(engine, timed_request(prompt, weights, 1, turn))
 
     return Variant(name, run)
 
@@ -79,8 +80,8 @@ def warm(
     def run(turn: int) -> Sample:
         before = subject.prompt(len(weights), f"{name} {turn}", system, question)
         again = TimedPrompt(subject.text(question, f"{name} {turn}, again"), before.systems)
-        engine.submit(_request(before, weights, 1, turn)).result()
-        return _first(engine, _request(again, weights, 1, turn))
+        engine.submit(timed_request(before, weights, 1, turn)).result()
+        return _first(engine, timed_request(again, weights, 1, turn))
 
     return Variant(name, run)
 
@@ -91,9 +92,17 @@ def _first(engine: Engine, request: Request) -> Sample:
     return Sample(1e3 * (time.perf_counter() - started))
 
 
-def _request(prompt: TimedPrompt, weights: Sequence[float], tokens: int, seed: int) -> Request:
+def timed_request(
+    prompt: TimedPrompt,
+    weights: Sequence[float],
+    tokens: int,
+    seed: int,
+    speculation: Literal["auto"] | None = "auto",
+) -> Request:
+    """A formula of terms t0, t1, …, each with its own of the prompt's system prompts."""
     pairs = [(f"t{i}", weight) for i, weight in enumerate(weights)]
     formula = " ".join(f"{weight:+}*{name}" for name, weight in pairs).removeprefix("+")
     systems = zip(pairs, prompt.systems, strict=True)
     terms = {name: Prompted(text) for (name, _), text in systems}
-    return Request(prompt.question, formula, terms, Sampling(seed=seed), Stop(tokens))
+    sampling, stop = Sampling(seed=seed), Stop(tokens)
+    return Request(prompt.question, formula, terms, sampling, stop, speculation)

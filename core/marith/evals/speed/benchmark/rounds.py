@@ -1,4 +1,4 @@
-"""MakeVariants in turn, round after round: what is slow for one is slow for all."""
+"""Variants in turn, round after round: what is slow for one is slow for all."""
 
 from __future__ import annotations
 
@@ -15,20 +15,28 @@ from marith.engine.threads.workers import run_in_thread
 class Sample:
     """One measurement: milliseconds a token (or to the first), and what goes with it.
 
-    `first_token` is in milliseconds; `passes_per_token` is what the engine counted.
+    `first_token` and `host` are in milliseconds, the second of them a step's outside of the model;
+    `passes_per_token` and `acceptance`, the share of drafted tokens that stood, are what the engine
+    counted.
     """
 
     milliseconds: float
     first_token: float | None = None
     passes_per_token: float | None = None
+    acceptance: float | None = None
+    host: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to make tokens. `run` is given the number of the round, whose texts are its own."""
+    """A way to make tokens. `run` is given the number of the round, whose texts are its own.
+
+    Its time is compared with that of the variant named `over`, else with the section's first.
+    """
 
     name: str
     run: Callable[[int], Sample]
+    over: str | None = None
 
 
 @dataclass(slots=True)

@@ -1,0 +1,137 @@
+"""A step of so many rows, and the matrix products of it alone: no step takes less than these."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from marith.engine.engine import Engine
+from marith.engine.ticket import Ticket
+from marith.evals.speed.benchmark.engine_variants import timed_request
+from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
+from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.scoring.cpu_threads import threads_of
+from marith.scoring.layouts.joining import LinearPart
+
+FULL = 32  # steps that others go on for while all texts are begun and the last one is timed
+
+
+def products(engine: Engine, rows: int, count: int) -> Variant:
+    """The products of one position of each of so many rows, `count` times in turn.
+
+    Of the engine's own model: joined and laid out as its steps have them. Of a layer of experts
+    all are counted.
+    """
+
+    @torch.inference_mode()
+    def run(turn: int) -> Sample:  # noqa: ARG001 (all rounds are alike)
+        model = _laid_out(engine)
+        with threads_of(model):
+            work = linear_inputs(model, rows)
+            for layer, x in work:  # whose first call may lay something out
+                layer(x)
+            started = time.perf_counter()
+            for _ in range(count):
+                for layer, x in work:
+                    layer(x)
+            return Sample(1e3 * (time.perf_counter() - started) / count)
+
+    return Variant(_name("products alone", rows), run)
+
+
+def step(
+    subject: TimedModel, engine: Engine, weights: Sequence[float], requests: int, tokens: int
+) -> Variant:
+    """A step of so many requests of a formula, without drafts, while none begins or ends.
+
+    Its rows are the requests' terms. `host` is what it takes outside of the model's pass.
+    """
+    rows = requests * len(weights)
+    name = _name("step", rows)
+
+    def run(turn: int) -> Sample:
+        *others, last = (
+            engine.submit(
+                timed_request(
+                    subject.prompt(len(weights), f"{name} {turn} {i}"),
+                    weights,
+                    tokens + (FULL if i < requests - 1 else 0),
+                    i,
+                    speculation=None,
+                )
+            )
+            for i in range(requests)
+        )
+        readers = [iter(ticket) for ticket in others]  # one that is let go of cancels its request
+        for reader in readers:
+            next(reader)
+        with _passes(engine) as passes:
+            return _timed(last, passes)
+
+    return Variant(name, run, over=_name("products alone", rows))
+
+
+def _timed(last: Ticket, passes: list[tuple[float, float]]) -> Sample:
+    """The pace of a text, and how much of it no pass took. `passes` have begun and ended."""
+    clock = TokenClock.start()
+    for chunk in last:
+        clock.lap(len(chunk.tokens))
+    sample = clock.sample()
+    first, end = (clock.started + clock.arrivals[i][0] for i in (0, -1))
+    steps = sum(count for _, count in clock.arrivals[1:])
+    inside = sum(ended - begun for begun, ended in passes if first <= ended <= end)
+    return Sample(sample.milliseconds, host=sample.milliseconds - 1e3 * inside / steps)
+
+
+@contextmanager
+def _passes(engine: Engine) -> Iterator[list[tuple[float, float]]]:
+    """When each of the passes within began and ended, in seconds of `time.perf_counter`."""
+    passes: list[tuple[float, float]] = []
+    begun: list[float] = []
+
+    def begin(*_: Any) -> None:
+        begun.append(time.perf_counter())
+
+    def end(*_: Any) -> None:
+        if begun:  # else it was under way before anyone counted
+            passes.append((begun.pop(), time.perf_counter()))
+
+    reader: nn.Module = engine._registry.base.runner.passes.reader
+    hooks = reader.register_forward_pre_hook(begin), reader.register_forward_hook(end)
+    try:
+        yield passes
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def linear_inputs(model: nn.Module, rows: int) -> list[tuple[Any, Tensor]]:
+    """Every linear layer with an input [rows, 1, in_features]; layers of one width share theirs."""
+    layers = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.Linear | Conv1D) and not isinstance(module, LinearPart)
+    ]
+    widths = [
+        one.in_features if isinstance(one, nn.Linear) else one.weight.shape[0] for one in layers
+    ]
+    dtype: Any = getattr(model, "dtype", torch.float32)
+    draw = torch.Generator().manual_seed(0)
+    inputs = {width: torch.randn(rows, 1, width, generator=draw).to(dtype) for width in widths}
+    return [(layer, inputs[width]) for layer, width in zip(layers, widths, strict=True)]
+
+
+def _laid_out(engine: Engine) -> nn.Module:
+    """The model that the engine's passes run."""
+    model: nn.Module = engine._registry.base.checkpoint.model
+    return model
+
+
+def _name(what: str, rows: int) -> str:
+    return f"{what}, {rows} row{'s' if rows > 1 else ''}"
