@@ -69,6 +69,7 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
 
     Whatever raises before a job accepts its verdict, the step can be repeated for each job alone.
     """
+    turns = within_memory(turns)
     plan(turns, controller)
     ahead = drafting(turns)
     while ahead:
@@ -77,15 +78,24 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
     run(turns, controller)
 
 
+def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
+    """All turns but those of scorings for whose log-probabilities this step has no memory left."""
+    scorings = [(turn.job, bool(turn.answers)) for turn in turns if isinstance(turn.job, Scoring)]
+    if not scorings:
+        return turns
+    begun = [job for job, has_answers in scorings if has_answers]
+    others = [job for job, has_answers in scorings if not has_answers]
+    waiting = {id(job) for job in others[len(share(others, begun)) :]}
+    return [turn for turn in turns if id(turn.job) not in waiting] if waiting else turns
+
+
 def plan(turns: Sequence[Turn], controller: Controller) -> None:
-    """How much each text drafts, and how much each scoring asks for, of the jobs that begin."""
+    """How much each text drafts, of the jobs that begin."""
     jobs = [turn.job for turn in turns if not turn.answers]
     texts = [drafts for drafts in map(drafts_of, jobs) if drafts and drafts.begin]
     if texts:
         rows = sum(len(turn.job.prepared.plan.terms) for turn in turns)
         controller.plan(texts, lambda: scorers_of(jobs), rows, len(jobs))
-    if scorings := [job for job in jobs if isinstance(job, Scoring)]:
-        share(scorings)
     asking(turns)
 
 

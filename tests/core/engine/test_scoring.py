@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.holding import held
+from support.step_tensors import MostRows, watch_steps
 
 from marith import Engine
 from marith.engine.jobs import queries
@@ -43,3 +44,23 @@ def test_scores_of_many_texts_share_the_memory_of_a_step(monkeypatch: pytest.Mon
     for want, told in zip(alone, got, strict=False):
         assert told == pytest.approx(want, abs=1e-4)
     assert all(len(told) == 60 for told in got)
+
+
+@pytest.mark.parametrize("positions", [1, 2, 7])
+def test_scores_for_which_there_is_no_memory_wait(
+    monkeypatch: pytest.MonkeyPatch, positions: int
+) -> None:
+    texts = [[(7 * i + k) % WORDS for k in range(9)] for i in range(5)]
+    tokenizer = tiny_tokenizer([f"w{i}" for i in range(WORDS - 2)])
+    with Engine.load(tiny_model(vocab=WORDS, sharpness=1.0), tokenizer=tokenizer) as engine:
+        unbounded = [engine.score("w3", text, FORMULA, TERMS) for text in texts]
+        monkeypatch.setattr(queries, "NUMBERS", positions * 2 * WORDS)
+        most = MostRows(WORDS)
+        watch_steps(monkeypatch, lambda: most)
+        with held(engine):
+            futures = [engine.submit_scoring("w3", text, FORMULA, TERMS) for text in texts]
+        scores = [future.result(60).logprobs for future in futures]
+        assert engine.status().repeated == 0
+    assert positions < most.rows <= 2 * positions
+    for want, given in zip(unbounded, scores, strict=True):
+        assert given == pytest.approx(want, rel=1e-6)

@@ -176,9 +176,10 @@ def _(scaled: Scaled, at: Evaluation) -> Value:
 
 @node_value.register
 def _(total: Sum, at: Evaluation) -> Value:
-    first, *others = map(at.value, total.members)
+    members = map(at.value, total.members)  # one by one: a member's score goes once it is added
+    first = next(members)
     score, weight, allowed = first.score, first.weight, first.allowed
-    for other in others:
+    for other in members:
         score, weight = score + other.score, weight + other.weight
         allowed = both(allowed, other.allowed)
     return Value(score, weight, allowed)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.delivery import EngineFuture
 from marith.errors import RequestError, shown
@@ -23,7 +22,7 @@ from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
 AT_ONCE = 64  # positions of a continuation that one step scores at most
-NUMBERS = 1 << 24  # log-probabilities that all scorings of one step hold in memory together
+NUMBERS = 1 << 23  # log-probabilities that the terms of all scorings return in one step together
 
 
 @dataclass(slots=True)
@@ -113,6 +112,11 @@ class Scoring(_FormulaQuery[Scores]):
         if not continuation:
             self.future.give(self._scores)
 
+    @property
+    def numbers(self) -> int:
+        """How many log-probabilities its terms return at one position."""
+        return len(self.prepared.plan.terms) * self.prepared.width
+
     def check(self, rows: Sequence[Row]) -> None:
         logprobs = gather(rows)
         known = len(self._scores.logprobs)
@@ -129,15 +133,20 @@ class Scoring(_FormulaQuery[Scores]):
         return self._continuation[: end - 1], self._all_at(end - known)
 
 
-def share(jobs: Iterable[Job]) -> None:
-    """Divide the memory of one step among all scorings; each scores at least one position.
+def share(scorings: Sequence[Scoring], begun: Sequence[Scoring] = ()) -> Sequence[Scoring]:
+    """Divide the memory of one step among scorings; returns those that take part, the first ones.
 
-    A position takes a log-probability of each token of the vocabulary from every term.
+    Each scores as many positions as the others. Where there is no memory for one position of each,
+    the last ones wait. Scorings that have `begun` hold what some of their terms have returned.
     """
-    scorings = [job for job in jobs if isinstance(job, Scoring)]
-    each = sum(len(job.prepared.plan.terms) * job.prepared.width for job in scorings)
-    for job in scorings:
-        job.at_once = max(1, min(AT_ONCE, NUMBERS // each))
+    left = NUMBERS - sum(scoring.at_once * scoring.numbers for scoring in begun)
+    positions = left // max(1, sum(scoring.numbers for scoring in scorings))
+    for index, scoring in enumerate(scorings):
+        scoring.at_once = max(1, min(AT_ONCE, positions))
+        left -= scoring.at_once * scoring.numbers
+        if left < 0 and (begun or index):  # one alone takes part, whatever it needs
+            return scorings[:index]
+    return scorings
 
 
 def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: int) -> list[int]:

@@ -1,0 +1,41 @@
+"""What the engine's steps do with tensors: watched on the engine's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from marith.engine import scheduler
+
+
+class MostRows(TorchDispatchMode):
+    """Remembers how many rows of a width the largest tensor has that is made within."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width, self.rows = width, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(tensor, Tensor) and tensor.shape[-1:] == (self.width,):
+                self.rows = max(self.rows, tensor.numel() // self.width)
+        return out
+
+
+def watch_steps(
+    monkeypatch: pytest.MonkeyPatch, watching: Callable[[], AbstractContextManager[Any]]
+) -> None:
+    """From here on each step runs within what `watching` returns."""
+    step = scheduler.step
+
+    def watched(*given: Any) -> None:
+        with watching():
+            step(*given)
+
+    monkeypatch.setattr(scheduler, "step", watched)
