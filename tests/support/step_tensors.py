@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from marith.engine import scheduler
@@ -26,6 +27,21 @@ class MostRows(TorchDispatchMode):
             if isinstance(tensor, Tensor) and tensor.shape[-1:] == (self.width,):
                 self.rows = max(self.rows, tensor.numel() // self.width)
         return out
+
+
+WAITING = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__")
+
+
+class Waits(TorchFunctionMode):
+    """Counts the calls within that wait for a device: what they return is on the host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += getattr(func, "__name__", "") in WAITING
+        return func(*args, **(kwargs or {}))
 
 
 def watch_steps(
