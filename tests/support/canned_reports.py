@@ -112,7 +112,11 @@ def benchmark(*sections: str) -> Benchmark:
             "products alone, 4 rows": [Sample(5.0)],
             "step, 4 rows": [Sample(8.0, host=0.25)],
         },
-        "concurrency": {"1 request": [Sample(8.0)], "2 requests": [Sample(4.0)]},
+        "concurrency": {
+            "1 request": [Sample(8.0)],
+            "1 request, auto": [Sample(5.0, acceptance=0.75)],
+            "2 requests": [Sample(4.0)],
+        },
         "first-token": {"marith, cold": [Sample(100.0)], "marith, warm": [Sample(20.0)]},
     }
     chosen = sections or tuple(taken)

@@ -4,12 +4,33 @@ from typing import Annotated
 
 import typer
 
-from marith.cli.shared import AsJson, Model, Plot, app, clear_errors, evals, require_writable
+from marith.cli.shared import (
+    AsJson,
+    Model,
+    Plot,
+    Quantize,
+    app,
+    clear_errors,
+    evals,
+    require_writable,
+)
 
 _SHAPE = (
     "HIDDEN,LAYERS,HEADS,INTERMEDIATE,VOCABULARY of the random Llama (768,12,12,2048,16000), or "
     "what --model is inflated to."
 )
+Sizes = Annotated[str | None, typer.Option(metavar="SIZES", help=_SHAPE)]
+Together = Annotated[
+    list[int] | None,
+    typer.Option(metavar="COUNT", help="So many at once: 1, 4 and 16. Repeatable."),
+]
+Sections = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SECTION", help="Of terms,step,concurrency,first-token,floor. Repeatable."
+    ),
+]
+Numbers = Annotated[str, typer.Option(help="float32 or bfloat16, for everybody.")]
 
 
 @app.command()
@@ -17,28 +38,33 @@ def bench(
     model: Annotated[
         str | None, typer.Option(help="pocket, a directory or a hub id; else a random Llama.")
     ] = None,
-    shape: Annotated[str | None, typer.Option(metavar="SIZES", help=_SHAPE)] = None,
+    shape: Sizes = None,
     tokens: Annotated[int, typer.Option(help="Tokens a measurement.")] = 32,
     rounds: Annotated[int, typer.Option(help="Medians are over so many.")] = 5,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SECTION", help="Of terms,step,concurrency,first-token,floor. Repeatable."
-        ),
-    ] = None,
+    only: Sections = None,
+    requests: Together = None,
+    dtype: Numbers = "float32",
+    quantize: Quantize = None,
     as_json: AsJson = None,
     plot: Plot = None,
 ) -> None:
     """Time formulas against transformers' own decoding, on the same weights and in turn."""
     with clear_errors():
         from marith.evals.reporting.evaluation_report import check_outputs, split_sections
-        from marith.evals.speed.benchmark.benchmark import SECTIONS, BenchmarkSettings, run  # torch
+        from marith.evals.speed.benchmark.benchmark import run  # torch
         from marith.evals.speed.benchmark.benchmark_report import TITLES, WIDTH, draw
+        from marith.evals.speed.benchmark.benchmark_settings import (
+            REQUESTS,
+            SECTIONS,
+            BenchmarkSettings,
+        )
         from marith.evals.speed.benchmark.shape import LlamaShape
 
         sections = split_sections(only or (), SECTIONS)
         sizes = None if shape is None else LlamaShape.parse(shape)
-        settings = BenchmarkSettings(model, sizes, tokens, rounds, sections)
+        settings = BenchmarkSettings(
+            model, sizes, tokens, rounds, sections, requests or REQUESTS, dtype, quantize
+        )
         check_outputs(as_json, plot, sections, tuple(TITLES))
         for path in (plot, None if str(as_json) == "-" else as_json):
             require_writable(path)

@@ -18,26 +18,23 @@ from marith.cli import app
 from marith.errors import ModelError
 from marith.evals.reporting.evaluation_report import split_sections
 from marith.evals.speed.benchmark.bandwidth import Floor, weight_bytes
-from marith.evals.speed.benchmark.benchmark import SECTIONS
 from marith.evals.speed.benchmark.benchmark_results import (
-    FLAGS,
-    Machine,
     Result,
     results,
     with_floor,
 )
-from marith.evals.speed.benchmark.costs.step_variants import linear_inputs
+from marith.evals.speed.benchmark.benchmark_settings import SECTIONS
 from marith.evals.speed.benchmark.rounds import Sample, Variant, interleave, pace
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
-from marith.scoring.layouts.laying_out import lay_out
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 
 TINY = "32,2,4,48,64"
 NUMBERS = 2**16  # read to time the memory; how fast that is does not matter here
 TERMS = ("transformers, one model", "transformers, guidance, 2 terms", "one after another, 4 terms",
          "marith, 1 term", "marith, 2 terms", "marith, 4 terms", "marith, 8 terms")  # fmt: skip
-REQUESTS = ("1 request", *(f"{count} requests" for count in (2, 4, 8, 16, 32)))
+REQUESTS = tuple(f"{count}{drafts}" for count in ("1 request", "4 requests", "16 requests")
+                 for drafts in ("", ", auto"))  # fmt: skip
 STEPS = tuple(f"{what}, {rows}" for rows in ("1 row", "4 rows", "8 rows", "64 rows")
               for what in ("products alone", "step"))  # fmt: skip
 FIRST = ("marith, cold", "marith, warm", "one after another, cold")
@@ -157,27 +154,6 @@ def test_a_step_tells_what_of_it_no_pass_took(whole: tuple[dict[str, Any], Path]
     assert all(0 < one["host"] < one["milliseconds"] for one in steps)
 
 
-def test_a_variant_may_be_compared_with_another_than_the_first() -> None:
-    samples = {name: [Sample(ms)] for name, ms in (("a", 2.0), ("b", 4.0), ("c", 12.0))}
-    assert [one.ratio for one in results("step", samples, {"c": "b"})] == [1, 2, 3]
-
-
-def test_the_processor_says_what_products_use() -> None:
-    flags = torch.cpu.get_capabilities()
-    assert set(Machine.here().flags) == {name for name in FLAGS if flags.get(name)}
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_products_alone_are_those_of_every_matrix_of_a_step(family: str) -> None:
-    model = tiny_model(family)
-    floats = sum(len(layer.weight.flatten()) for layer, _ in linear_inputs(model, 3))
-    assert 4 * floats == weight_bytes(model)
-    lay_out(model)
-    work = linear_inputs(model, 3)
-    assert sum(layer.weight.numel() for layer, _ in work) == floats
-    assert all(layer(x).shape[:2] == (3, 1) for layer, x in work)
-
-
 def test_a_plot_is_drawn(whole: tuple[dict[str, Any], Path]) -> None:
     assert whole[1].read_bytes().startswith(b"\x89PNG")
 
@@ -222,6 +198,9 @@ def test_prompts_are_as_long_as_asked_and_never_twice_the_same() -> None:
         (("--rounds", "0"), "rounds is a whole number from 1, not 0"),
         (("--shape", TINY, "--tokens", "100000"), "28 tokens: 100000 more do not fit"),
         (("--shape", TINY, "--tokens", "2021"), "which holds 2048"),
+        (("--requests", "0"), "requests is a whole number from 1 to 1024, not 0"),
+        (("--dtype", "int9"), "a floating-point type of torch"),
+        (("--quantize", "int3"), "quantize is 'int8' or 'int4'"),
         (("--only", "terms,"), "not ''"),
         (("--only", "terms,speed"), "not 'speed'"),
         (("--only", "speed"), "terms, step, concurrency, first-token, floor, not 'speed'"),

@@ -41,6 +41,7 @@ class Benchmark:
     machine: Machine
     results: tuple[Result, ...]
     floor: Floor | None = None
+    numbers: str = "float32"  # of weights, as everybody has them; in the engine, if others
 
     def section(self, name: str) -> list[Result]:
         """The results of one section, in the order of their variants."""
@@ -69,6 +70,8 @@ class Benchmark:
         title = f"{self.model}: {_short(self.parameters)} parameters, {threads}"
         if not self.results:
             return title
+        if self.numbers != "float32":
+            title += f", {self.numbers}"
         return f"{title}, {self.tokens} tokens, medians of {counted(self.rounds, 'round')}"
 
 
@@ -107,18 +110,22 @@ def _draw_bars(axes: Axes, results: list[Result]) -> None:
 
 
 def _draw_gains(axes: Axes, results: list[Result]) -> None:
-    """Tokens a second over the number of requests."""
-    counts = [int(result.name.split()[0]) for result in results]
-    speeds = [result.per_second for result in results]
-    axes.plot(counts, speeds, color=OURS, marker="o")
-    for count, speed, result in zip(counts, speeds, results, strict=True):
-        axes.annotate(
-            f"{1 / result.ratio:.1f}×", (count, speed), (0, 5), textcoords="offset points",
-            ha="center", fontsize=8,
-        )  # fmt: skip
+    """Tokens a second over the number of requests, without drafts and with those of "auto"."""
+    for speculation, style in (("None", "-"), ("auto", "--")):
+        line = [one for one in results if one.name.endswith(", auto") == (speculation == "auto")]
+        counts = [int(result.name.split()[0]) for result in line]
+        speeds = [result.per_second for result in line]
+        axes.plot(counts, speeds, style, color=OURS, marker="o", label=speculation)
+        for count, speed, result in zip(counts, speeds, line, strict=True):
+            axes.annotate(
+                f"{1 / result.ratio:.1f}×", (count, speed), (0, 5), textcoords="offset points",
+                ha="center", fontsize=8,
+            )  # fmt: skip
+    axes.legend(fontsize=8, loc="lower right", title="speculation", title_fontsize=8)
+    counts = sorted({int(result.name.split()[0]) for result in results})
     axes.set_xscale("log", base=2)
     axes.set_xticks(counts, [str(count) for count in counts])
-    axes.set_ylim(0, 1.15 * max(speeds))
+    axes.set_ylim(0, 1.15 * max(result.per_second for result in results))
     axes.set_xlabel("requests at once", fontsize=8)
     axes.set_ylabel("tokens/s", fontsize=8)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from marith.engine.engine import Engine
+from marith.evals.reporting.numbers import counted
 from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
 from marith.formula.tree.terms import Prompted
 from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
+
+Drafts: TypeAlias = Literal["auto"] | None
 
 
 def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens: int) -> Variant:
@@ -35,25 +38,38 @@ def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens:
 
 
 def concurrent(
-    subject: TimedModel, engine: Engine, weights: Sequence[float], requests: int, tokens: int
+    subject: TimedModel,
+    engine: Engine,
+    weights: Sequence[float],
+    requests: int,
+    tokens: int,
+    speculation: Drafts = None,
 ) -> Variant:
     """So many requests at once: an application's system prompts, and everyone's own question.
 
-    The time a token is over all tokens, from the first request to the last answer.
+    The time a token is over all tokens, from the first request to the last answer; acceptance is
+    over all drafted tokens.
     """
-    name = f"{requests} request{'s' if requests > 1 else ''}"
+    name = counted(requests, "request") + (f", {speculation}" if speculation else "")
     systems = subject.prompt(len(weights), "an application").systems
 
     def run(turn: int) -> Sample:
         seeds = [f"{name} {turn} {i}" for i in range(requests)]
         prompts = [TimedPrompt(subject.prompt(0, seed).question, systems) for seed in seeds]
-        submitted = [timed_request(prompt, weights, tokens, i) for i, prompt in enumerate(prompts)]
+        submitted = [
+            timed_request(prompt, weights, tokens, i, speculation)
+            for i, prompt in enumerate(prompts)
+        ]
         started = time.perf_counter()
         tickets = [engine.submit(request) for request in submitted]
-        drawn = sum(len(ticket.result().tokens) for ticket in tickets)
+        stats = [ticket.result().stats for ticket in tickets]
         seconds = time.perf_counter() - started
+        drawn, drafted = (
+            sum(getattr(one, name) for one in stats) for name in ("tokens", "drafted")
+        )
         assert drawn == requests * tokens, "a model without an end token makes them all"
-        return Sample(1e3 * seconds / drawn)
+        accepted = sum(one.accepted for one in stats) / drafted if drafted else None
+        return Sample(1e3 * seconds / drawn, acceptance=accepted)
 
     return Variant(name, run)
 
@@ -97,7 +113,7 @@ def timed_request(
     weights: Sequence[float],
     tokens: int,
     seed: int,
-    speculation: Literal["auto"] | None = "auto",
+    speculation: Drafts = "auto",
 ) -> Request:
     """A formula of terms t0, t1, …, each with its own of the prompt's system prompts."""
     pairs = [(f"t{i}", weight) for i, weight in enumerate(weights)]

@@ -46,8 +46,10 @@ class TimedModel:
     words: tuple[str, ...]
 
     @classmethod
-    def of(cls, name: str | None = None, shape: LlamaShape | None = None) -> TimedModel:
-        """Load or build it, in float32 on the CPU.
+    def of(
+        cls, name: str | None = None, shape: LlamaShape | None = None, dtype: str = "float32"
+    ) -> TimedModel:
+        """Load or build it, in a type of torch's, on the CPU.
 
         Without a name it is a random Llama of the shape; with both, the model inflated to the
         shape. Raises ModelError.
@@ -55,9 +57,10 @@ class TimedModel:
         if name is None:
             called = f"random Llama {shape or DEFAULT}"
             model, tokenizer = _random(shape or DEFAULT)
+            model = model.to(getattr(torch, dtype))
         else:
             called = name if shape is None else f"{name} at the cost of {shape}"
-            model, tokenizer = _loaded(name, shape)
+            model, tokenizer = _loaded(name, shape, dtype)
         for config in (model.config, model.config.get_text_config(), model.generation_config):
             config.eos_token_id = None
         tokenizer.eos_token = None
@@ -109,9 +112,9 @@ def _random(shape: LlamaShape) -> tuple[Any, Any]:
     return model, tiny_tokenizer(words)
 
 
-def _loaded(name: str, shape: LlamaShape | None) -> tuple[Any, Any]:
+def _loaded(name: str, shape: LlamaShape | None, dtype: str) -> tuple[Any, Any]:
     """A checkpoint with nothing of ours in it, or the same function at the cost of a shape."""
-    plain = Placement(device="cpu", dtype="float32")
+    plain = Placement(device="cpu", dtype=dtype)
     if shape is None:
         return as_stored(name, plain)
     model, tokenizer = as_stored(name, plain, partial(_check_fit, shape=shape))

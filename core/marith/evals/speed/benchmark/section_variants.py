@@ -1,0 +1,75 @@
+"""What is timed in each section of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from marith.engine.engine import Engine
+from marith.evals.speed.benchmark import baselines, engine_variants
+from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
+from marith.evals.speed.benchmark.costs import step_variants
+from marith.evals.speed.benchmark.rounds import Variant
+from marith.evals.speed.benchmark.timed_model import TimedModel
+
+ONE, TWO = (1.0,), (baselines.GUIDANCE, 1 - baselines.GUIDANCE)
+FOUR = (1.0, 1.0, -0.5, 0.3)
+EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
+ROWS = ((ONE, 1), (FOUR, 1), (EIGHT, 1), (FOUR, 16))  # 1, 4, 8 and 64: a formula, and requests
+LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
+
+MakeVariants: TypeAlias = "Callable[[TimedModel, Engine, BenchmarkSettings], list[Variant]]"
+
+
+def lanes(settings: BenchmarkSettings) -> int:
+    """How many lanes an engine needs for all that is timed at once."""
+    rows = [requests * len(weights) for weights, requests in ROWS]
+    return max(*rows, max(settings.requests) * len(FOUR))
+
+
+def _terms(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:
+    return [
+        baselines.plain(subject, settings.tokens),
+        baselines.guided(subject, settings.tokens),
+        baselines.one_after_another(subject, FOUR, settings.tokens),
+        *(
+            engine_variants.terms(subject, engine, weights, settings.tokens)
+            for weights in (ONE, TWO, FOUR, EIGHT)
+        ),
+    ]
+
+
+def _step(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:
+    return [
+        variant
+        for weights, requests in ROWS
+        for variant in (
+            step_variants.products(engine, requests * len(weights), settings.tokens),
+            step_variants.step(subject, engine, weights, requests, settings.tokens),
+        )
+    ]
+
+
+def _concurrency(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:
+    return [
+        engine_variants.concurrent(subject, engine, FOUR, count, settings.tokens, speculation)
+        for count in settings.requests
+        for speculation in (None, "auto")
+    ]
+
+
+def _first_token(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:  # noqa: ARG001 (all of its kind take them)
+    lengths = LONG_SYSTEM, SHORT_QUESTION
+    return [
+        engine_variants.cold(subject, engine, FOUR, *lengths),
+        engine_variants.warm(subject, engine, FOUR, *lengths),
+        baselines.first_token(subject, FOUR, *lengths),
+    ]
+
+
+VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
+    "terms": _terms,
+    "step": _step,
+    "concurrency": _concurrency,
+    "first-token": _first_token,
+}

@@ -1,0 +1,61 @@
+"""What the bench times besides one request: steps, many requests, and what each costs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from marith.cli import app
+from marith.evals.speed.benchmark.bandwidth import weight_bytes
+from marith.evals.speed.benchmark.benchmark_results import FLAGS, Machine, results
+from marith.evals.speed.benchmark.costs.step_variants import linear_inputs
+from marith.evals.speed.benchmark.rounds import Sample
+from marith.scoring.layouts.laying_out import lay_out
+from marith.testing import FAMILIES, tiny_model
+
+TINY = "32,2,4,48,64"
+
+
+def timed(*arguments: str) -> dict[str, Any]:
+    """What a run of one round on a tiny model writes, as data."""
+    sizes = ("--shape", TINY, "--tokens", "8", "--rounds", "1")
+    done = CliRunner().invoke(app, ["bench", *sizes, *arguments, "--json", "-"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_variant_may_be_compared_with_another_than_the_first() -> None:
+    samples = {name: [Sample(ms)] for name, ms in (("a", 2.0), ("b", 4.0), ("c", 12.0))}
+    assert [one.ratio for one in results("step", samples, {"c": "b"})] == [1, 2, 3]
+
+
+def test_the_processor_says_what_products_use() -> None:
+    flags = torch.cpu.get_capabilities()
+    assert set(Machine.here().flags) == {name for name in FLAGS if flags.get(name)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_products_alone_are_those_of_every_matrix_of_a_step(family: str) -> None:
+    model = tiny_model(family)
+    floats = sum(len(layer.weight.flatten()) for layer, _ in linear_inputs(model, 3))
+    assert 4 * floats == weight_bytes(model)
+    lay_out(model)
+    work = linear_inputs(model, 3)
+    assert sum(layer.weight.numel() for layer, _ in work) == floats
+    assert all(layer(x).shape[:2] == (3, 1) for layer, x in work)
+
+
+def test_requests_types_and_bits_are_those_that_are_asked_for() -> None:
+    bits = ("--dtype", "bfloat16", "--quantize", "int8")
+    data = timed("--only", "concurrency", "--requests", "3", "--requests", "1", *bits)
+    names = [result["name"] for result in data["results"]]
+    assert names == ["1 request", "1 request, auto", "3 requests", "3 requests, auto"]
+    assert data["numbers"] == "int8 and bfloat16"
+    assert all(one["acceptance"] is None for one in data["results"] if "auto" not in one["name"])
+    with_drafts = [one["acceptance"] for one in data["results"] if "auto" in one["name"]]
+    assert all(share is None or 0 <= share <= 1 for share in with_drafts)
