@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from marith.scoring import free_memory as module
-from marith.scoring.free_memory import free_memory
+from marith.scoring.free_memory import free_memory, returning_freed
 
 
 def test_no_more_is_free_than_the_machine_has() -> None:
@@ -144,3 +144,21 @@ def test_a_limit_of_addresses_bounds_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_what_is_freed_goes_back_to_the_system_while_a_model_is_quantised() -> None:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the kernel's count of pages is Linux's")
+
+    def taken() -> int:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+    before, kept = taken(), []
+    with returning_freed():
+        for _ in range(20):
+            freed = torch.ones(2**21)  # 8 MB, in whose place the next would leave holes
+            kept.append(torch.ones(2**18))
+            del freed
+        assert taken() - before < 28 * 1024  # in kB: 20 MB are kept
+    assert len(kept) == 20

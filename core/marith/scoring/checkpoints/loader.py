@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike, fspath
@@ -30,6 +30,7 @@ from marith.scoring.checkpoints.placing import device_for, dtype_for, on_cpu
 from marith.scoring.checkpoints.shared_weights import independent, nbytes, weights
 from marith.scoring.checkpoints.sizes import check_size
 from marith.scoring.cpu_threads import threads_of
+from marith.scoring.free_memory import returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
 from marith.scoring.layouts.quantising import loading_in
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -151,13 +152,13 @@ def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
 
 
 def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
-    begun = time.monotonic()
-    model, tokenizer = _read(kind, name, where, placement)
-    layout = ""
-    if kind == LANGUAGE_MODEL:
-        with threads_of(model):
-            kinds.try_out(name, model)
-            layout = lay_out(model, placement.quantize)
+    begun, layout = time.monotonic(), ""
+    with returning_freed() if placement.quantize else nullcontext():
+        model, tokenizer = _read(kind, name, where, placement)
+        if kind == LANGUAGE_MODEL:
+            with threads_of(model):
+                kinds.try_out(name, model)
+                layout = lay_out(model, placement.quantize)
     return _logged(_checkpoint(name, model, tokenizer, placement), begun, layout)
 
 

@@ -48,9 +48,10 @@ class _Recorded:
     kwargs: dict[str, Any]
     given: dict[str, Any]
 
-    def answer(self, module: nn.Module) -> Any:
-        """Of a module in float32."""
-        args, kwargs = tree_map_only(Tensor, _wide, (self.args, self.kwargs))
+    def answer(self, module: nn.Module, in_float32: bool) -> Any:
+        """Of a module in float32, or in its own type."""
+        given = self.args, self.kwargs
+        args, kwargs = tree_map_only(Tensor, _wide, given) if in_float32 else given
         return module(*args, **kwargs)
 
 
@@ -103,16 +104,30 @@ def _record(model: Any, names: list[str]) -> dict[str, _Recorded]:
 
 
 def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module | None:
-    """The module that answers as this one does, but for rounding."""
+    """The module that answers as this one does, but for rounding.
+
+    A layer is first tried as it is: its parts are the same modules before and after, and a copy of
+    a layer in float32 is the largest thing that fusing would hold.
+    """
+    single = _kinds(module) == {torch.float32} and not _has_quantised(module)
+    if single or _is_layer(module):
+        fused = _tried(module, module, known, sines, in_float32=single)
+        if fused is not None or single:
+            return fused
+    return _tried(module, _in_float32(module), known, sines, in_float32=True)
+
+
+def _tried(
+    module: nn.Module, copied: nn.Module, known: _Recorded, sines: SignedSines, in_float32: bool
+) -> nn.Module | None:
+    """What can be made of `module`, where that made of its copy answers as the copy does."""
     with suppress(*_FAULTS):
-        single = _kinds(module) == {torch.float32} and not _has_quantised(module)
-        wide = module if single else _in_float32(module)
-        expected = known.answer(wide)
+        expected = known.answer(copied, in_float32)
         for make in _makers(module):
             with suppress(*_FAULTS):
-                fused = make(wide, known, sines)
-                if _same(expected, known.answer(fused)):
-                    return fused if single else make(module, known, sines)
+                fused = make(copied, known, sines)
+                if _same(expected, known.answer(fused, in_float32)):
+                    return fused if copied is module else make(module, known, sines)
     return None
 
 
