@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from marith import Engine
+from marith import Engine, Prompted
 from marith.errors import ModelError
 from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.layouts.fused_layer import FusedLayer
@@ -147,3 +147,18 @@ def test_a_quantised_model_keeps_its_cache_and_answers_by_it(name: str) -> None:
         assert texts[0].stats.passes == texts[1].stats.passes
         [first, second] = [one.next_logprobs(prompt, "M") for one in (engine, plain)]
         assert 0 < float((first.exp() - second.exp()).abs().sum()) / 2 < 0.1
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_adapters_and_early_exits_go_over_quantised_layers(name: str) -> None:
+    terms = {"polite": Prompted(adapter="pocket-polite"), "early": Prompted(exit_layer=2)}
+    answers = []
+    for how in (name, None):
+        with Engine.load("pocket", quantize=how) as engine:
+            layers = engine._registry.base.checkpoint.model.model.layers
+            assert all(isinstance(layer, FusedLayer) for layer in layers)
+            prompt = "What do you know about bees?"
+            answers.append([engine.next_logprobs(prompt, f, terms) for f in ("M", *terms)])
+    for quantised_one, plain in zip(*answers, strict=True):
+        assert 0 < float((quantised_one.exp() - plain.exp()).abs().sum()) / 2 < 0.15
+    assert float((answers[0][0].exp() - answers[0][1].exp()).abs().sum()) > 0.2
