@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench speed way pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -58,6 +58,10 @@ evidence: .venv/installed
 # docs/reference/performance.md.
 bench: .venv/installed
 	$(BIN)/marith bench --plot docs/images/performance.png
+
+# Some minutes, likewise: one model by transformers and the engine, from one request to 64.
+bench-peers: .venv/installed
+	$(BIN)/marith bench --only peers --requests 1 --requests 4 --requests 16 --requests 64
 
 # A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
 speed: .venv/installed

@@ -27,7 +27,7 @@ Together = Annotated[
 Sections = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="SECTION", help="Of terms,step,concurrency,first-token,floor. Repeatable."
+        metavar="SECTION", help="Of terms,step,concurrency,first-token,floor; or peers. Repeatable."
     ),
 ]
 Numbers = Annotated[str, typer.Option(help="float32 or bfloat16, for everybody.")]

@@ -105,7 +105,7 @@ EVALUATIONS = [
     ),
     (
         "marith bench --only foo",
-        "a section is one of terms, step, concurrency, first-token, floor, not 'foo'",
+        "a section is one of terms, step, concurrency, first-token, floor, peers, not 'foo'",
     ),
     (
         "marith train-classifier --base pocket-toxicity --data nowhere.csv --out out",

@@ -203,7 +203,7 @@ def test_prompts_are_as_long_as_asked_and_never_twice_the_same() -> None:
         (("--quantize", "int3"), "quantize is 'int8' or 'int4'"),
         (("--only", "terms,"), "not ''"),
         (("--only", "terms,speed"), "not 'speed'"),
-        (("--only", "speed"), "terms, step, concurrency, first-token, floor, not 'speed'"),
+        (("--only", "speed"), "terms, step, concurrency, first-token, floor, peers, not 'speed'"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
         (("--plot", "/no/where/x.png"), "'/no/where/x.png'"),

@@ -59,3 +59,28 @@ def test_requests_types_and_bits_are_those_that_are_asked_for() -> None:
     assert all(one["acceptance"] is None for one in data["results"] if "auto" not in one["name"])
     with_drafts = [one["acceptance"] for one in data["results"] if "auto" in one["name"]]
     assert all(share is None or 0 <= share <= 1 for share in with_drafts)
+
+
+def test_peers_run_one_model_at_as_many_requests_as_the_engine() -> None:
+    data = timed("--only", "peers", "--requests", "1", "--requests", "3")
+    names = [result["name"] for result in data["results"]]
+    peers = ("transformers generate", "transformers generate_batch", "marith")
+    here = [one for one in names if not one.startswith("llama.cpp")]
+    assert here == [f"{peer}, {count}" for count in ("1 request", "3 requests") for peer in peers]
+    times = {one["name"]: one["milliseconds"] for one in data["results"]}
+    for result in data["results"]:
+        base = f"transformers generate, {result['name'].split(', ')[-1]}"
+        assert result["ratio"] == result["milliseconds"] / times[base]
+        assert result["tokens_per_second"] == 1e3 / result["milliseconds"]
+
+
+def test_a_peer_that_refuses_is_named_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ValueError("no pages on this device")
+
+    monkeypatch.setattr("transformers.LlamaForCausalLM.generate_batch", refuse)
+    data = timed("--only", "peers", "--requests", "1")
+    assert (
+        "transformers generate_batch refuses: ValueError: no pages on this device" in data["notes"]
+    )
+    assert not any("generate_batch" in result["name"] for result in data["results"])

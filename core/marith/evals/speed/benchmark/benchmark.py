@@ -33,10 +33,11 @@ def run(settings: BenchmarkSettings) -> Benchmark:
     subject = run_in_thread(lambda: TimedModel.of(settings.model, settings.shape, settings.dtype))
     _check_room(subject, settings)
     taken: list[Result] = []
+    notes: list[str] = []
     speeds = [run_in_thread(bytes_per_second)] if "floor" in settings.sections else []
     with timed_progress() as progress:
         for section in (name for name in VARIANTS_OF_SECTION if name in settings.sections):
-            taken += _run_section(section, subject, settings, progress)
+            taken += _run_section(section, subject, settings, progress, notes)
             if speeds:
                 speeds.append(run_in_thread(bytes_per_second))
     floor = Floor.of(subject.model, max(speeds)) if speeds else None
@@ -49,6 +50,7 @@ def run(settings: BenchmarkSettings) -> Benchmark:
         tuple(with_floor(result, floor) for result in taken),
         floor,
         f"{settings.quantize} and {settings.dtype}" if settings.quantize else settings.dtype,
+        tuple(notes),
     )
 
 
@@ -66,7 +68,11 @@ def _check_room(subject: TimedModel, settings: BenchmarkSettings) -> None:
 
 
 def _run_section(
-    section: str, subject: TimedModel, settings: BenchmarkSettings, progress: Progress
+    section: str,
+    subject: TimedModel,
+    settings: BenchmarkSettings,
+    progress: Progress,
+    notes: list[str],
 ) -> list[Result]:
     gc.collect()  # of the last section's engine
     with Engine.load(
@@ -75,7 +81,7 @@ def _run_section(
         max_lanes=lanes(settings),
         quantize=settings.quantize,
     ) as engine:
-        variants = VARIANTS_OF_SECTION[section](subject, engine, settings)
+        variants = VARIANTS_OF_SECTION[section](subject, engine, settings, notes)
         bar = progress.add_task(section, total=len(variants) * (settings.rounds + 1))
 
         def announce(name: str) -> None:

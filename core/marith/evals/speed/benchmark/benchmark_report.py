@@ -21,12 +21,13 @@ TITLES = {
     "step": "a step, beside its products alone",
     "concurrency": "four terms, many requests",
     "first-token": "time to the first token",
+    "peers": "one model, many requests, beside others",
 }
 HEAD = (
     "", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "accepted",
     "outside the model, ms", "of the floor",
 )  # fmt: skip
-SHARED = ("concurrency",)  # sections where many requests share the tokens of a second
+SHARED = ("concurrency", "peers")  # sections where many requests share the tokens of a second
 WIDTH = 120
 
 
@@ -42,6 +43,7 @@ class Benchmark:
     results: tuple[Result, ...]
     floor: Floor | None = None
     numbers: str = "float32"  # of weights, as everybody has them; in the engine, if others
+    notes: tuple[str, ...] = ()
 
     def section(self, name: str) -> list[Result]:
         """The results of one section, in the order of their variants."""
@@ -53,8 +55,8 @@ class Benchmark:
         for result, plain in zip(self.results, data["results"], strict=True):
             shared = result.section in SHARED
             plain["tokens_per_second"] = result.per_second if shared else None
-        notes = [_floor(self.floor)] if self.floor else []
-        notes.append(_processor(self.machine))
+        floor = [_floor(self.floor)] if self.floor else []
+        notes = [*floor, *self.notes, _processor(self.machine)]
         return EvaluationReport(self._title(), self.tables(), data, notes=notes)
 
     def tables(self) -> list[Table]:

@@ -12,6 +12,7 @@ from marith.request.checks import by, dtype_name, hold, quantize_name, whole_fro
 from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("terms", "step", "concurrency", "first-token", "floor")
+EVERY = (*SECTIONS, "peers")  # what a run times, and what it times only where it is asked for
 REQUESTS = (1, 4, 16)
 MOST_REQUESTS = 1024
 
@@ -37,7 +38,7 @@ class BenchmarkSettings:
 
     def __post_init__(self) -> None:
         hold(self)
-        check_sections(self.sections, SECTIONS)
+        check_sections(self.sections, EVERY)
         count = whole_from(1, MOST_REQUESTS)
         distinct = dict.fromkeys(count("requests", one) for one in self.requests)
         object.__setattr__(self, "requests", tuple(sorted(distinct)))

@@ -1,4 +1,4 @@
-"""What is timed in each section of a run."""
+"""What is timed in each section of a run, and notes on what cannot be."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from marith.engine.engine import Engine
 from marith.evals.speed.benchmark import baselines, engine_variants
 from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
 from marith.evals.speed.benchmark.costs import step_variants
+from marith.evals.speed.benchmark.peers.peer_variants import peers
 from marith.evals.speed.benchmark.rounds import Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel
 
@@ -18,7 +19,9 @@ EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
 ROWS = ((ONE, 1), (FOUR, 1), (EIGHT, 1), (FOUR, 16))  # 1, 4, 8 and 64: a formula, and requests
 LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
 
-MakeVariants: TypeAlias = "Callable[[TimedModel, Engine, BenchmarkSettings], list[Variant]]"
+MakeVariants: TypeAlias = (
+    "Callable[[TimedModel, Engine, BenchmarkSettings, list[str]], list[Variant]]"
+)
 
 
 def lanes(settings: BenchmarkSettings) -> int:
@@ -27,7 +30,9 @@ def lanes(settings: BenchmarkSettings) -> int:
     return max(*rows, max(settings.requests) * len(FOUR))
 
 
-def _terms(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:
+def _terms(
+    subject: TimedModel, engine: Engine, settings: BenchmarkSettings, _: list[str]
+) -> list[Variant]:
     return [
         baselines.plain(subject, settings.tokens),
         baselines.guided(subject, settings.tokens),
@@ -39,7 +44,9 @@ def _terms(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> 
     ]
 
 
-def _step(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:
+def _step(
+    subject: TimedModel, engine: Engine, settings: BenchmarkSettings, _: list[str]
+) -> list[Variant]:
     return [
         variant
         for weights, requests in ROWS
@@ -50,7 +57,9 @@ def _step(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> l
     ]
 
 
-def _concurrency(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:
+def _concurrency(
+    subject: TimedModel, engine: Engine, settings: BenchmarkSettings, _: list[str]
+) -> list[Variant]:
     return [
         engine_variants.concurrent(subject, engine, FOUR, count, settings.tokens, speculation)
         for count in settings.requests
@@ -58,7 +67,9 @@ def _concurrency(subject: TimedModel, engine: Engine, settings: BenchmarkSetting
     ]
 
 
-def _first_token(subject: TimedModel, engine: Engine, settings: BenchmarkSettings) -> list[Variant]:  # noqa: ARG001 (all of its kind take them)
+def _first_token(
+    subject: TimedModel, engine: Engine, *_: BenchmarkSettings | list[str]
+) -> list[Variant]:
     lengths = LONG_SYSTEM, SHORT_QUESTION
     return [
         engine_variants.cold(subject, engine, FOUR, *lengths),
@@ -72,4 +83,5 @@ VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
     "step": _step,
     "concurrency": _concurrency,
     "first-token": _first_token,
+    "peers": peers,
 }

@@ -1,0 +1,1 @@
+"""One model, as others run it: transformers' ways to generate, and llama.cpp where installed."""
