@@ -54,10 +54,10 @@ evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py --minutes 60
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
 
-# Some minutes, on a machine with nothing else to do: the table and the plot of
+# A quarter of an hour, on a machine with nothing else to do: the tables and the plot of
 # docs/reference/performance.md.
 bench: .venv/installed
-	$(BIN)/marith bench --plot docs/images/performance.png
+	$(BIN)/marith bench --only terms,step,concurrency,first-token,mixed,memory,start,floor --plot docs/images/performance.png
 
 # Some minutes, likewise: one model by transformers and the engine, from one request to 64.
 bench-peers: .venv/installed

@@ -27,7 +27,9 @@ Together = Annotated[
 Sections = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="SECTION", help="Of terms,step,concurrency,first-token,floor; or peers. Repeatable."
+        metavar="SECTION",
+        help="Of terms,step,concurrency,first-token,mixed,floor; memory, start and peers are timed "
+        "only where they are named. Repeatable.",
     ),
 ]
 Numbers = Annotated[str, typer.Option(help="float32 or bfloat16, for everybody.")]

@@ -38,6 +38,7 @@ REQUESTS = tuple(f"{count}{drafts}" for count in ("1 request", "4 requests", "16
 STEPS = tuple(f"{what}, {rows}" for rows in ("1 row", "4 rows", "8 rows", "64 rows")
               for what in ("products alone", "step"))  # fmt: skip
 FIRST = ("marith, cold", "marith, warm", "one after another, cold")
+MIXED = ("4 chats alone", "4 chats beside a long prompt", "the long prompt alone")
 times = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=9)
 
 
@@ -117,6 +118,7 @@ def test_a_whole_run_has_every_variant_in_its_order(whole: tuple[dict[str, Any],
         *(("step", name) for name in STEPS),
         *(("concurrency", name) for name in REQUESTS),
         *(("first-token", name) for name in FIRST),
+        *(("mixed", name) for name in MIXED),
     ]
     assert (data["model"], data["tokens"], data["rounds"]) == (f"random Llama {TINY}", 4, 1)
     model = TimedModel.of(shape=LlamaShape.parse(TINY)).model
@@ -141,6 +143,8 @@ def test_what_follows_from_the_times_follows(whole: tuple[dict[str, Any], Path])
         base = bases.setdefault(section, ms)
         if result["name"].startswith("step"):
             base = times[section, result["name"].replace("step", "products alone")]
+        elif result["name"] == MIXED[-1]:
+            base = ms
         assert result["ratio"] == ms / base
         share = floor["milliseconds"] / ms if section == "terms" else None
         assert result["floor_share"] == share
@@ -203,7 +207,7 @@ def test_prompts_are_as_long_as_asked_and_never_twice_the_same() -> None:
         (("--quantize", "int3"), "quantize is 'int8' or 'int4'"),
         (("--only", "terms,"), "not ''"),
         (("--only", "terms,speed"), "not 'speed'"),
-        (("--only", "speed"), "terms, step, concurrency, first-token, floor, peers, not 'speed'"),
+        (("--only", "speed"), "floor, memory, start, peers, not 'speed'"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
         (("--plot", "/no/where/x.png"), "'/no/where/x.png'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from marith.evals.speed.benchmark.bandwidth import weight_bytes
 from marith.evals.speed.benchmark.benchmark_results import FLAGS, Machine, results
 from marith.evals.speed.benchmark.costs.step_variants import linear_inputs
 from marith.evals.speed.benchmark.rounds import Sample
+from marith.evals.speed.benchmark.shape import LlamaShape
+from marith.evals.speed.benchmark.timed_model import TimedModel
 from marith.scoring.layouts.laying_out import lay_out
 from marith.testing import FAMILIES, tiny_model
 
@@ -22,7 +25,8 @@ TINY = "32,2,4,48,64"
 
 def timed(*arguments: str) -> dict[str, Any]:
     """What a run of one round on a tiny model writes, as data."""
-    sizes = ("--shape", TINY, "--tokens", "8", "--rounds", "1")
+    shape = () if "--model" in arguments else ("--shape", TINY)
+    sizes = (*shape, "--tokens", "8", "--rounds", "1")
     done = CliRunner().invoke(app, ["bench", *sizes, *arguments, "--json", "-"])
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
@@ -84,3 +88,31 @@ def test_a_peer_that_refuses_is_named_in_a_sentence(monkeypatch: pytest.MonkeyPa
         "transformers generate_batch refuses: ValueError: no pages on this device" in data["notes"]
     )
     assert not any("generate_batch" in result["name"] for result in data["results"])
+
+
+def test_texts_are_weighed_beside_what_the_process_grows_by(tmp_path: Path) -> None:
+    plot = tmp_path / "memory.png"
+    counts = ("--requests", "1", "--requests", "3")
+    data = timed("--only", "memory,mixed", *counts, "--plot", str(plot))
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    subject = TimedModel.of(shape=LlamaShape.parse(TINY))
+    assert subject.token_bytes == 2 * 2 * 32 * 4
+    data["results"] = [one for one in data["results"] if one["section"] == "memory"]
+    held = [result["tokens_bytes"] for result in data["results"]]
+    assert held == [count * (12 + 200 + 8 - 1) * subject.token_bytes for count in (1, 3)]
+    assert all(isinstance(result["resident"], int | float) for result in data["results"])
+
+
+def test_chats_go_on_beside_a_long_prompt_whose_first_token_is_timed() -> None:
+    alone, beside, long = timed("--only", "mixed")["results"]
+    assert alone["first_token"] is None
+    assert beside["milliseconds"] > 0
+    assert beside["first_token"] > 0
+    assert long["first_token"] == long["milliseconds"] > 0
+
+
+def test_a_new_process_says_what_its_import_loading_and_first_token_take() -> None:
+    data = timed("--only", "start", "--model", "pocket")
+    names = [result["name"] for result in data["results"]]
+    assert names == ["import marith's engine", "load pocket", "the first token"]
+    assert all(result["milliseconds"] > 0 for result in data["results"])

@@ -6,7 +6,6 @@ import gc
 
 from rich.progress import Progress
 
-from marith.engine.engine import Engine
 from marith.engine.threads.workers import run_in_thread
 from marith.errors import ContextOverflow
 from marith.evals.reporting.progress import timed_progress
@@ -16,10 +15,9 @@ from marith.evals.speed.benchmark.benchmark_results import Machine, Result, resu
 from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
 from marith.evals.speed.benchmark.rounds import interleave
 from marith.evals.speed.benchmark.section_variants import (
-    LONG_SYSTEM,
-    SHORT_QUESTION,
     VARIANTS_OF_SECTION,
     lanes,
+    longest_texts,
 )
 from marith.evals.speed.benchmark.timed_model import TimedModel
 
@@ -57,14 +55,13 @@ def run(settings: BenchmarkSettings) -> Benchmark:
 def _check_room(subject: TimedModel, settings: BenchmarkSettings) -> None:
     """Raise ContextOverflow, before anything is timed, for texts longer than the context."""
     for section in (name for name in VARIANTS_OF_SECTION if name in settings.sections):
-        first = section == "first-token"
-        prompt = subject.longest(*((LONG_SYSTEM, SHORT_QUESTION) if first else ()))
-        tokens = 1 if first else settings.tokens
-        if prompt + tokens > subject.context_length:
-            raise ContextOverflow(
-                f"{section} is timed with prompts of {prompt} tokens: {tokens!r} more do not fit "
-                f"the context of {subject.name!r}, which holds {subject.context_length}"
-            )
+        for lengths, tokens in longest_texts(section, settings):
+            prompt = subject.longest(*lengths)
+            if prompt + tokens > subject.context_length:
+                raise ContextOverflow(
+                    f"{section} is timed with prompts of {prompt} tokens: {tokens!r} more do not "
+                    f"fit the context of {subject.name!r}, which holds {subject.context_length}"
+                )
 
 
 def _run_section(
@@ -75,12 +72,7 @@ def _run_section(
     notes: list[str],
 ) -> list[Result]:
     gc.collect()  # of the last section's engine
-    with Engine.load(
-        subject.model,
-        tokenizer=subject.tokenizer,
-        max_lanes=lanes(settings),
-        quantize=settings.quantize,
-    ) as engine:
+    with subject.engine(lanes(settings), settings.quantize) as engine:
         variants = VARIANTS_OF_SECTION[section](subject, engine, settings, notes)
         bar = progress.add_task(section, total=len(variants) * (settings.rounds + 1))
 

@@ -21,11 +21,14 @@ TITLES = {
     "step": "a step, beside its products alone",
     "concurrency": "four terms, many requests",
     "first-token": "time to the first token",
+    "mixed": "short chats beside a long prompt",
+    "memory": "one term, longer texts: what the process grows by",
+    "start": "a new process",
     "peers": "one model, many requests, beside others",
 }
 HEAD = (
     "", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "accepted",
-    "outside the model, ms", "of the floor",
+    "outside the model, ms", "tokens held, MB", "resident, MB", "of the floor",
 )  # fmt: skip
 SHARED = ("concurrency", "peers")  # sections where many requests share the tokens of a second
 WIDTH = 120
@@ -78,17 +81,22 @@ class Benchmark:
 
 
 def draw(benchmark: Benchmark, path: Path) -> None:
-    """The sections side by side, in a file of the kind that the path's ending names.
+    """The sections, three a row, in a file of the kind that the path's ending names.
 
     At least one section was timed. Raises RequestError where matplotlib is absent.
     """
     sections = [section for section in TITLES if benchmark.section(section)]
-    figure = picture(4.4 * len(sections), 3.2)
-    row = figure.subplots(1, len(sections), squeeze=False)[0]
-    for axes, section in zip(row, sections, strict=True):
+    columns, rows = min(3, len(sections)), -(-len(sections) // 3)
+    figure = picture(4.4 * columns, 3.2 * rows)
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in places[len(sections) :]:
+        axes.remove()
+    for axes, section in zip(places, sections, strict=False):
         results = benchmark.section(section)
         if section == "concurrency":
             _draw_gains(axes, results)
+        elif section == "memory":
+            _draw_sizes(axes, results)
         else:
             _draw_bars(axes, results)
         axes.set_title(TITLES[section], fontsize=10)
@@ -132,8 +140,22 @@ def _draw_gains(axes: Axes, results: list[Result]) -> None:
     axes.set_ylabel("tokens/s", fontsize=8)
 
 
+def _draw_sizes(axes: Axes, results: list[Result]) -> None:
+    """What texts weigh, and what the process grew by, over their number."""
+    counts = [int(result.name.split()[0]) for result in results]
+    for label, colour, sizes in (
+        ("tokens held", THEIRS, [result.tokens_bytes for result in results]),
+        ("resident", OURS, [result.resident for result in results]),
+    ):
+        megabytes = [(size or 0.0) / 1e6 for size in sizes]
+        axes.plot(counts, megabytes, color=colour, marker="o", label=label)
+    axes.set_xlabel("requests at once", fontsize=8)
+    axes.set_ylabel("MB", fontsize=8)
+    axes.legend(fontsize=8)
+
+
 def _cells(result: Result) -> tuple[str, ...]:
-    shared = result.section in SHARED
+    shared, sizes = result.section in SHARED, (result.tokens_bytes, result.resident)
     return (
         result.name,
         f"{result.milliseconds:.1f}",
@@ -143,6 +165,7 @@ def _cells(result: Result) -> tuple[str, ...]:
         fixed(result.passes_per_token),
         "" if result.acceptance is None else f"{result.acceptance:.0%}",
         fixed(result.host),
+        *("" if size is None else f"{size / 1e6:.1f}" for size in sizes),
         "" if result.floor_share is None else f"{result.floor_share:.0%}",
     )
 

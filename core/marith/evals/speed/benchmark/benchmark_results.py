@@ -14,6 +14,7 @@ from marith.evals.speed.benchmark.bandwidth import Floor
 from marith.evals.speed.benchmark.rounds import Sample
 
 FLAGS = ("avx2", "avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8")
+_OPTIONAL = "acceptance", "host", "tokens_bytes", "resident"  # fields of samples, in their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Result:
     `ratio` is its time over that of the variant it is compared with: the first of its section,
     unless it names another. `samples` are its times in the order of the rounds. `floor_share` is
     the time in which memory gives every weight once, over the time of a token: 1 is as fast as it
-    gets with one pass a token. `acceptance` and `host` are as in `Sample`.
+    gets with one pass a token. The last four are as in `Sample`.
     """
 
     section: str
@@ -36,6 +37,8 @@ class Result:
     floor_share: float | None = None
     acceptance: float | None = None
     host: float | None = None
+    tokens_bytes: float | None = None
+    resident: float | None = None
 
     @property
     def per_second(self) -> float:
@@ -89,8 +92,7 @@ def results(
             _median_of([sample.first_token for sample in taken]),
             _median_of([sample.passes_per_token for sample in taken]),
             None,
-            _median_of([sample.acceptance for sample in taken]),
-            _median_of([sample.host for sample in taken]),
+            *(_median_of([getattr(one, field) for one in taken]) for field in _OPTIONAL),
         )
         for name, taken in samples.items()
     ]

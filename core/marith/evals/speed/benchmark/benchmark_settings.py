@@ -11,8 +11,8 @@ from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.request.checks import by, dtype_name, hold, quantize_name, whole_from
 from marith.scoring.checkpoints.locate import locate
 
-SECTIONS = ("terms", "step", "concurrency", "first-token", "floor")
-EVERY = (*SECTIONS, "peers")  # what a run times, and what it times only where it is asked for
+SECTIONS = ("terms", "step", "concurrency", "first-token", "mixed", "floor")
+EVERY = (*SECTIONS, "memory", "start", "peers")  # the last three only where they are named
 REQUESTS = (1, 4, 16)
 MOST_REQUESTS = 1024
 

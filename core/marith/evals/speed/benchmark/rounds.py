@@ -17,7 +17,7 @@ class Sample:
 
     `first_token` and `host` are in milliseconds, the second of them a step's outside of the model;
     `passes_per_token` and `acceptance`, the share of drafted tokens that stood, are what the engine
-    counted.
+    counted. All tokens' keys and values weigh `tokens_bytes`; the process grew by `resident`.
     """
 
     milliseconds: float
@@ -25,6 +25,8 @@ class Sample:
     passes_per_token: float | None = None
     acceptance: float | None = None
     host: float | None = None
+    tokens_bytes: float | None = None
+    resident: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from marith.engine.engine import Engine
 from marith.evals.speed.benchmark import baselines, engine_variants
 from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
-from marith.evals.speed.benchmark.costs import step_variants
+from marith.evals.speed.benchmark.costs import cost_variants, step_variants
 from marith.evals.speed.benchmark.peers.peer_variants import peers
 from marith.evals.speed.benchmark.rounds import Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel
@@ -18,6 +18,7 @@ FOUR = (1.0, 1.0, -0.5, 0.3)
 EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
 ROWS = ((ONE, 1), (FOUR, 1), (EIGHT, 1), (FOUR, 16))  # 1, 4, 8 and 64: a formula, and requests
 LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
+SHORT_PROMPT = 12, 16  # words of a system prompt and of a question, where nothing else is said
 
 MakeVariants: TypeAlias = (
     "Callable[[TimedModel, Engine, BenchmarkSettings, list[str]], list[Variant]]"
@@ -28,6 +29,24 @@ def lanes(settings: BenchmarkSettings) -> int:
     """How many lanes an engine needs for all that is timed at once."""
     rows = [requests * len(weights) for weights, requests in ROWS]
     return max(*rows, max(settings.requests) * len(FOUR))
+
+
+def longest_texts(section: str, settings: BenchmarkSettings) -> list[tuple[tuple[int, int], int]]:
+    """Of a section's texts: words of system prompt and question, and the tokens after them."""
+    short = SHORT_PROMPT, settings.tokens
+    match section:
+        case "first-token":
+            return [((LONG_SYSTEM, SHORT_QUESTION), 1)]
+        case "memory":
+            return [((SHORT_PROMPT[0], cost_variants.HELD_WORDS), settings.tokens)]
+        case "mixed":
+            chat = max(settings.tokens + cost_variants.CHATS, cost_variants.MOST)
+            return [((SHORT_PROMPT[0], cost_variants.LONG_WORDS), 1), (SHORT_PROMPT, chat)]
+        case "step":
+            return [(SHORT_PROMPT, settings.tokens + step_variants.FULL)]
+        case "start":
+            return []
+    return [short]
 
 
 def _terms(
@@ -78,10 +97,35 @@ def _first_token(
     ]
 
 
+def _mixed(
+    subject: TimedModel, engine: Engine, settings: BenchmarkSettings, _: list[str]
+) -> list[Variant]:
+    return [
+        cost_variants.chats(subject, engine, settings.tokens),
+        cost_variants.chats_beside_long(subject, engine),
+        cost_variants.long_alone(subject, engine),
+    ]
+
+
+def _memory(
+    subject: TimedModel, _: Engine, settings: BenchmarkSettings, __: list[str]
+) -> list[Variant]:
+    return [
+        cost_variants.held(subject, settings, lanes(settings), count) for count in settings.requests
+    ]
+
+
+def _start(_: TimedModel, __: Engine, settings: BenchmarkSettings, ___: list[str]) -> list[Variant]:
+    return cost_variants.starting(settings)
+
+
 VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
     "terms": _terms,
     "step": _step,
     "concurrency": _concurrency,
     "first-token": _first_token,
+    "mixed": _mixed,
+    "memory": _memory,
+    "start": _start,
     "peers": peers,
 }

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from marith.engine.engine import Engine
 from marith.errors import ModelError
 from marith.evals.speed.benchmark.shape import DEFAULT, FEWEST_WORDS, LlamaShape
 from marith.formula.tree.terms import Prompted
@@ -76,6 +77,19 @@ class TimedModel:
         """A question of `question` words, and for each term a system prompt of `system` words."""
         systems = (self.text(system, f"{seed}, system {i}") for i in range(terms))
         return TimedPrompt(self.text(question, f"{seed}, question"), tuple(systems))
+
+    def engine(self, lanes: int, quantize: str | None = None) -> Engine:
+        """An engine over it, which lays out a copy of its weights."""
+        return Engine.load(self.model, tokenizer=self.tokenizer, max_lanes=lanes, quantize=quantize)
+
+    @property
+    def token_bytes(self) -> int:
+        """What the keys and values of a token weigh, where every layer keeps its own."""
+        config = self.model.config.get_text_config()
+        heads = config.num_attention_heads
+        dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+        kept = getattr(config, "num_key_value_heads", None) or heads
+        return int(2 * config.num_hidden_layers * kept * dim * self.model.dtype.itemsize)
 
     @property
     def context_length(self) -> int:

@@ -1,0 +1,162 @@
+"""What other requests, longer texts and a new process cost: in time, and in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import psutil
+
+from marith.engine.engine import Engine
+from marith.evals.reporting.numbers import counted
+from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
+from marith.evals.speed.benchmark.engine_variants import timed_request
+from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant, pace
+from marith.evals.speed.benchmark.timed_model import TimedModel
+
+ONE = (1.0,)
+CHATS = 4
+HELD_WORDS = 200  # of a prompt whose keys and values are weighed
+LONG_WORDS = 600  # of a prompt beside which others chat
+MOST = 256  # tokens of a chat, at whose end the long prompt has been read
+SYSTEM = 12  # words, as in every prompt here
+_STARTING = """
+import json, sys, time
+begun = time.perf_counter()
+from marith import Engine, Sampling, Stop
+Engine.load
+imported = time.perf_counter()
+with Engine.load(sys.argv[1], **json.loads(sys.argv[2])) as engine:
+    loaded = time.perf_counter()
+    engine.generate("Hello", stop=Stop(1), sampling=Sampling(seed=0))
+    done = time.perf_counter()
+print(json.dumps([imported - begun, loaded - imported, done - loaded]))
+"""
+
+
+def held(subject: TimedModel, settings: BenchmarkSettings, lanes: int, requests: int) -> Variant:
+    """So many texts in an engine of their own, and what the process then has grown by.
+
+    The time a token is over all tokens. `tokens_bytes` are what keys and values of all tokens weigh
+    in the model's type, and nothing else; `resident` is what the process takes beyond what it took
+    before the first request, once the last text is done and while all are held.
+    """
+    name = counted(requests, "request")
+
+    def run(turn: int) -> Sample:
+        with subject.engine(lanes, settings.quantize) as engine:
+            engine.submit(_request(subject, f"{name} {turn} first", 2)).result()  # buffers of steps
+            before = _resident()
+            clock = TokenClock.start()
+            tickets = [
+                engine.submit(
+                    _request(subject, f"{name} {turn} {i}", settings.tokens, question=HELD_WORDS)
+                )
+                for i in range(requests)
+            ]
+            stats = [ticket.result().stats for ticket in tickets]
+            clock.lap(requests * settings.tokens)
+            grown = _resident() - before
+        read = sum(term.prompt_tokens for one in stats for term in one.terms.values())
+        tokens = read + requests * (settings.tokens - 1)  # the last one of each is never read
+        return Sample(
+            pace(clock.arrivals), tokens_bytes=tokens * subject.token_bytes, resident=grown
+        )
+
+    return Variant(name, run)
+
+
+def chats(subject: TimedModel, engine: Engine, tokens: int) -> Variant:
+    """Short chats among themselves: the time a token of one while all are written."""
+    name = f"{CHATS} chats alone"
+
+    def run(turn: int) -> Sample:
+        readers = _begun(subject, engine, f"{name} {turn}", tokens + CHATS)
+        clock = TokenClock.start()
+        for chunk in readers[-1]:
+            clock.lap(len(chunk.tokens))
+        return Sample(pace(clock.arrivals))
+
+    return Variant(name, run)
+
+
+def chats_beside_long(subject: TimedModel, engine: Engine) -> Variant:
+    """The same while a long prompt is read; `first_token` is when that one's own first comes."""
+    name = f"{CHATS} chats beside a long prompt"
+
+    def run(turn: int) -> Sample:
+        readers = _begun(subject, engine, f"{name} {turn}", MOST)
+        clock = TokenClock.start()
+        long = engine.submit(_request(subject, f"{name} {turn} long", 1, question=LONG_WORDS))
+        for chunk in readers[-1]:
+            clock.lap(len(chunk.tokens))
+            if long.ended:
+                break
+        first = 1e3 * long.result().stats.seconds
+        seconds, tokens = clock.arrivals[-1][0], sum(count for _, count in clock.arrivals)
+        return Sample(1e3 * seconds / tokens, first_token=first)
+
+    return Variant(name, run)
+
+
+def long_alone(subject: TimedModel, engine: Engine) -> Variant:
+    """The first token of the long prompt with nobody beside it."""
+    name = "the long prompt alone"
+
+    def run(turn: int) -> Sample:
+        request = _request(subject, f"{name} {turn}", 1, question=LONG_WORDS)
+        first = 1e3 * engine.submit(request).result().stats.seconds
+        return Sample(first, first_token=first)
+
+    return Variant(name, run, over=name)
+
+
+def starting(settings: BenchmarkSettings) -> list[Variant]:
+    """A new process: its import, the loading of a checkpoint, and the first token after it.
+
+    One process a round gives all three.
+    """
+    model = settings.model or "pocket"
+    options = {"dtype": settings.dtype, "quantize": settings.quantize}
+
+    @cache
+    def times(turn: int) -> Sequence[float]:  # noqa: ARG001 (each round has a process of its own)
+        command = [sys.executable, "-c", _STARTING, model, json.dumps(options)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+        seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
+        return seconds
+
+    def variant(name: str, part: int) -> Variant:
+        return Variant(name, lambda turn: Sample(1e3 * times(turn)[part]), over=name)
+
+    names = "import marith's engine", f"load {model}", "the first token"
+    return [variant(name, part) for part, name in enumerate(names)]
+
+
+def _begun(subject: TimedModel, engine: Engine, seed: str, tokens: int) -> list[Any]:
+    """Readers of chats that all have a first token; one that is let go of cancels its request."""
+    tickets = [engine.submit(_request(subject, f"{seed} {i}", tokens)) for i in range(CHATS)]
+    readers = [iter(ticket) for ticket in tickets]
+    for reader in readers:
+        next(reader)
+    return readers
+
+
+def _request(subject: TimedModel, seed: str, tokens: int, question: int = 16) -> Any:
+    prompt = subject.prompt(len(ONE), seed, SYSTEM, question)
+    return timed_request(prompt, ONE, tokens, 0, speculation=None)
+
+
+def _resident() -> int:
+    """Bytes that the process has in memory, without those that it has freed."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what is freed
+    if trim is not None:
+        trim(0)
+    return int(psutil.Process().memory_info().rss)
