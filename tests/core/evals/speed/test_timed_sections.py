@@ -14,6 +14,8 @@ from marith.cli import app
 from marith.evals.speed.benchmark.bandwidth import weight_bytes
 from marith.evals.speed.benchmark.benchmark_results import FLAGS, Machine, results
 from marith.evals.speed.benchmark.costs.step_variants import linear_inputs
+from marith.evals.speed.benchmark.peers import llama_cpp_variants
+from marith.evals.speed.benchmark.peers.gguf_file import why_not
 from marith.evals.speed.benchmark.rounds import Sample
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
@@ -116,3 +118,15 @@ def test_a_new_process_says_what_its_import_loading_and_first_token_take() -> No
     names = [result["name"] for result in data["results"]]
     assert names == ["import marith's engine", "load pocket", "the first token"]
     assert all(result["milliseconds"] > 0 for result in data["results"])
+
+
+def test_without_llama_cpp_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_cpp_variants, "find_spec", lambda _: None)
+    notes = timed("--only", "peers", "--requests", "1")["notes"]
+    assert notes == ["llama.cpp is absent: without llama_cpp and gguf it is not timed"]
+
+
+def test_only_a_llama_is_written_for_llama_cpp() -> None:
+    reasons = {family: why_not(tiny_model(family)) for family in FAMILIES}
+    assert reasons.pop("llama") is None
+    assert all("only a Llama is written" in str(reason) for reason in reasons.values())

@@ -9,6 +9,10 @@ from marith.engine.engine import Engine
 from marith.engine.threads.workers import run_in_thread
 from marith.evals.speed.benchmark import engine_variants
 from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
+from marith.evals.speed.benchmark.peers.llama_cpp_variants import (
+    llama_cpp_models,
+    llama_cpp_variants,
+)
 from marith.evals.speed.benchmark.peers.transformers_peers import (
     generate,
     generate_batch,
@@ -26,10 +30,12 @@ def peers(
     Each is compared with transformers' `generate` on as many prompts.
     """
     batches = _runs("transformers generate_batch", notes, lambda: generate_batch(subject, 1, 2).run)
+    models = run_in_thread(lambda: llama_cpp_models(subject, settings, notes))
     found = []
     for count in settings.requests:
         found.append(generate(subject, count, settings.tokens))
         found += [generate_batch(subject, count, settings.tokens)] * batches
+        found += llama_cpp_variants(subject, models, count, settings.tokens)
         ours = engine_variants.concurrent(subject, engine, (1.0,), count, settings.tokens)
         found.append(replace(ours, name=f"marith, {ours.name}", over=generate_name(count)))
     return found

@@ -48,7 +48,11 @@ def generate_batch(subject: TimedModel, requests: int, tokens: int) -> Variant:
         prompts = prompts_of(subject, requests, f"{name} {turn}")
         torch.manual_seed(turn)
         found = subject.model.generate_batch(
-            prompts, _sampling(tokens), _batching(prompts, tokens), progress_bar=False, warmup=False
+            prompts,
+            _sampling(tokens, eos_token_id=-1),  # none of them, said as it wants it said
+            _batching(prompts, tokens),
+            progress_bar=False,
+            warmup=False,
         )
         answers = list(found.values())
         made = sum(len(one.generated_tokens) for one in answers)
@@ -72,9 +76,10 @@ def prompts_of(subject: TimedModel, requests: int, seed: str) -> list[list[int]]
     return [subject.readings(prompt)[0] for prompt in prompts]
 
 
-def _sampling(tokens: int) -> GenerationConfig:
+def _sampling(tokens: int, **others: int) -> GenerationConfig:
     """Drawn from the whole distribution; no token is an end."""
-    return GenerationConfig(max_new_tokens=tokens, do_sample=True, top_k=0, pad_token_id=0)
+    options = {"max_new_tokens": tokens, "top_k": 0, "pad_token_id": 0, **others}
+    return GenerationConfig(do_sample=True, **options)
 
 
 def _batching(prompts: Sequence[Sequence[int]], tokens: int) -> ContinuousBatchingConfig:

@@ -1,0 +1,90 @@
+"""The same shape of model by llama.cpp, in its own types of numbers, where it is installed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from marith.evals.reporting.numbers import counted
+from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
+from marith.evals.speed.benchmark.peers.gguf_file import why_not, write_gguf
+from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel, trial
+from marith.evals.speed.benchmark.peers.transformers_peers import generate_name, prompts_of
+from marith.evals.speed.benchmark.rounds import Sample, Variant
+from marith.evals.speed.benchmark.timed_model import TimedModel
+
+NUMBERS = ("f32", "f16", "q8_0", "q4_0")
+_NEEDS = ("llama_cpp", "gguf")
+
+
+def llama_cpp_models(
+    subject: TimedModel, settings: BenchmarkSettings, notes: list[str]
+) -> dict[str, LlamaCppModel]:
+    """The model in each type of numbers that llama.cpp runs here; `notes` get what it does not.
+
+    Weights are repacked (`use_extra_bufts`) unless a process that tries it does not end well: the
+    notes say for which this was turned off, and how the process ended.
+    """
+    absent = [name for name in _NEEDS if find_spec(name) is None]
+    if absent:
+        notes.append(f"llama.cpp is absent: without {' and '.join(absent)} it is not timed")
+        return {}
+    if reason := why_not(subject.model):
+        notes.append(f"llama.cpp is not timed: {reason}")
+        return {}
+    lib = import_module("llama_cpp")
+    built = lib.llama_print_system_info().decode().strip(" |")
+    notes.append(f"llama.cpp is that of llama-cpp-python {lib.__version__}: {built}")
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for numbers in NUMBERS:
+            try:
+                found[numbers] = _loaded(subject, settings, Path(folder), numbers, notes)
+            except (RuntimeError, ValueError) as error:
+                notes.append(f"llama.cpp refuses {numbers}: {error}")
+    return found
+
+
+def llama_cpp_variants(
+    subject: TimedModel, models: Mapping[str, LlamaCppModel], requests: int, tokens: int
+) -> list[Variant]:
+    """So many texts at once, a token of each in a step, in each type of numbers."""
+    return [_variant(subject, name, model, requests, tokens) for name, model in models.items()]
+
+
+def _loaded(
+    subject: TimedModel, settings: BenchmarkSettings, folder: Path, numbers: str, notes: list[str]
+) -> LlamaCppModel:
+    path = folder / f"{numbers}.gguf"
+    write_gguf(subject.model, path, numbers)
+    texts, prompt, threads = max(settings.requests), subject.longest(), torch.get_num_threads()
+    failure = trial(path, texts, prompt, settings.tokens, threads)
+    if failure is None:
+        notes.append(f"llama.cpp {numbers}: none of its buffers is off")
+    else:
+        notes.append(
+            f"llama.cpp {numbers}: repacked buffers (use_extra_bufts) are off, since a process "
+            f"that tried them {failure}"
+        )
+    return LlamaCppModel(path, texts, prompt + settings.tokens, threads, repacked=failure is None)
+
+
+def _variant(
+    subject: TimedModel, numbers: str, model: LlamaCppModel, requests: int, tokens: int
+) -> Variant:
+    name = f"llama.cpp {numbers}, {counted(requests, 'request')}"
+
+    def run(turn: int) -> Sample:
+        prompts = prompts_of(subject, requests, f"{name} {turn}")
+        started = time.perf_counter()
+        texts = model.write(prompts, tokens, seed=turn)
+        seconds = time.perf_counter() - started
+        return Sample(1e3 * seconds / sum(map(len, texts)))
+
+    return Variant(name, run, over=generate_name(requests))
