@@ -66,7 +66,7 @@ class Registry:
         self.device = base.model.device
         dtype = str(base.model.dtype)  # other checkpoints are loaded to where the base is
         self.placement = Placement(str(self.device), dtype, quantize=base.quantize)
-        self._rounding = rounding_of(base.model, base.model.dtype)
+        self._rounding = rounding_of(base.model)
         self._warned = False
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base

@@ -114,7 +114,9 @@ def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module
         fused = _tried(module, module, known, sines, in_float32=single)
         if fused is not None or single:
             return fused
-    return _tried(module, _in_float32(module), known, sines, in_float32=True)
+    with suppress(*_FAULTS):  # some modules cannot be copied
+        return _tried(module, _in_float32(module), known, sines, in_float32=True)
+    return None
 
 
 def _tried(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from marith.scoring.layouts.quantised import QuantisedLinear
+from marith.scoring.layouts.quantised import QuantisedLinear, all_rows, plain_linear
 
 
 class JointLinear(nn.Module):
@@ -20,8 +20,7 @@ class JointLinear(nn.Module):
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
         super().__init__()
         self.parts = len(linears)
-        kind = type(linears[0])
-        self.linear = (kind if issubclass(kind, QuantisedLinear) else _Plain).stacked(linears)
+        self.linear = _stacked(linears)
         self._known: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -88,21 +87,10 @@ def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
     return outs[0] if len(outs) == 1 else torch.cat(outs, dim=-1)
 
 
-class _Plain:
-    """What a quantised layer says itself, for `nn.Linear`."""
-
-    @staticmethod
-    def stacked(linears: Sequence[nn.Linear]) -> nn.Linear:
-        """The outputs of several layers, one after another."""
-        made = nn.Linear(1, 1, bias=False, device="meta")  # draws no weights
-        made.in_features = linears[0].in_features
-        made.out_features = sum(one.out_features for one in linears)
-        made.weight = _together([one.weight for one in linears])
-        if linears[0].bias is not None:
-            made.bias = _together([one.bias for one in linears])
-        return made
-
-
-def _together(parameters: Sequence[Tensor]) -> nn.Parameter:
-    """The rows of all, one after another."""
-    return nn.Parameter(torch.cat([one.detach() for one in parameters]), requires_grad=False)
+def _stacked(linears: Sequence[nn.Linear]) -> nn.Linear:
+    """A layer with the outputs of several, one after another."""
+    first = linears[0]
+    if isinstance(first, QuantisedLinear):
+        return first.stacked(linears)
+    bias = None if first.bias is None else all_rows([one.bias for one in linears])
+    return plain_linear(all_rows([one.weight for one in linears]), bias)

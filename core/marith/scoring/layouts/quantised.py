@@ -30,41 +30,32 @@ class QuantisedLinear(nn.Linear):
     can read. `forward` computes the same with both, but for rounding.
     """
 
-    name: ClassVar[str]
     rounds_as: ClassVar[torch.dtype]  # the type whose digits are nearest to those of its input
     weight: nn.Parameter  # the levels; under this name others look for a type and a device
     scales: nn.Parameter  # the first axis is that of the outputs, in both
 
-    def __init__(self, linear: nn.Linear) -> None:
-        """With the shape, bias and place of a plain layer. Its levels are empty."""
+    def __init__(self, like: nn.Linear, levels: Tensor, scales: Tensor, bias: Any) -> None:
+        """Of as many inputs as `like` has."""
         nn.Module.__init__(self)  # nn.Linear's own would draw weights at random
-        self.in_features, self.out_features = linear.in_features, linear.out_features
-        device = linear.weight.device
-        levels, scales = self._empty(self.out_features, self.in_features)
-        self.weight = _kept(torch.empty_like(levels, device=device))
-        self.scales = _kept(torch.empty_like(scales, device=device))
-        self.bias = linear.bias
+        self.in_features, self.out_features = like.in_features, len(levels)
+        self.weight, self.scales, self.bias = _kept(levels), _kept(scales), bias
         self.is_laid_out = False
-        self.train(linear.training)
+        self.train(like.training)
 
     @classmethod
     def of(cls, linear: nn.Linear) -> Self:
-        """A plain layer in few bits."""
-        made = cls(linear)
-        levels, scales = cls.quantised(linear.weight.detach())
-        made.weight, made.scales = _kept(levels), _kept(scales)
-        return made
+        """A plain layer in few bits; of one on the meta device, its shape."""
+        return cls(linear, *cls.quantised(linear.weight.detach()), linear.bias)
 
     @classmethod
     def stacked(cls, layers: Sequence[Any]) -> Self:
         """The outputs of several layers, one after another."""
-        made = cls(layers[0])
-        made.out_features = sum(one.out_features for one in layers)
-        made.weight = _kept(torch.cat([one.weight.detach() for one in layers]))
-        made.scales = _kept(torch.cat([one.scales.detach() for one in layers]))
-        if layers[0].bias is not None:
-            made.bias = _kept(torch.cat([one.bias.detach() for one in layers]))
-        return made
+        return cls(
+            layers[0],
+            all_rows([one.weight for one in layers]),
+            all_rows([one.scales for one in layers]),
+            None if layers[0].bias is None else all_rows([one.bias for one in layers]),
+        )
 
     @classmethod
     def takes(cls, inputs: int, outputs: int) -> bool:
@@ -78,12 +69,8 @@ class QuantisedLinear(nn.Linear):
 
     def plain(self) -> nn.Linear:
         """A layer in float32 with the weights that the levels stand for."""
-        made = nn.Linear(1, 1, bias=False, device="meta")  # draws no weights
-        made.in_features, made.out_features = self.in_features, self.out_features
-        made.weight = _kept(self._dequantised())
-        if self.bias is not None:
-            made.bias = _kept(self.bias.detach().float())
-        return made.train(self.training)
+        bias = None if self.bias is None else _kept(self.bias.detach().float())
+        return plain_linear(_kept(self._dequantised()), bias).train(self.training)
 
     def lay_out(self) -> None:
         """Put the weights in the operator's own order, in place; twice is as once."""
@@ -100,10 +87,6 @@ class QuantisedLinear(nn.Linear):
             out = out + self.bias
         return out.view(*input.shape[:-1], self.out_features)
 
-    def _empty(self, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
-        """Levels and scales of this shape on no device."""
-        return self.quantised(torch.empty(outputs, inputs, device="meta"))
-
     def _dequantised(self) -> Tensor:
         raise NotImplementedError
 
@@ -117,7 +100,6 @@ class QuantisedLinear(nn.Linear):
 class Int8Linear(QuantisedLinear):
     """Levels [out, in] of 8 bits and scales [out]; the input has 16 bits, row by row."""
 
-    name = "int8"
     rounds_as = torch.float16
 
     @classmethod
@@ -161,7 +143,6 @@ class Int8Linear(QuantisedLinear):
 class Int4Linear(QuantisedLinear):
     """Levels [out, in / 2], two in a byte; scales and middles of groups [out, in / GROUP, 2]."""
 
-    name = "int4"
     rounds_as = torch.bfloat16
 
     @classmethod
@@ -207,10 +188,25 @@ class Int4Linear(QuantisedLinear):
 FORMATS: dict[str, type[QuantisedLinear]] = {"int8": Int8Linear, "int4": Int4Linear}
 
 
-def rounding_of(model: nn.Module, dtype: torch.dtype) -> torch.dtype:
-    """The type that rounds as the coarsest product of a model, whose own type is `dtype`."""
-    types = {dtype} | {one.rounds_as for one in model.modules() if isinstance(one, QuantisedLinear)}
-    return max(types, key=lambda one: torch.finfo(one).eps)
+def rounding_of(model: Any) -> torch.dtype:
+    """The type that rounds as the coarsest product of a model."""
+    types = {one.rounds_as for one in model.modules() if isinstance(one, QuantisedLinear)}
+    return max({model.dtype} | types, key=lambda one: torch.finfo(one).eps)
+
+
+def plain_linear(weight: nn.Parameter, bias: nn.Parameter | None) -> nn.Linear:
+    """A plain layer with this weight [out, in], for which no numbers are drawn."""
+    made = nn.Linear(1, 1, bias=False, device="meta")
+    made.out_features, made.in_features = weight.shape
+    made.weight = weight
+    if bias is not None:
+        made.bias = bias
+    return made
+
+
+def all_rows(parameters: Sequence[Tensor]) -> nn.Parameter:
+    """The rows of all, one after another."""
+    return _kept(torch.cat([one.detach() for one in parameters]))
 
 
 def _kept(tensor: Tensor) -> nn.Parameter:

@@ -51,8 +51,7 @@ def _kind(linear: Any, format_name: str, is_head: bool) -> type[QuantisedLinear]
 
 
 def _is_quantisable(module: nn.Module) -> bool:
-    plain = type(module) is nn.Linear and is_plain(module)
-    return plain and module.weight.numel() >= _SMALLEST  # type: ignore[operator]
+    return type(module) is nn.Linear and is_plain(module) and module.weight.numel() >= _SMALLEST
 
 
 @register_quantization_config(_METHOD)
@@ -91,7 +90,7 @@ class _Quantiser(HfQuantizer):
         head, chosen = model.get_output_embeddings(), self.quantization_config.format_name
         for name, one in [*model.named_modules()]:
             if name not in tied and _is_quantisable(one):
-                model.set_submodule(name, _kind(one, chosen, one is head)(one))
+                model.set_submodule(name, _kind(one, chosen, one is head).of(one))
 
 
 class _Quantise(ConversionOps):

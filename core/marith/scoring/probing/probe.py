@@ -71,7 +71,7 @@ def compare(runner: Runner, extra: int = 0) -> str:
         want = torch.cat([passes.uncached(text[None]) for text in texts])
         shapes = [passes.uncached(texts[:, :width]) for width in (SHORT, 1)]
         noise = max(distance(logprobs, want[:, : logprobs.shape[1]]) for logprobs in shapes)
-        tolerated = tolerance(noise, want[0, -1], rounding_of(passes.model, passes.model.dtype))
+        tolerated = tolerance(noise, want[0, -1], rounding_of(passes.model))
         if rotary_scaling(passes.model.config).first and not _parted(passes, texts) <= tolerated:
             return "its rotary frequencies cannot be set to those of a length"
         for rows, count in _rounds(extra):

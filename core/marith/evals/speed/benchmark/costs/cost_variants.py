@@ -140,7 +140,7 @@ def starting(settings: BenchmarkSettings) -> list[Variant]:
 
 
 def _begun(subject: TimedModel, engine: Engine, seed: str, tokens: int) -> list[Any]:
-    """Readers of chats that all have a first token; one that is let go of cancels its request."""
+    """Iterators over chats that all have a first token: the request ends with its iterator."""
     tickets = [engine.submit(_request(subject, f"{seed} {i}", tokens)) for i in range(CHATS)]
     readers = [iter(ticket) for ticket in tickets]
     for reader in readers:

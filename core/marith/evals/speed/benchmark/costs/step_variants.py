@@ -68,7 +68,7 @@ def step(
             )
             for i in range(requests)
         )
-        readers = [iter(ticket) for ticket in others]  # one that is let go of cancels its request
+        readers = [iter(ticket) for ticket in others]  # a request ends with its iterator
         for reader in readers:
             next(reader)
         with _passes(engine) as passes:
