@@ -65,7 +65,7 @@ class EngineThread:
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
         if self.device == "cpu":
-            dismiss_team()  # that of the caller, who waits now: beside an idle team a step is slower
+            dismiss_team()  # the caller's own: it waits now, and beside idle teams a step is slower
         try:
             with self.queue.lock:
                 self.queue.add(job)

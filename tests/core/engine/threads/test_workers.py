@@ -28,9 +28,7 @@ def test_what_is_computed_apart_comes_back_and_so_does_an_error() -> None:
     assert not threads[0].is_alive()
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/task").exists(), reason="nothing lists a process's threads"
-)
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads")
 @pytest.mark.skipif(
     cpu_threads._of_the_runtime("omp_pause_resource_all") is None,
     reason="this OpenMP cannot end a team",

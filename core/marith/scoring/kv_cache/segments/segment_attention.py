@@ -22,6 +22,8 @@ from marith.scoring.kv_cache.segments.reads import Read
 NAME = "marith_segments"
 _NOTHING = torch.finfo(torch.float32).min  # the logsumexp of no score; -inf would lead to NaN
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_FEW = 4  # queries of the same keys, below which short types take longer than their conversion
+_AT_ONCE = 2**23  # bytes of keys and values in float32: more would not stay in a processor's cache
 
 
 def by_segments(model: Any) -> Any:
@@ -140,6 +142,8 @@ class _Attention:
     ) -> tuple[Tensor, Tensor]:
         """Attention and the logsumexp of its scores: some number where a query sees nothing."""
         if self.softcap is None and keys.shape[-1] == values.shape[-1]:
+            if query.dtype != torch.float32 and query.shape[2] < _FEW:
+                return self._in_float32(query, keys, values, mask)
             out, score = _flash(query, keys, values, attn_mask=mask, scale=self.scale)
             return out, score
         scores = (query @ keys.mT).float() * self.scale
@@ -150,6 +154,39 @@ class _Attention:
         total = torch.logsumexp(scores, dim=-1).clamp(min=_NOTHING)
         share = torch.exp(scores - total[..., None])
         return share.to(values.dtype) @ values, total
+
+    def _in_float32(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The same of bfloat16 for few queries: torch's kernel takes two to three times as long.
+
+        So many texts and heads are converted at once that they stay in a processor's cache.
+        """
+        texts, heads, rows, dim = query.shape
+        most = max(1, _AT_ONCE // (8 * keys.shape[2] * dim))
+        at_once, together = min(heads, most), max(1, most // heads)
+        if together >= texts and at_once == heads:
+            return self._wide(query, keys, values, mask)
+        out = query.new_empty(query.shape)
+        total = query.new_empty(texts, heads, rows, dtype=torch.float32)
+        for i in range(0, texts, together):
+            seen = mask if mask is None or len(mask) == 1 else mask[i : i + together]
+            for j in range(0, heads, at_once):
+                part = slice(i, i + together), slice(j, j + at_once)
+                out[part], total[part] = self._wide(query[part], keys[part], values[part], seen)
+        return out, total
+
+    def _wide(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        out, score = _flash(
+            query.float(),
+            keys.float(),
+            values.float(),
+            attn_mask=None if mask is None else mask.float(),
+            scale=self.scale,
+        )
+        return out.to(query.dtype), score
 
 
 AttentionInterface.register(NAME, attention)
