@@ -20,6 +20,11 @@ from torch.nn import functional
 
 GROUP = 32  # weights of a row that share a scale in int4
 _HIGHEST = 127  # of the levels in int8, and the lowest is its negative
+_LEVELS = 127 * 256  # of the largest number of an input row: 16 bits, as two halves of 8
+# Makes both halves whole numbers, 128 more than they stand for, and is half a level more, so that
+# cutting rounds.
+_ABOVE = torch.tensor(128 * 257 + 0.5)
+_SHIFTS = torch.tensor([8, 0], dtype=torch.int32)[:, None, None]
 _TINY = 1e-30  # the least scale: a row of zeros has one too
 
 
@@ -119,15 +124,12 @@ class Int8Linear(QuantisedLinear):
 
     def _product(self, rows: Tensor) -> Tensor:
         rows = rows.float()
-        largest = torch.linalg.vector_norm(rows, torch.inf, -1, True).clamp_min_(_TINY)
-        exact = rows * (_HIGHEST / largest)
-        high = exact.round()
-        low = exact.sub_(high).mul_(2 * _HIGHEST)
-        # 128 more than a level, and half a level for rounding: then it is cut to whole numbers.
-        levels = torch.stack((high, low), dim=1).add_(128.5).to(torch.uint8)
-        out = self._of_levels(levels.flatten(0, 1)).unflatten(0, (-1, 2))
-        high, low = out.unbind(1)
-        return torch.add(high, low, alpha=0.5 / _HIGHEST).mul_(largest / _HIGHEST)
+        # A row of zeros has none, and is multiplied by zero whatever its levels are.
+        largest = rows.abs().amax(-1, True)
+        levels = torch.add(_ABOVE, rows / largest, alpha=_LEVELS).to(torch.int32)
+        halves = (levels >> _SHIFTS).to(torch.uint8)  # the last eight bits of each
+        high, low = self._of_levels(halves.flatten(0, 1)).chunk(2)
+        return torch.add(low, high, alpha=256).mul_(largest.div_(_LEVELS))
 
     def _of_levels(self, levels: Tensor) -> Tensor:
         """[rows, in], each 128 more than it stands for → [rows, out]."""
