@@ -57,7 +57,7 @@ evidence: .venv/installed
 # A quarter of an hour, on a machine with nothing else to do: the tables and the plot of
 # docs/reference/performance.md.
 bench: .venv/installed
-	$(BIN)/marith bench --only terms,step,concurrency,first-token,mixed,memory,start,floor --plot docs/images/performance.png
+	$(BIN)/marith bench --only terms,step,concurrency,drafts,first-token,mixed,memory,start,floor --plot docs/images/performance.png
 
 # A quarter of an hour, likewise: one model by transformers, llama.cpp and the engine, from one
 # request to 64. Where llama.cpp cannot be built, the others are timed.

@@ -114,8 +114,11 @@ def benchmark(*sections: str) -> Benchmark:
         },
         "concurrency": {
             "1 request": [Sample(8.0)],
-            "1 request, auto": [Sample(5.0, acceptance=0.75)],
             "2 requests": [Sample(4.0)],
+        },
+        "drafts": {
+            "1 request": [Sample(8.0)],
+            "1 request, auto": [Sample(5.0, acceptance=0.75)],
         },
         "first-token": {"marith, cold": [Sample(100.0)], "marith, warm": [Sample(20.0)]},
     }

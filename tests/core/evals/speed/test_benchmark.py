@@ -33,8 +33,7 @@ TINY = "32,2,4,48,64"
 NUMBERS = 2**16  # read to time the memory; how fast that is does not matter here
 TERMS = ("transformers, one model", "transformers, guidance, 2 terms", "one after another, 4 terms",
          "marith, 1 term", "marith, 2 terms", "marith, 4 terms", "marith, 8 terms")  # fmt: skip
-REQUESTS = tuple(f"{count}{drafts}" for count in ("1 request", "4 requests", "16 requests")
-                 for drafts in ("", ", auto"))  # fmt: skip
+REQUESTS = ("1 request", "4 requests", "16 requests")
 STEPS = tuple(f"{what}, {rows}" for rows in ("1 row", "4 rows", "8 rows", "64 rows")
               for what in ("products alone", "step"))  # fmt: skip
 FIRST = ("marith, cold", "marith, warm", "one after another, cold")
@@ -207,7 +206,7 @@ def test_prompts_are_as_long_as_asked_and_never_twice_the_same() -> None:
         (("--quantize", "int3"), "quantize is 'int8' or 'int4'"),
         (("--only", "terms,"), "not ''"),
         (("--only", "terms,speed"), "not 'speed'"),
-        (("--only", "speed"), "floor, memory, start, peers, not 'speed'"),
+        (("--only", "speed"), "floor, drafts, memory, start, peers, not 'speed'"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
         (("--plot", "/no/where/x.png"), "'/no/where/x.png'"),

@@ -59,12 +59,22 @@ def test_products_alone_are_those_of_every_matrix_of_a_step(family: str) -> None
 def test_requests_types_and_bits_are_those_that_are_asked_for() -> None:
     bits = ("--dtype", "bfloat16", "--quantize", "int8")
     data = timed("--only", "concurrency", "--requests", "3", "--requests", "1", *bits)
-    names = [result["name"] for result in data["results"]]
-    assert names == ["1 request", "1 request, auto", "3 requests", "3 requests, auto"]
+    assert [result["name"] for result in data["results"]] == ["1 request", "3 requests"]
     assert data["numbers"] == "int8 and bfloat16"
-    assert all(one["acceptance"] is None for one in data["results"] if "auto" not in one["name"])
-    with_drafts = [one["acceptance"] for one in data["results"] if "auto" in one["name"]]
-    assert all(share is None or 0 <= share <= 1 for share in with_drafts)
+
+
+def test_requests_with_drafts_are_compared_with_those_without() -> None:
+    data = timed("--only", "drafts", "--requests", "2", "--requests", "1", "--tokens", "24")
+    results = {result["name"]: result for result in data["results"]}
+    plain = ["1 request", "2 requests", "1 request, repeating", "2 requests, repeating"]
+    assert [*results] == [name for one in plain for name in (one, f"{one}, auto")]
+    for name in plain:
+        without, with_drafts = results[name], results[f"{name}, auto"]
+        assert without["acceptance"] is None
+        share = with_drafts["milliseconds"] / without["milliseconds"]
+        assert with_drafts["ratio"] == share
+        accepted = with_drafts["acceptance"]
+        assert accepted is None or 0 <= accepted <= 1
 
 
 def test_peers_run_one_model_at_as_many_requests_as_the_engine() -> None:

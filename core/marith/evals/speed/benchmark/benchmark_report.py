@@ -20,6 +20,7 @@ TITLES = {
     "terms": "one request: time a token",
     "step": "a step, beside its products alone",
     "concurrency": "four terms, many requests",
+    "drafts": "four terms, with drafts beside without",
     "first-token": "time to the first token",
     "mixed": "short chats beside a long prompt",
     "memory": "one term, longer texts: what the process grows by",
@@ -30,7 +31,11 @@ HEAD = (
     "", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "accepted",
     "outside the model, ms", "tokens held, MB", "resident, MB", "of the floor",
 )  # fmt: skip
-SHARED = ("concurrency", "peers")  # sections where many requests share the tokens of a second
+SHARED = (
+    "concurrency",
+    "drafts",
+    "peers",
+)  # sections where many requests share the tokens of a second
 WIDTH = 120
 
 
@@ -120,22 +125,18 @@ def _draw_bars(axes: Axes, results: list[Result]) -> None:
 
 
 def _draw_gains(axes: Axes, results: list[Result]) -> None:
-    """Tokens a second over the number of requests, without drafts and with those of "auto"."""
-    for speculation, style in (("None", "-"), ("auto", "--")):
-        line = [one for one in results if one.name.endswith(", auto") == (speculation == "auto")]
-        counts = [int(result.name.split()[0]) for result in line]
-        speeds = [result.per_second for result in line]
-        axes.plot(counts, speeds, style, color=OURS, marker="o", label=speculation)
-        for count, speed, result in zip(counts, speeds, line, strict=True):
-            axes.annotate(
-                f"{1 / result.ratio:.1f}×", (count, speed), (0, 5), textcoords="offset points",
-                ha="center", fontsize=8,
-            )  # fmt: skip
-    axes.legend(fontsize=8, loc="lower right", title="speculation", title_fontsize=8)
-    counts = sorted({int(result.name.split()[0]) for result in results})
+    """Tokens a second over the number of requests."""
+    counts = [int(result.name.split()[0]) for result in results]
+    speeds = [result.per_second for result in results]
+    axes.plot(counts, speeds, color=OURS, marker="o")
+    for count, speed, result in zip(counts, speeds, results, strict=True):
+        axes.annotate(
+            f"{1 / result.ratio:.1f}×", (count, speed), (0, 5), textcoords="offset points",
+            ha="center", fontsize=8,
+        )  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.set_xticks(counts, [str(count) for count in counts])
-    axes.set_ylim(0, 1.15 * max(result.per_second for result in results))
+    axes.set_ylim(0, 1.15 * max(speeds))
     axes.set_xlabel("requests at once", fontsize=8)
     axes.set_ylabel("tokens/s", fontsize=8)
 

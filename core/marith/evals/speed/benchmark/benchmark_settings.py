@@ -12,7 +12,7 @@ from marith.request.checks import by, dtype_name, hold, quantize_name, whole_fro
 from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("terms", "step", "concurrency", "first-token", "mixed", "floor")
-EVERY = (*SECTIONS, "memory", "start", "peers")  # the last three only where they are named
+EVERY = (*SECTIONS, "drafts", "memory", "start", "peers")  # the last only where they are named
 REQUESTS = (1, 4, 16)
 MOST_REQUESTS = 1024
 

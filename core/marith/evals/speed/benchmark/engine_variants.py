@@ -44,20 +44,22 @@ def concurrent(
     requests: int,
     tokens: int,
     speculation: Drafts = None,
+    temperature: float = 1.0,
 ) -> Variant:
     """So many requests at once: an application's system prompts, and everyone's own question.
 
     The time a token is over all tokens, from the first request to the last answer; acceptance is
-    over all drafted tokens.
+    over all drafted tokens. At temperature 0 the texts of a random model repeat themselves.
     """
-    name = counted(requests, "request") + (f", {speculation}" if speculation else "")
+    plain = counted(requests, "request") + (", repeating" if temperature == 0 else "")
+    name = f"{plain}, {speculation}" if speculation else plain
     systems = subject.prompt(len(weights), "an application").systems
 
     def run(turn: int) -> Sample:
         seeds = [f"{name} {turn} {i}" for i in range(requests)]
         prompts = [TimedPrompt(subject.prompt(0, seed).question, systems) for seed in seeds]
         submitted = [
-            timed_request(prompt, weights, tokens, i, speculation)
+            timed_request(prompt, weights, tokens, i, speculation, temperature)
             for i, prompt in enumerate(prompts)
         ]
         started = time.perf_counter()
@@ -71,7 +73,7 @@ def concurrent(
         accepted = sum(one.accepted for one in stats) / drafted if drafted else None
         return Sample(1e3 * seconds / drawn, acceptance=accepted)
 
-    return Variant(name, run)
+    return Variant(name, run, over=plain if speculation else None)
 
 
 def cold(
@@ -114,11 +116,12 @@ def timed_request(
     tokens: int,
     seed: int,
     speculation: Drafts = "auto",
+    temperature: float = 1.0,
 ) -> Request:
     """A formula of terms t0, t1, …, each with its own of the prompt's system prompts."""
     pairs = [(f"t{i}", weight) for i, weight in enumerate(weights)]
     formula = " ".join(f"{weight:+}*{name}" for name, weight in pairs).removeprefix("+")
     systems = zip(pairs, prompt.systems, strict=True)
     terms = {name: Prompted(text) for (name, _), text in systems}
-    sampling, stop = Sampling(seed=seed), Stop(tokens)
+    sampling, stop = Sampling(temperature=temperature, seed=seed), Stop(tokens)
     return Request(prompt.question, formula, terms, sampling, stop, speculation)

@@ -80,7 +80,19 @@ def _concurrency(
     subject: TimedModel, engine: Engine, settings: BenchmarkSettings, _: list[str]
 ) -> list[Variant]:
     return [
-        engine_variants.concurrent(subject, engine, FOUR, count, settings.tokens, speculation)
+        engine_variants.concurrent(subject, engine, FOUR, count, settings.tokens)
+        for count in settings.requests
+    ]
+
+
+def _drafts(
+    subject: TimedModel, engine: Engine, settings: BenchmarkSettings, _: list[str]
+) -> list[Variant]:
+    return [
+        engine_variants.concurrent(
+            subject, engine, FOUR, count, settings.tokens, speculation, temperature
+        )
+        for temperature in (1.0, 0.0)
         for count in settings.requests
         for speculation in (None, "auto")
     ]
@@ -123,6 +135,7 @@ VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
     "terms": _terms,
     "step": _step,
     "concurrency": _concurrency,
+    "drafts": _drafts,
     "first-token": _first_token,
     "mixed": _mixed,
     "memory": _memory,
