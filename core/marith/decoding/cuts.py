@@ -19,13 +19,23 @@ def top_k(logprobs: Tensor, k: int) -> Tensor:
 def top_p(logprobs: Tensor, p: float) -> Tensor:
     """True for the nucleus: the fewest likeliest tokens whose probabilities reach p.
 
-    Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2.
+    Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2. Of tokens
+    that are equally likely those with the lower numbers come first.
     """
     if p >= 1.0:
         return logprobs > -math.inf
-    ordered, order = logprobs.exp().double().sort(dim=-1, descending=True, stable=True)
-    before = ordered.cumsum(dim=-1) - ordered
-    kept = torch.zeros_like(logprobs, dtype=torch.bool).scatter_(-1, order, before < p)
+    probabilities, size = logprobs.exp(), logprobs.shape[-1]
+    # All that are less likely than this have less than 1 - p together, so that none is needed.
+    likely = probabilities >= (1 - p) / (2 * size)
+    count = max(1, int(likely.sum(dim=-1).amax())) if logprobs.is_cpu else size
+    ordered = probabilities.topk(count, dim=-1).values.double()
+    needed = (ordered.cumsum(dim=-1) - ordered < p).sum(dim=-1, keepdim=True)
+    least = ordered.gather(-1, needed.clamp(min=1) - 1)
+    kept = probabilities >= least
+    if not logprobs.is_cpu or bool((kept.sum(dim=-1, keepdim=True) > needed).any()):
+        tied = probabilities == least
+        missing = needed - (kept & ~tied).sum(dim=-1, keepdim=True)
+        kept &= ~tied | (tied.cumsum(dim=-1) <= missing)
     return kept & (logprobs > -math.inf)
 
 

@@ -48,6 +48,20 @@ def test_top_p_keeps_the_smallest_nucleus(given_: Tensor, p: float) -> None:
             assert abs(edge) < 1e-5
 
 
+@given(
+    st.lists(st.lists(st.integers(0, 9), min_size=40, max_size=40), min_size=1, max_size=3),
+    fractions,
+)
+def test_top_p_keeps_what_a_stable_sort_of_all_tokens_would(
+    steps: list[list[int]], p: float
+) -> None:
+    logprobs_ = torch.log_softmax(torch.tensor(steps).float(), dim=-1)  # many are equally likely
+    ordered, order = logprobs_.exp().double().sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    expected = torch.zeros_like(logprobs_, dtype=torch.bool).scatter_(-1, order, before < p)
+    assert torch.equal(cuts.top_p(logprobs_, p), expected)
+
+
 @given(rows, fractions)
 def test_plausible_keeps_what_is_near_the_likeliest(given_: Tensor, alpha: float) -> None:
     for kept, row in zip(kept_of(cuts.plausible(given_, alpha)), given_.tolist(), strict=True):
