@@ -21,7 +21,7 @@ from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.runner import start_runner
-from marith.scoring.language_model.text_likelihood import Histories
+from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span
 from marith.tensor_rows import Row, gather
@@ -138,23 +138,29 @@ class PromptedScorer:
         Spans of one lane, the model and its early exits, are one row. A likelihood is [count, 1].
         """
         asked: dict[Hashable, Asked] = {}
+        likelihoods = sum(isinstance(span.term, Likelihood) for span in spans)
+        most = at_once(likelihoods, self.vocabulary.size)
         for span in spans:
-            if (question := self._question(span)) is not None:
+            if (question := self._question(span, most)) is not None:
                 before = asked.get(span.lane)
                 asked[span.lane] = question if before is None else before.beside(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
         return [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
 
-    def _question(self, span: Span) -> Asked | None:
-        """What a span asks of the runner; None for a likelihood of which all is known."""
+    def _question(self, span: Span, most: int) -> Asked | None:
+        """What a span asks of the runner; None for a likelihood of which all is known.
+
+        A likelihood asks about the first `most` tokens that are unknown, and then about others.
+        """
         reading, continuation, count = span.reading, span.continuation, span.count
         assert not isinstance(reading, str), "a language model reads tokens"
         term = span.term
         if isinstance(term, Likelihood):
-            count = self._histories.unknown(span.lane, continuation)
-            if not count:
+            unknown = self._histories.unknown(span.lane, continuation)
+            if not unknown:
                 return None
-            term, continuation = term.of, continuation[:-1]
+            count = min(unknown, most)
+            term, continuation = term.of, continuation[: len(continuation) - unknown + count - 1]
         assert isinstance(term, Prompted)
         adapter = None if term.adapter is None else self._adapters[term.adapter]
         exits = () if term.exit_layer is None else (term.exit_layer,)
@@ -171,14 +177,17 @@ class PromptedScorer:
         rows = _rows(answer, span.term)[-span.count :]
         return Scored(rows, answer.passes, min(answer.cached, len(span.reading)))
 
-    def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored:
-        """[count, 1]; without an answer all is known."""
+    def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored | None:
+        """[count, 1]; without an answer all is known, and None where more is to be asked."""
         passes, cached = frozenset[int](), len(span.reading)
         if answer is not None:
-            passes, cached = answer.passes, min(answer.cached, cached)
             assert isinstance(term.of, Prompted)
             logprobs = gather(_rows(answer, term.of))
-            self._histories.take(span.lane, span.continuation, logprobs)
+            cost = answer.passes, min(answer.cached, cached)
+            told = self._histories.take(span.lane, span.continuation, logprobs, cost)
+            if told is None:
+                return None
+            passes, cached = told
         logprobs = self._histories.logprobs(span.lane, span.count)
         return Scored.of(logprobs.to(self.checkpoint.model.device), passes, cached)
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from marith.scoring.kv_cache.lanes import common
 
+NUMBERS = 1 << 23  # log-probabilities that all likelihoods of one call are told of at once
+
+
+Cost: TypeAlias = tuple[frozenset[int], int]  # passes, and how many tokens were at hand
+_NOTHING: Cost = frozenset(), 0
+
 
 @dataclass(slots=True)
 class _History:
     tokens: list[int] = field(default_factory=list)
     sums: list[float] = field(default_factory=lambda: [0.0])  # before each token, and after all
+    cost: Cost | None = None  # of the question that is under way
 
 
 class Histories:
@@ -34,14 +42,29 @@ class Histories:
         del history.tokens[kept:], history.sums[kept + 1 :]
         return len(continuation) - kept
 
-    def take(self, lane: Hashable, continuation: Sequence[int], logprobs: Tensor) -> None:
-        """The log-probabilities [tokens, vocab] of what was unknown."""
+    def take(
+        self,
+        lane: Hashable,
+        continuation: Sequence[int],
+        logprobs: Tensor,
+        cost: Cost = _NOTHING,
+    ) -> Cost | None:
+        """The log-probabilities [tokens, vocab] of the first tokens that were unknown.
+
+        Returns what all of them have cost; None while some are unknown.
+        """
         history = self._known[lane]
-        new = list(continuation[len(history.tokens) :])
+        known = len(history.tokens)
+        new = list(continuation[known : known + len(logprobs)])
         at = torch.tensor(new, device=logprobs.device)[:, None]
         for one in logprobs[-len(new) :].gather(1, at)[:, 0].double().tolist():
             history.sums.append(history.sums[-1] + one)
         history.tokens += new
+        before, at_hand = history.cost or (frozenset(), cost[1])
+        so_far = before | cost[0], at_hand
+        is_whole = len(history.tokens) == len(continuation)
+        history.cost = None if is_whole else so_far
+        return so_far if is_whole else None
 
     def logprobs(self, lane: Hashable, count: int) -> Tensor:
         """The log-likelihood before each of the last `count` places, [count, 1]."""
@@ -50,3 +73,11 @@ class Histories:
     def release(self, lane: Hashable) -> None:
         """Forget a lane."""
         self._known.pop(lane, None)
+
+
+def at_once(count: int, vocab: int) -> int:
+    """How many positions of each of `count` texts one call asks about: a long text takes several.
+
+    So memory does not grow with a text's length times the vocabulary.
+    """
+    return max(1, NUMBERS // (max(1, count) * vocab))
