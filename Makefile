@@ -59,11 +59,15 @@ evidence: .venv/installed
 bench: .venv/installed
 	$(BIN)/marith bench --only terms,step,concurrency,drafts,first-token,mixed,memory,start,floor --plot docs/images/performance.png
 
-# A quarter of an hour, likewise: one model by transformers, llama.cpp and the engine, from one
-# request to 64. Where llama.cpp cannot be built, the others are timed.
+# Half an hour, likewise: one model by transformers, llama.cpp and the engine, from one request to
+# 64, and steps of as many rows in four types. Where llama.cpp cannot be built, the others are timed.
 bench-peers: .venv/installed
 	-PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --requirement peers/bench_requirements.txt
 	$(BIN)/marith bench --only peers --requests 1 --requests 4 --requests 16 --requests 64
+	$(BIN)/marith bench --only step-peers
+	$(BIN)/marith bench --only step-peers --dtype bfloat16
+	$(BIN)/marith bench --only step-peers --quantize int8
+	$(BIN)/marith bench --only step-peers --dtype bfloat16 --quantize int4
 
 # A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
 speed: .venv/installed

@@ -28,8 +28,8 @@ Sections = Annotated[
     list[str] | None,
     typer.Option(
         metavar="SECTION",
-        help="Of terms,step,concurrency,first-token,mixed,floor; drafts, memory, start and peers "
-        "are timed only where they are named. Repeatable.",
+        help="Of terms,step,concurrency,first-token,mixed,floor; drafts, memory, start, peers and "
+        "step-peers are timed only where they are named. Repeatable.",
     ),
 ]
 Numbers = Annotated[str, typer.Option(help="float32 or bfloat16, for everybody.")]

@@ -206,7 +206,7 @@ def test_prompts_are_as_long_as_asked_and_never_twice_the_same() -> None:
         (("--quantize", "int3"), "quantize is 'int8' or 'int4'"),
         (("--only", "terms,"), "not ''"),
         (("--only", "terms,speed"), "not 'speed'"),
-        (("--only", "speed"), "floor, drafts, memory, start, peers, not 'speed'"),
+        (("--only", "speed"), "floor, drafts, memory, start, peers, step-peers, not 'speed'"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
         (("--plot", "/no/where/x.png"), "'/no/where/x.png'"),

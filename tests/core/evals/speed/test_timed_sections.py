@@ -77,6 +77,20 @@ def test_requests_with_drafts_are_compared_with_those_without() -> None:
         assert accepted is None or 0 <= accepted <= 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_steps_are_timed_beside_one_of_llama_cpp_where_it_is(dtype: str) -> None:
+    data = timed("--only", "step-peers", "--dtype", dtype)
+    results = {result["name"]: result for result in data["results"]}
+    counts = ("1 row", "4 rows", "8 rows", "64 rows")
+    peers = [f"llama.cpp f32, {count}" for count in counts]
+    assert [name for name in results if name not in peers] == [f"marith, {one}" for one in counts]
+    assert any("llama.cpp" in note for note in data["notes"])
+    for count, peer in zip(counts, peers, strict=True):
+        ours = results[f"marith, {count}"]
+        other = results.get(peer, results["marith, 1 row"])
+        assert ours["ratio"] == ours["milliseconds"] / other["milliseconds"]
+
+
 def test_peers_run_one_model_at_as_many_requests_as_the_engine() -> None:
     data = timed("--only", "peers", "--requests", "1", "--requests", "3")
     names = [result["name"] for result in data["results"]]

@@ -26,6 +26,7 @@ TITLES = {
     "memory": "one term, longer texts: what the process grows by",
     "start": "a new process",
     "peers": "one model, many requests, beside others",
+    "step-peers": "a step, beside one of llama.cpp",
 }
 HEAD = (
     "", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "accepted",

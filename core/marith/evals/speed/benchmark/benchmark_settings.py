@@ -12,7 +12,8 @@ from marith.request.checks import by, dtype_name, hold, quantize_name, whole_fro
 from marith.scoring.checkpoints.locate import locate
 
 SECTIONS = ("terms", "step", "concurrency", "first-token", "mixed", "floor")
-EVERY = (*SECTIONS, "drafts", "memory", "start", "peers")  # the last only where they are named
+# Those after SECTIONS only where they are named.
+EVERY = (*SECTIONS, "drafts", "memory", "start", "peers", "step-peers")
 REQUESTS = (1, 4, 16)
 MOST_REQUESTS = 1024
 

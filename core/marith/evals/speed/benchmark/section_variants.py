@@ -9,7 +9,7 @@ from marith.engine.engine import Engine
 from marith.evals.speed.benchmark import baselines, engine_variants
 from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
 from marith.evals.speed.benchmark.costs import cost_variants, step_variants
-from marith.evals.speed.benchmark.peers.peer_variants import peers
+from marith.evals.speed.benchmark.peers.peer_variants import peers, step_peers
 from marith.evals.speed.benchmark.rounds import Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel
 
@@ -42,7 +42,7 @@ def longest_texts(section: str, settings: BenchmarkSettings) -> list[tuple[tuple
         case "mixed":
             chat = max(settings.tokens + cost_variants.CHATS, cost_variants.MOST)
             return [((SHORT_PROMPT[0], cost_variants.LONG_WORDS), 1), (SHORT_PROMPT, chat)]
-        case "step":
+        case "step" | "step-peers":
             return [(SHORT_PROMPT, settings.tokens + step_variants.FULL)]
         case "start":
             return []
@@ -131,6 +131,12 @@ def _start(_: TimedModel, __: Engine, settings: BenchmarkSettings, ___: list[str
     return cost_variants.starting(settings)
 
 
+def _step_peers(
+    subject: TimedModel, engine: Engine, settings: BenchmarkSettings, notes: list[str]
+) -> list[Variant]:
+    return step_peers(subject, engine, settings, notes, ROWS)
+
+
 VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
     "terms": _terms,
     "step": _step,
@@ -141,4 +147,5 @@ VARIANTS_OF_SECTION: dict[str, MakeVariants] = {
     "memory": _memory,
     "start": _start,
     "peers": peers,
+    "step-peers": _step_peers,
 }

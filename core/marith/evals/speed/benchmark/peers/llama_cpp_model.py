@@ -9,7 +9,7 @@ import ctypes
 import subprocess
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -54,14 +54,25 @@ class LlamaCppModel:
         self.vocab = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
         weakref.finalize(self, _free, lib, self._batch, self._context, self._model)
 
-    def write(self, prompts: Sequence[Sequence[int]], tokens: int, seed: int) -> list[list[int]]:
-        """So many tokens after each prompt, drawn from the whole distribution."""
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        tokens: int,
+        seed: int,
+        drawn: Callable[[], None] | None = None,
+    ) -> list[list[int]]:
+        """So many tokens after each prompt, drawn from the whole distribution.
+
+        `drawn` is called whenever every text has a token more.
+        """
         draw = np.random.default_rng(seed)
         texts: list[list[int]] = [[] for _ in prompts]
         rows = self.read(prompts)
         for step in range(tokens):
             for text, token in zip(texts, _drawn(rows, draw), strict=True):
                 text.append(token)
+            if drawn is not None:
+                drawn()
             if step + 1 < tokens:
                 places = (len(prompt) + step for prompt in prompts)
                 items = zip((text[-1] for text in texts), places, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
 from marith.evals.speed.benchmark.peers.gguf_file import why_not, write_gguf
 from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel, trial
 from marith.evals.speed.benchmark.peers.transformers_peers import generate_name, prompts_of
-from marith.evals.speed.benchmark.rounds import Sample, Variant
+from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel
 
 NUMBERS = ("f32", "f16", "q8_0", "q4_0")
@@ -24,9 +24,15 @@ _NEEDS = ("llama_cpp", "gguf")
 
 
 def llama_cpp_models(
-    subject: TimedModel, settings: BenchmarkSettings, notes: list[str]
+    subject: TimedModel,
+    settings: BenchmarkSettings,
+    notes: list[str],
+    texts: int,
+    kinds: Sequence[str] = NUMBERS,
 ) -> dict[str, LlamaCppModel]:
     """The model in each type of numbers that llama.cpp runs here; `notes` get what it does not.
+
+    It has room for so many `texts` at once.
 
     Weights are repacked (`use_extra_bufts`) unless a process that tries it does not end well: the
     notes say for which this was turned off, and how the process ended.
@@ -43,9 +49,10 @@ def llama_cpp_models(
     notes.append(f"llama.cpp is that of llama-cpp-python {lib.__version__}: {built}")
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        for numbers in NUMBERS:
+        for numbers in kinds:
+            path = Path(folder) / f"{numbers}.gguf"
             try:
-                found[numbers] = _loaded(subject, settings, Path(folder), numbers, notes)
+                found[numbers] = _loaded(subject, settings, path, texts, notes)
             except (RuntimeError, ValueError) as error:
                 notes.append(f"llama.cpp refuses {numbers}: {error}")
     return found
@@ -58,12 +65,32 @@ def llama_cpp_variants(
     return [_variant(subject, name, model, requests, tokens) for name, model in models.items()]
 
 
+def llama_cpp_step(
+    subject: TimedModel, numbers: str, model: LlamaCppModel, rows: int, tokens: int
+) -> Variant:
+    """A step of so many texts, a token of each, their prompts left out."""
+    name = step_name(numbers, rows)
+
+    def run(turn: int) -> Sample:
+        prompts = prompts_of(subject, rows, f"{name} {turn}")
+        clock = TokenClock.start()
+        model.write(prompts, tokens, seed=turn, drawn=clock.lap)
+        return clock.sample()
+
+    return Variant(name, run)
+
+
+def step_name(numbers: str, rows: int) -> str:
+    """What a step of llama.cpp is called."""
+    return f"llama.cpp {numbers}, {counted(rows, 'row')}"
+
+
 def _loaded(
-    subject: TimedModel, settings: BenchmarkSettings, folder: Path, numbers: str, notes: list[str]
+    subject: TimedModel, settings: BenchmarkSettings, path: Path, texts: int, notes: list[str]
 ) -> LlamaCppModel:
-    path = folder / f"{numbers}.gguf"
+    numbers = path.stem
     write_gguf(subject.model, path, numbers)
-    texts, prompt, threads = max(settings.requests), subject.longest(), torch.get_num_threads()
+    prompt, threads = subject.longest(), torch.get_num_threads()
     failure = trial(path, texts, prompt, settings.tokens, threads)
     if failure is None:
         notes.append(f"llama.cpp {numbers}: none of its buffers is off")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from marith.engine.engine import Engine
 from marith.engine.threads.workers import run_in_thread
+from marith.evals.reporting.numbers import counted
 from marith.evals.speed.benchmark import engine_variants
 from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
+from marith.evals.speed.benchmark.costs import step_variants
 from marith.evals.speed.benchmark.peers.llama_cpp_variants import (
     llama_cpp_models,
+    llama_cpp_step,
     llama_cpp_variants,
+    step_name,
 )
 from marith.evals.speed.benchmark.peers.transformers_peers import (
     generate,
@@ -20,6 +24,9 @@ from marith.evals.speed.benchmark.peers.transformers_peers import (
 )
 from marith.evals.speed.benchmark.rounds import Sample, Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel
+
+# llama.cpp's type whose bits are as many.
+LIKE = {"float32": "f32", "bfloat16": "f16", "float16": "f16", "int8": "q8_0", "int4": "q4_0"}
 
 
 def peers(
@@ -30,7 +37,8 @@ def peers(
     Each is compared with transformers' `generate` on as many prompts.
     """
     batches = _runs("transformers generate_batch", notes, lambda: generate_batch(subject, 1, 2).run)
-    models = run_in_thread(lambda: llama_cpp_models(subject, settings, notes))
+    texts = max(settings.requests)
+    models = run_in_thread(lambda: llama_cpp_models(subject, settings, notes, texts))
     found = []
     for count in settings.requests:
         found.append(generate(subject, count, settings.tokens))
@@ -38,6 +46,35 @@ def peers(
         found += llama_cpp_variants(subject, models, count, settings.tokens)
         ours = engine_variants.concurrent(subject, engine, (1.0,), count, settings.tokens)
         found.append(replace(ours, name=f"marith, {ours.name}", over=generate_name(count)))
+    return found
+
+
+def step_peers(
+    subject: TimedModel,
+    engine: Engine,
+    settings: BenchmarkSettings,
+    notes: list[str],
+    formulas: Sequence[tuple[Sequence[float], int]],
+) -> list[Variant]:
+    """Steps of so many requests of these formulas, beside llama.cpp's in numbers like these.
+
+    Each is compared with llama.cpp's of as many rows.
+    """
+    numbers = LIKE.get(settings.quantize or settings.dtype, "")
+    texts = max(requests * len(weights) for weights, requests in formulas)
+    models = {}
+    if numbers:
+        models = run_in_thread(lambda: llama_cpp_models(subject, settings, notes, texts, [numbers]))
+    else:
+        notes.append(f"llama.cpp is not timed: it has no numbers like {settings.dtype}")
+    found = []
+    for weights, requests in formulas:
+        rows = requests * len(weights)
+        if models:
+            found.append(llama_cpp_step(subject, numbers, models[numbers], rows, settings.tokens))
+        ours = step_variants.step(subject, engine, weights, requests, settings.tokens)
+        over = step_name(numbers, rows) if models else None
+        found.append(replace(ours, name=f"marith, {counted(rows, 'row')}", over=over))
     return found
 
 
