@@ -60,7 +60,11 @@ def write_gguf(model: Any, path: Path, numbers: str) -> None:
         if values.ndim == 1:
             writer.add_tensor(_name(name), values)
         else:
-            writer.add_tensor(_name(name), quants.quantize(values, kind), raw_dtype=kind)
+            try:
+                packed = quants.quantize(values, kind)
+            except quants.QuantError as error:  # an Exception, and not one of values
+                raise ValueError(str(error)) from error
+            writer.add_tensor(_name(name), packed, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
