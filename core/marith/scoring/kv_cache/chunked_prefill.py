@@ -75,7 +75,7 @@ def choose(
     for item in work:
         missing = item.missing
         if missing <= NEAR:
-            item.give = missing
+            item.give, item.lane.waited = missing, 0
             near.append(item)
         else:
             far.append(item)
@@ -83,13 +83,16 @@ def choose(
     return [*near, *_pieces(far, lanes, min(CHUNK, most or CHUNK))] if far else near
 
 
-def _pieces(far: Iterable[Item], lanes: Lanes, left: int) -> list[Item]:
-    """What of the long texts is read now: `left` tokens in all, in the order of the questions.
+def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
+    """What of the long texts is read now: `left` tokens in all, of the shortest first.
 
-    A lane first copies what another lane holds, and waits for one that reads the same tokens now.
+    A text that waits counts as shorter by `left` tokens for each call: so it waits for shorter ones
+    about as long as its own reading takes, and then none goes before it. A lane first copies what
+    another lane holds, and waits for one that reads the same tokens now.
     """
     chosen: list[Item] = []
-    for item in far:
+    room = left
+    for item in sorted(far, key=lambda one: one.missing - room * one.lane.waited):
         item.copied += lanes.copy_common(item.lane, item.tokens[: item.length - item.asked])
         if any(_will_hold_more(other, item) for other in chosen):
             continue
@@ -101,6 +104,8 @@ def _pieces(far: Iterable[Item], lanes: Lanes, left: int) -> list[Item]:
                 break
         left -= item.give
         chosen.append(item)
+    for item in far:
+        item.lane.waited += not item.give
     return chosen
 
 

@@ -22,7 +22,8 @@ class Lane:
     take from each other, see `sharing`. `prompt` is the one asked last, which need not be compared
     again: it cannot change. Where lanes share rows, its own row holds the tokens from `start`;
     those before are read in the rows of its `parent`, of the parent's parent, and so on. Layers
-    with windows no longer hold what its own row held before `lost`.
+    with windows no longer hold what its own row held before `lost`. `waited` counts the calls that
+    read of others and nothing of its text.
     """
 
     row: int
@@ -34,6 +35,7 @@ class Lane:
     parent: Lane | None = None
     start: int = 0
     lost: int = 0
+    waited: int = 0
 
     def lacks_one(
         self, weights: Hashable, prompt: Sequence[int], continuation: Sequence[int]
@@ -131,7 +133,7 @@ class Lanes(Keeper):
         """The lane stays as it is while there is memory for it: another text may continue it."""
         lane = self.held.pop(owner, None)
         if lane is not None:
-            lane.owner = None
+            lane.owner, lane.waited = None, 0
             self._clock += 1
             lane.used = self._clock
             if not self.held:  # nobody asks soon, and so nobody else would make room

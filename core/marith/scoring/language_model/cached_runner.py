@@ -73,8 +73,8 @@ class CachedRunner:
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
         """Answer what can be answered now, in as few passes as the lengths allow.
 
-        None where a long text is still being read: one call reads at most a chunk of such texts, in
-        the order of the questions, so that a short text waits for no more than one chunk.
+        None where a long text is still being read: one call reads at most a chunk of such texts,
+        the shortest first, so that a text that goes on waits for no more than one chunk.
         """
         lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)

@@ -61,6 +61,31 @@ def test_who_waits_for_one_token_waits_for_no_more_than_a_chunk() -> None:
         long = [asked for asked, answer in zip(long, answers, strict=True) if answer is None]
 
 
+def test_short_prompts_are_read_before_long_ones() -> None:
+    runner = start_runner(tiny_model(context_length=4000), VOCAB, 4000)
+    questions = [Asked(i, [i, *text(length)]) for i, length in enumerate((1500, 90, 100))]
+    long, *short = runner.ask(questions)
+    assert long is None
+    assert all(answer is not None for answer in short)
+
+
+@pytest.mark.parametrize("length", [300, 3000])
+def test_a_long_prompt_waits_for_short_ones_about_as_long_as_its_own_reading_takes(
+    length: int,
+) -> None:
+    runner = start_runner(tiny_model(context_length=4000), VOCAB, 4000)
+    long, calls = Asked("long", [1, *text(length)]), 0
+    while calls < 1000:
+        calls += 1
+        short = [Asked((calls, i), [i, calls % VOCAB, *text(200)]) for i in range(2)]
+        answer, *_ = runner.ask([long, *short])
+        for asked in short:
+            runner.release(asked.lane)
+        if answer is not None:
+            break
+    assert calls <= 2 * -(-length // CHUNK) + 2
+
+
 def test_lanes_asked_together_are_read_where_they_lie() -> None:
     model = build("gptj")  # whose own code computes attention, so that it reads a rectangle
     runner = start_runner(model, model.config.vocab_size, CONTEXT)
