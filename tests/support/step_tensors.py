@@ -29,11 +29,15 @@ class MostRows(TorchDispatchMode):
         return out
 
 
+_IS_CPU = Tensor.is_cpu.__get__
 WAITING = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__")
 
 
 class Waits(TorchFunctionMode):
-    """Counts the calls within that wait for a device: what they return is on the host."""
+    """Counts the calls within that wait for a device: what they return is on the host.
+
+    No tensor says that it is on a CPU, so that the calls are those of another device.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +45,7 @@ class Waits(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += getattr(func, "__name__", "") in WAITING
-        return func(*args, **(kwargs or {}))
+        return False if func == _IS_CPU else func(*args, **(kwargs or {}))
 
 
 def watch_steps(

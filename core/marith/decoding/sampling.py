@@ -12,6 +12,7 @@ from marith.decoding.constraints.repetition import penalised
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 
+NO_NUMBER = -1  # in place of a token
 COLDEST = 1e-30  # at this temperature only the likeliest is drawn; float32 divides by no less
 
 
@@ -41,13 +42,17 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
 
     The masses may have any sum. The distribution function is inverted in float64, so that a text
     depends on the seed, and neither on the size of the vocabulary nor on the kernel that adds the
-    masses. Raises FormulaError for NaN.
+    masses. `NO_NUMBER` where they are no numbers: see `require_numbers`.
     """
     cumulative = masses.double().cumsum(dim=-1)
     total = cumulative[:, -1:].contiguous()
-    if bool(total.isnan().any()):
-        raise FormulaError("the composed distribution is not a number (NaN)")
     thresholds = chances.to(total)[:, None] * total
     tokens = torch.searchsorted(cumulative, thresholds, right=True)
     last = torch.searchsorted(cumulative, total)  # for a threshold that rounds up to the total
-    return torch.minimum(tokens, last)[:, 0]
+    return torch.where(total.isnan(), NO_NUMBER, torch.minimum(tokens, last))[:, 0]
+
+
+def require_numbers(tokens: Sequence[float]) -> None:
+    """Raise FormulaError where one was drawn from what is not a number."""
+    if NO_NUMBER in tokens:
+        raise FormulaError("the composed distribution is not a number (NaN)")

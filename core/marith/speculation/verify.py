@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
-from marith.decoding.sampling import drawn, warp
+from marith.decoding.sampling import drawn, require_numbers, warp
 from marith.request.sampling import Sampling
 from marith.tensor_rows import Row, gather, rows_of, vector
 
@@ -65,11 +65,14 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
     drafts = [d and vector(d) for check in checks for d in check.drafts]
     stood = torch.tensor([token for check in checks for token in check.tokens])
     verified, shared = verify(gather(targets), drafts, stood, _random_numbers(checks))
-    tokens, overlaps = verified.tolist(), shared.tolist()
+    # One tensor, so that a step waits once for the device: float64 holds every token.
+    tokens, overlaps = torch.stack((verified.to(shared.dtype), shared)).tolist()
+    require_numbers(tokens)
     verdicts, first = [], 0
     for check in checks:
         end = first + len(check.tokens)
-        verdicts.append(Verdict(tokens[first:end], overlaps[first:end], targets[first:end]))
+        chosen = [int(token) for token in tokens[first:end]]
+        verdicts.append(Verdict(chosen, overlaps[first:end], targets[first:end]))
         first = end
     return verdicts
 

@@ -140,9 +140,17 @@ def test_a_proposed_token_stands_as_often_as_the_truth_draws_it(truth: Tensor) -
         assert float(overlap[0]) == float(truth[0, token].exp())
 
 
-def test_nan_is_refused() -> None:
+@pytest.mark.parametrize("drafted", [False, True])
+def test_nan_is_refused(drafted: bool) -> None:
+    raw = torch.log_softmax(torch.zeros(2, 3), dim=-1)
+    raw[1, 2] = math.nan
+    draft = (torch.log_softmax(torch.zeros(1, 3), dim=-1), 0) if drafted else None
+    tokens, drafts = [0 if drafted else NOTHING] * 2, [draft] * 2
+    checks = [Check(rows_of(raw), Sampling(), (0, 1), tokens, drafts, Draws(1, by_place=False))]
     with pytest.raises(FormulaError, match="not a number"):
-        verify(torch.full((1, 3), math.nan), [None], torch.tensor([NOTHING]), torch.zeros(1, 2))
+        verify_all(checks)
+    checks[0].rows = rows_of(raw[[0, 0]])
+    assert all(0 <= token < 3 for token in verify_all(checks)[0].tokens)
 
 
 def check(source: torch.Generator, sampling: Sampling, count: int) -> Check:

@@ -31,8 +31,11 @@ class Value:
 
     @classmethod
     def of(cls, logprobs: Tensor) -> Value:
-        """A log-distribution [positions, vocab], of weight one; what is impossible is forbidden."""
-        if bool(logprobs.amin() > -math.inf):
+        """A log-distribution [positions, vocab], of weight one; what is impossible is forbidden.
+
+        On a CPU no mask is made where nothing is; elsewhere to ask would be to wait for the device.
+        """
+        if logprobs.is_cpu and bool(logprobs.amin() > -math.inf):
             return cls(logprobs, 1.0)
         allowed = logprobs > -math.inf
         return cls(logprobs.masked_fill(~allowed, 0.0), 1.0, allowed)
