@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
-from marith.decoding.sampling import drawn, require_numbers, warp
+from marith.decoding.sampling import NO_NUMBER, drawn, require_numbers, warp
 from marith.request.sampling import Sampling
 from marith.tensor_rows import Row, gather, rows_of, vector
 
@@ -103,7 +103,8 @@ def verify(
     by_place = to_keep[:, None].isnan()
     masses[drafted] = torch.where(by_place, draft_targets, residual(draft_targets, draft))
     tokens = drawn(masses, numbers[:, DRAW])
-    tokens[drafted] = torch.where(kept, stands[drafted], tokens[drafted])
+    replaced = tokens[drafted]
+    tokens[drafted] = torch.where(kept & (replaced != NO_NUMBER), stands[drafted], replaced)
     overlaps[drafted] = overlap(draft_targets, draft)
     return tokens, overlaps
 
