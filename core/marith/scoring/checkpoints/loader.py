@@ -155,10 +155,10 @@ def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
     begun, layout = time.monotonic(), ""
     with returning_freed() if placement.quantize else nullcontext():
         model, tokenizer = _read(kind, name, where, placement)
-        if kind == LANGUAGE_MODEL:
-            with threads_of(model):
+        with threads_of(model):
+            if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
-                layout = lay_out(model, placement.quantize)
+            layout = lay_out(model, placement.quantize)
     return _logged(_checkpoint(name, model, tokenizer, placement), begun, layout)
 
 

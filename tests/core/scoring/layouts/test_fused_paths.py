@@ -1,4 +1,4 @@
-"""Adapters, early exits and windows go over fused layers: each test counts the layers that ran."""
+"""Adapters, exits, windows and trees go over fused layers: each test counts the layers that ran."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from peft import LoraConfig, get_peft_model
 from support.architectures import build
 from torch import Tensor
 
+from marith.scoring.classifier.tree_attention import TreeRunner
+from marith.scoring.classifier.whole_texts import Case, WholeTextRunner
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lora import Adapter, read
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.layouts.fused_layer import FusedLayer
 from marith.scoring.layouts.laying_out import lay_out
+from marith.testing import tiny_classifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
 TEXTS = [[3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1, 8, 2, 8], [1, 6, 1, 8, 0, 3, 3, 9, 8]]
@@ -117,3 +120,20 @@ def test_windows_are_read_by_fused_layers(name: str, ran: list[FusedLayer]) -> N
             answer.logprobs[0], expected(model, text[:end]), atol=2e-4, rtol=0
         )
     assert len(ran) == 4
+
+
+def test_a_tree_of_candidates_is_read_by_fused_layers(ran: list[FusedLayer]) -> None:
+    model, fused = tiny_classifier(), tiny_classifier()
+    lay_out(fused)
+    layers = int(model.config.num_hidden_layers)
+    runner = TreeRunner(fused, 0, 128, 2**20)
+    root = (3, 1, 4, 1, 5, 9, 2, 6)
+    cases = [Case("a", [(*root, 5), (*root, 3, 5), (*root, 8), root])]
+    whole = WholeTextRunner(model, 0)
+    [expected_] = whole.classify(cases)
+    ran.clear()
+    [answer] = runner.classify(cases)
+    assert answer is not None
+    assert expected_ is not None
+    assert len(ran) == layers  # one pass for all
+    torch.testing.assert_close(answer.logits, expected_.logits, atol=1e-5, rtol=1e-4)
