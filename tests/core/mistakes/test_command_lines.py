@@ -105,8 +105,8 @@ EVALUATIONS = [
     ),
     (
         "marith bench --only foo",
-        "a section is one of terms, step, concurrency, first-token, mixed, floor, memory, "
-        "start, peers, not 'foo'",
+        "a section is one of terms, step, concurrency, first-token, mixed, floor, drafts, memory, "
+        "start, peers, step-peers, not 'foo'",
     ),
     (
         "marith train-classifier --base pocket-toxicity --data nowhere.csv --out out",

@@ -142,4 +142,5 @@ class _Layer(nn.Module):
         # Filled, not multiplied: what overflows in one row must not be a NaN in the others.
         reduced = functional.linear(x, self.down).masked_fill_(closed, 0)
         output: Tensor = self.base(x)
-        return output + reduced @ self.up
+        added = torch.addmm(output.flatten(0, 1), reduced.flatten(0, 1), self.up)
+        return added.view(output.shape)

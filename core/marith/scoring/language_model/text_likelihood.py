@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marith.scoring.kv_cache.lanes import common
 
-NUMBERS = 1 << 23  # log-probabilities that all likelihoods of one call are told of at once
+NUMBERS = 1 << 23  # log-probabilities that all likelihoods of one call return at most
 
 
 Cost: TypeAlias = tuple[frozenset[int], int]  # passes, and how many tokens were at hand
@@ -39,6 +39,8 @@ class Histories:
         """How many of the last tokens have yet to be scored."""
         history = self._known.setdefault(lane, _History())
         kept = common(history.tokens, list(continuation))
+        if kept < len(history.tokens):  # another text than the one asked about
+            history.cost = None
         del history.tokens[kept:], history.sums[kept + 1 :]
         return len(continuation) - kept
 
@@ -76,8 +78,9 @@ class Histories:
 
 
 def at_once(count: int, vocab: int) -> int:
-    """How many positions of each of `count` texts one call asks about: a long text takes several.
+    """How many positions of each of `count` texts one call asks about.
 
-    So memory does not grow with a text's length times the vocabulary.
+    A longer text takes several calls, so that memory does not grow with its length times the
+    vocabulary.
     """
     return max(1, NUMBERS // (max(1, count) * vocab))

@@ -1,21 +1,25 @@
-"""Give a packed product the number of rows at which one row has the bits that it has among many.
+"""How many rows a packed product computes at least, so that a row's bits do not depend on others.
 
-oneDNN computes a single row by another kernel, which adds up in another order. So a product is
-given as many rows at least as have the same bits as many have; the rows that are added are zeros
-and their answers are dropped. Where several numbers have the same bits, a clock may choose between
-them: on some processors four rows take less time than one.
+oneDNN computes one row alone by another kernel than many rows, and the two add up in different
+orders: the last bits of a result may differ. So a product of few rows gets rows of zeros, up to the
+least number of rows at which the bits are those among many, and the results of the zeros are
+dropped. Where several numbers of rows have these bits, a clock may choose between them: on some
+processors four rows take less time than one.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-_FEW = 1, 2, 4
-_MANY = 64
+_log = logging.getLogger(__name__)
+_FEW = 1, 2, 4, 8, 16
+_MANY = 256
+_FOUR = 4  # take less time than one on some processors
 _ENOUGH = 2**28  # bytes of weights: more than a processor caches
 _TURNS = 3
 
@@ -31,15 +35,22 @@ def set_fewest_rows(layers: Sequence[Any]) -> None:
         layer.fewest_rows = known[shape]
     if layers and _four_are_quicker(layers):
         for layer in layers:
-            layer.fewest_rows = _FEW[-1]
+            layer.fewest_rows = max(_FOUR, layer.fewest_rows)
 
 
 def _least_alike(layer: Any) -> int:
-    """The least number of rows at which the first has the bits that it has among many."""
+    """The least number of rows at which every row has the bits that it has among many.
+
+    Of many inputs: in a short type rounding hides for most of them that another order was added up.
+    """
     many = _input(layer, _MANY)
-    expected = layer.product(many)[0]
-    alike = (n for n in _FEW if torch.equal(layer.product(many[:n])[0], expected))
-    return next(alike, _FEW[-1])
+    expected = layer.product(many)
+    for rows in _FEW:
+        parts = [layer.product(part) for part in many.split(rows)]
+        if torch.equal(torch.cat(parts), expected):
+            return rows
+    _log.info("a product of %s has other bits among many rows than among few", tuple(many.shape))
+    return _FEW[0]
 
 
 def _four_are_quicker(layers: Sequence[Any]) -> bool:
@@ -53,7 +64,7 @@ def _four_are_quicker(layers: Sequence[Any]) -> bool:
     least, four = list[float](), list[float]()
     for _ in range(_TURNS):
         least.append(_seconds(timed, None))
-        four.append(_seconds(timed, _FEW[-1]))
+        four.append(_seconds(timed, _FOUR))
     return min(four) < min(least)
 
 
@@ -66,6 +77,6 @@ def _seconds(layers: Sequence[Any], rows: int | None) -> float:
 
 
 def _input(layer: Any, rows: int) -> torch.Tensor:
-    """Numbers [rows, in] that no rounding hides: the same in every process."""
+    """Numbers [rows, in], the same in every process."""
     count = torch.arange(rows * layer.in_features, dtype=torch.float32)
     return torch.sin(count * 12.9898).view(rows, -1).to(layer.weight.dtype)

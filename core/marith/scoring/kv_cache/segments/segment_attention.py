@@ -22,7 +22,8 @@ from marith.scoring.kv_cache.segments.reads import Read
 NAME = "marith_segments"
 _NOTHING = torch.finfo(torch.float32).min  # the logsumexp of no score; -inf would lead to NaN
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_FEW = 4  # queries of the same keys, below which short types take longer than their conversion
+_FEW = 4  # queries of a text for the same keys, below which short types take longer than float32
+_SHORT = torch.bfloat16, torch.float16
 _AT_ONCE = 2**23  # bytes of keys and values in float32: more would not stay in a processor's cache
 
 
@@ -80,10 +81,13 @@ class _Attention:
     scale: float
     softcap: float | None
     sinks: Tensor | None
+    in_float32: bool = False
 
     def part(self, reads: Sequence[Read], query: Tensor) -> Tensor:
         """Outputs [texts, width, heads, dim] of queries [texts, heads, width, dim]."""
         texts, heads, width, dim = query.shape
+        # By the queries of one text, so that its bits do not depend on how many share its prefix.
+        self.in_float32 = query.dtype in _SHORT and self.groups * width < _FEW
         # Heads that read the same keys stand in one row, as if they were positions.
         folded = query.reshape(texts, heads // self.groups, self.groups * width, dim)
         if len(reads) == 1 and self.sinks is None:
@@ -142,7 +146,7 @@ class _Attention:
     ) -> tuple[Tensor, Tensor]:
         """Attention and the logsumexp of its scores: some number where a query sees nothing."""
         if self.softcap is None and keys.shape[-1] == values.shape[-1]:
-            if query.dtype != torch.float32 and query.shape[2] < _FEW:
+            if self.in_float32:
                 return self._in_float32(query, keys, values, mask)
             out, score = _flash(query, keys, values, attn_mask=mask, scale=self.scale)
             return out, score
@@ -158,7 +162,7 @@ class _Attention:
     def _in_float32(
         self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The same of bfloat16 for few queries: torch's kernel takes two to three times as long.
+        """The same of a short type for few queries: its own kernel takes twice as long or more.
 
         So many texts and heads are converted at once that they stay in a processor's cache.
         """

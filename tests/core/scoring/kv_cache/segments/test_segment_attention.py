@@ -34,6 +34,7 @@ def test_it_is_that_of_float64_but_for_one_rounding(
     mask = masks(masked) if masked else None
     read = Read(slice(0, TEXTS), slice(0, TEXTS), 0, SLOTS, mask=mask)
     attention = _Attention(keys, values, groups, SCALE, None, None)
+    attention.in_float32 = groups < segment_attention._FEW
     out, total = attention.read(read, query)
 
     scores = query.double() @ keys.double().mT * SCALE
@@ -48,12 +49,31 @@ def test_it_is_that_of_float64_but_for_one_rounding(
         assert torch.allclose(out.double(), expected, atol=0.02)
 
 
-def test_a_text_has_the_same_bits_alone_and_among_others() -> None:
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_text_has_the_same_bits_alone_and_among_others(shared: bool, dtype: torch.dtype) -> None:
     draw = torch.Generator().manual_seed(0)
-    query = torch.randn(64, HEADS, 1, DIM, generator=draw).bfloat16()
-    keys, values = (torch.randn(64, HEADS, 700, DIM, generator=draw).bfloat16() for _ in range(2))
+    query = torch.randn(64, HEADS, 1, DIM, generator=draw).to(dtype)
+    keys, values = (torch.randn(64, HEADS, 700, DIM, generator=draw).to(dtype) for _ in range(2))
     attention = _Attention(keys, values, 1, SCALE, None, None)
-    among, _ = attention.read(Read(slice(0, 64), slice(0, 64), 0, 700), query)
-    for i in (0, 17, 63):
-        alone, _ = attention.read(Read(slice(0, 1), slice(i, i + 1), 0, 700), query[i : i + 1])
-        assert torch.equal(among[i : i + 1], alone)
+
+    def read(first: int, count: int) -> torch.Tensor:
+        texts, rows = slice(0, count), slice(first, first + (1 if shared else count))
+        reads = [Read(texts, rows, 0, 700, shared=shared)]
+        return attention.part(reads, query[first : first + count])
+
+    for count in (3, 4, 64):
+        among = read(0, count)
+        assert torch.equal(among[:1], read(0, 1))
+        assert among.dtype == dtype
+
+
+def test_more_digits_than_float32_has_are_kept() -> None:
+    draw = torch.Generator().manual_seed(0)
+    query = torch.randn(2, HEADS, 1, DIM, generator=draw).double()
+    keys, values = (torch.randn(2, HEADS, 30, DIM, generator=draw).double() for _ in range(2))
+    out = _Attention(keys, values, 1, SCALE, None, None).part(
+        [Read(slice(0, 2), slice(0, 2), 0, 30)], query
+    )
+    expected = torch.softmax(query @ keys.mT * SCALE, -1) @ values
+    torch.testing.assert_close(out.transpose(1, 2), expected, atol=1e-12, rtol=0)
