@@ -48,10 +48,9 @@ class _Recorded:
     kwargs: dict[str, Any]
     given: dict[str, Any]
 
-    def answer(self, module: nn.Module, in_float32: bool) -> Any:
-        """Of a module in float32, or in its own type."""
-        given = self.args, self.kwargs
-        args, kwargs = tree_map_only(Tensor, _wide, given) if in_float32 else given
+    def answer(self, module: nn.Module) -> Any:
+        """Of a module in float32."""
+        args, kwargs = tree_map_only(Tensor, _wide, (self.args, self.kwargs))
         return module(*args, **kwargs)
 
 
@@ -104,31 +103,25 @@ def _record(model: Any, names: list[str]) -> dict[str, _Recorded]:
 
 
 def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module | None:
-    """The module that answers as this one does, but for rounding.
-
-    A layer is first tried as it is: its parts are the same modules before and after, and a copy of
-    a layer in float32 is the largest thing that fusing would hold.
-    """
-    single = _kinds(module) == {torch.float32} and not _has_quantised(module)
-    if single or _is_layer(module):
-        fused = _tried(module, module, known, sines, in_float32=single)
-        if fused is not None or single:
-            return fused
+    """The module that answers as this one does, but for rounding."""
+    if _kinds(module) == {torch.float32} and not _has_quantised(module):
+        return _tried(module, module, known, sines)
     with suppress(*_FAULTS):  # some modules cannot be copied
-        return _tried(module, _in_float32(module), known, sines, in_float32=True)
+        copied = _hollow(module) if _is_layer(module) else _in_float32(module)
+        return _tried(module, copied, known, sines)
     return None
 
 
 def _tried(
-    module: nn.Module, copied: nn.Module, known: _Recorded, sines: SignedSines, in_float32: bool
+    module: nn.Module, copied: nn.Module, known: _Recorded, sines: SignedSines
 ) -> nn.Module | None:
     """What can be made of `module`, where that made of its copy answers as the copy does."""
     with suppress(*_FAULTS):
-        expected = known.answer(copied, in_float32)
+        expected = known.answer(copied)
         for make in _makers(module):
             with suppress(*_FAULTS):
                 fused = make(copied, known, sines)
-                if _same(expected, known.answer(fused, in_float32)):
+                if _same(expected, known.answer(fused)):
                     return fused if copied is module else make(module, known, sines)
     return None
 
@@ -140,6 +133,29 @@ def _in_float32(module: nn.Module) -> nn.Module:
         if isinstance(one, QuantisedLinear):
             wide.set_submodule(name, one.plain())
     return wide.float()
+
+
+def _hollow(layer: nn.Module) -> nn.Module:
+    """A copy in float32 with functions in the place of its attention and MLP, which are fused.
+
+    How they are called and added up does not depend on what they compute, and their weights in
+    float32 would be the largest thing that fusing holds.
+    """
+    hollow = copy.copy(layer)
+    hollow._modules = {name: _part(one) for name, one in layer._modules.items()}
+    return hollow
+
+
+def _part(module: nn.Module | None) -> nn.Module | None:
+    if type(module) is FusedAttention:
+        part: nn.Module = copy.copy(module)
+        part.__dict__["forward"] = lambda hidden_states, **_: (hidden_states.sin(), None)
+        return part
+    if type(module) is FusedMLP:
+        part = copy.copy(module)
+        part.__dict__["forward"] = lambda x: torch.tanh(2 * x)
+        return part
+    return None if module is None else copy.deepcopy(module).float()
 
 
 def _kinds(module: nn.Module) -> set[torch.dtype]:

@@ -224,3 +224,17 @@ def test_a_fused_model_takes_as_many_threads_as_before() -> None:
     assert threads_for(model) == 1
     packing.pack(model)
     assert threads_for(model) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_layer_that_adds_up_in_another_way_keeps_its_code(dtype: torch.dtype) -> None:
+    model = tiny_model().to(dtype)
+
+    class Scaled(type(model.model.layers[0])):  # type: ignore[misc]
+        def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+            out: Tensor = super().forward(*args, **kwargs)
+            return out * 1.001  # which bfloat16 rounds away
+
+    model.model.layers[1].__class__ = Scaled
+    fuse(model)
+    assert [isinstance(layer, FusedLayer) for layer in model.model.layers] == [True, False]
