@@ -10,6 +10,7 @@ from transformers import PreTrainedConfig
 from marith.errors import ModelError
 from marith.request.checks import device_name, dtype_name, no_device
 from marith.scoring.checkpoints.locate import EMBEDDED
+from marith.scoring.layouts.quantised import input_bits
 
 
 def device_for(name: str | None) -> torch.device:
@@ -45,17 +46,19 @@ def dtype_for(
 
 
 def on_cpu(quantize: str | None, device: torch.device) -> str | None:
-    """The format, where it can be computed. Raises ModelError."""
+    """The format, where it can be computed. Raises ModelError where it cannot."""
     if quantize is not None and device.type != "cpu":
         raise ModelError(
             f"quantize={quantize!r} computes on a CPU alone, not on {str(device)!r}; "
             "leave it out, or write device='cpu'"
         )
+    if quantize is not None:
+        input_bits()  # the head has 8 bits in every format
     return quantize
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this processor has products of bfloat16, and so gains by its half as many bytes."""
+    """Whether this processor has products of bfloat16, so that half the bytes are half the time."""
     has: Any = torch.cpu.get_capabilities()
     return any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16"))
 

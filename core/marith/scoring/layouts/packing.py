@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
-from marith.scoring.layouts.quantised import QuantisedLinear
+from marith.scoring.layouts.quantised import QuantisedLinear, plain_linear
 from marith.scoring.layouts.row_counts import set_fewest_rows
 
 SMALLEST = 2**16  # weights of a layer; with fewer, a call costs what their layout saves
@@ -132,6 +132,13 @@ def _takes(dtype: torch.dtype) -> bool:
         return bool(_product(one, _laid_out(one), None) == one)
     except (AttributeError, RuntimeError):
         return False
+
+
+def as_linear(layer: nn.Linear | Conv1D) -> nn.Linear:
+    """The same layer as an `nn.Linear`; of one, itself."""
+    if not isinstance(layer, Conv1D):
+        return layer
+    return plain_linear(nn.Parameter(_weight(layer).contiguous(), requires_grad=False), layer.bias)
 
 
 def _weight(linear: nn.Linear | Conv1D) -> Tensor:

@@ -12,19 +12,17 @@ bfloat16.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from marith.errors import ModelError
+
 GROUP = 32  # weights of a row that share a scale in int4
 _HIGHEST = 127  # of the levels in int8, and the lowest is its negative
-_LEVELS = 127 * 256  # of the largest number of an input row: 16 bits, as two halves of 8
-# Makes both halves whole numbers, 128 more than they stand for, and is half a level more, so that
-# cutting rounds.
-_ABOVE = torch.tensor(128 * 257 + 0.5)
-_SHIFTS = torch.tensor([8, 0], dtype=torch.int32)[:, None, None]
 _TINY = 1e-30  # the least scale: a row of zeros has one too
 
 
@@ -102,8 +100,37 @@ class QuantisedLinear(nn.Linear):
         raise NotImplementedError
 
 
+class _Halves:
+    """Numbers of an input row as two whole numbers of so many bits: level = 2^bits · high + low.
+
+    Both halves are from 0 to 2^bits − 1 and stand for 2^(bits − 1) less, which is `zero`. With 8
+    bits the largest number of a row has the level 127 · 256 = 32,512; its halves are 255 and 128.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.zero, self.step = 2 ** (bits - 1), 2**bits
+        self.levels = (self.zero - 1) * self.step
+        # Makes both halves positive, and is half a level more: what is cut then is rounded.
+        self._above = torch.tensor(self.zero * (self.step + 1) + 0.5)
+        self._shifts = torch.tensor([bits, 0], dtype=torch.int32)[:, None, None]
+
+    def of(self, rows: Tensor, largest: Tensor) -> Tensor:
+        """[rows, in] → [2, rows, in] in uint8; `largest` is of each row, [rows, 1].
+
+        Of a row of zeros they are any numbers.
+        """
+        levels = torch.add(self._above, rows / largest, alpha=self.levels).to(torch.int32)
+        halves = levels >> self._shifts
+        if self.step < 256:  # of 256 the conversion keeps the last eight bits
+            halves = halves & (self.step - 1)
+        return halves.to(torch.uint8)
+
+
 class Int8Linear(QuantisedLinear):
-    """Levels [out, in] of 8 bits and scales [out]; the input has 16 bits, row by row."""
+    """Levels [out, in] of 8 bits and scales [out]; the input has 16 bits, row by row.
+
+    14 bits on a processor that adds up products of 8 bits in 16: see `input_bits`.
+    """
 
     rounds_as = torch.float16
 
@@ -123,23 +150,16 @@ class Int8Linear(QuantisedLinear):
         return packed, self.scales.detach()
 
     def _product(self, rows: Tensor) -> Tensor:
-        rows = rows.float()
-        # A row of zeros has none, and is multiplied by zero whatever its levels are.
+        rows, halves = rows.float(), _halves()
         largest = rows.abs().amax(-1, True)
-        levels = torch.add(_ABOVE, rows / largest, alpha=_LEVELS).to(torch.int32)
-        halves = (levels >> _SHIFTS).to(torch.uint8)  # the last eight bits of each
-        high, low = self._of_levels(halves.flatten(0, 1)).chunk(2)
-        return torch.add(low, high, alpha=256).mul_(largest.div_(_LEVELS))
+        high, low = self._of_levels(halves.of(rows, largest).flatten(0, 1), halves.zero).chunk(2)
+        return torch.add(low, high, alpha=halves.step).mul_(largest.div_(halves.levels))
 
-    def _of_levels(self, levels: Tensor) -> Tensor:
-        """[rows, in], each 128 more than it stands for → [rows, out]."""
+    def _of_levels(self, levels: Tensor, zero: int) -> Tensor:
+        """[rows, in], each `zero` more than it stands for → [rows, out]."""
         if not self.is_laid_out:
-            return functional.linear(levels.float() - 128, self._dequantised())
-        out: Tensor = torch.ops.onednn.qlinear_pointwise.default(
-            levels, 1.0, 128, self.weight, self.scales, self._zeros, None, 1.0, 0, torch.float32,
-            "none", [], "",
-        )  # fmt: skip
-        return out
+            return functional.linear(levels.float() - zero, self._dequantised())
+        return _whole_product(levels, zero, self.weight, self.scales, self._zeros)
 
 
 class Int4Linear(QuantisedLinear):
@@ -188,6 +208,45 @@ class Int4Linear(QuantisedLinear):
 
 
 FORMATS: dict[str, type[QuantisedLinear]] = {"int8": Int8Linear, "int4": Int4Linear}
+
+
+def _whole_product(
+    levels: Tensor, zero: int, packed: Tensor, scales: Tensor, zeros: Tensor
+) -> Tensor:
+    out: Tensor = torch.ops.onednn.qlinear_pointwise.default(
+        levels, 1.0, zero, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+    return out
+
+
+@cache
+def _halves() -> _Halves:
+    return _Halves(input_bits() // 2)
+
+
+@cache
+def input_bits() -> int:
+    """How many bits an input of int8 has: 16, or 14 where a product of 8 bits by 8 overflows.
+
+    A processor without VNNI (or AMX) adds up two products in 16 bits: 2 · 255 · 127 is too much
+    for them, 2 · 127 · 127 is not. Raises ModelError where torch has no such product at all.
+    """
+    weight = torch.full((16, 64), _HIGHEST, dtype=torch.int8)
+    scales, zeros = torch.ones(16), torch.zeros(1, dtype=torch.int32)
+    try:
+        packed = torch.ops.onednn.qlinear_prepack(weight, None)
+        for bits in (16, 14):
+            halves = _Halves(bits // 2)
+            most = torch.full((2, 64), halves.step - 1, dtype=torch.uint8)
+            out = _whole_product(most, halves.zero, packed, scales, zeros)
+            if bool((out == 64 * _HIGHEST * (halves.zero - 1)).all()):
+                return bits
+    except (AttributeError, RuntimeError):
+        pass
+    raise ModelError(
+        "quantize needs products of whole numbers, which this torch does not have on this "
+        "processor; leave it out"
+    )
 
 
 def rounding_of(model: Any) -> torch.dtype:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import nn
 from transformers.core_model_loading import ConversionOps
+from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
-from marith.scoring.layouts.packing import is_plain, replace
+from marith.scoring.layouts.packing import as_linear, is_plain, replace
 from marith.scoring.layouts.quantised import FORMATS, Int8Linear, QuantisedLinear
 
 _METHOD = "marith"
-_SMALLEST = 2**14  # weights of a layer; layers that become one product are of one kind
+_SMALLEST = 2**14  # weights of the largest layer of a module; its others may join that one
 
 
 def quantise(model: Any, format_name: str) -> None:
@@ -25,8 +26,12 @@ def quantise(model: Any, format_name: str) -> None:
     The head has 8 bits in every format: its errors are errors of log-probabilities. Embeddings and
     norms stay. Memory peaks at the model and one layer.
     """
-    head = model.get_output_embeddings()
-    replace(model, _is_quantisable, lambda one: _kind(one, format_name, one is head).of(one))
+    head, chosen = model.get_output_embeddings(), _quantisable(model)
+    replace(
+        model,
+        lambda one: one in chosen,
+        lambda one: _kind(one, format_name, one is head).of(as_linear(one)),
+    )
 
 
 def loading_in(format_name: str) -> QuantizationConfigMixin:
@@ -45,13 +50,25 @@ def quantised_share(model: nn.Module) -> float:
     return few / nbytes(weights(model))
 
 
-def _kind(linear: Any, format_name: str, is_head: bool) -> type[QuantisedLinear]:
-    kind = Int8Linear if is_head else FORMATS[format_name]
-    return kind if kind.takes(linear.in_features, linear.out_features) else Int8Linear
+def _kind(layer: Any, format_name: str, is_head: bool) -> type[QuantisedLinear]:
+    kind, (outputs, inputs) = FORMATS[format_name], layer.weight.shape
+    if type(layer) is Conv1D:
+        outputs, inputs = inputs, outputs
+    return Int8Linear if is_head or not kind.takes(inputs, outputs) else kind
 
 
-def _is_quantisable(module: nn.Module) -> bool:
-    return type(module) is nn.Linear and is_plain(module) and module.weight.numel() >= _SMALLEST
+def _quantisable(model: nn.Module) -> set[nn.Module]:
+    """Its plain linear layers, but for those of modules that have none of some size."""
+    found = set[nn.Module]()
+    for parent in model.modules():
+        layers = [one for one in parent.children() if _is_linear(one)]
+        if any(one.weight.numel() >= _SMALLEST for one in layers):
+            found.update(layers)
+    return found
+
+
+def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear | Conv1D]:
+    return type(module) in (nn.Linear, Conv1D) and is_plain(module)
 
 
 @register_quantization_config(_METHOD)
@@ -88,8 +105,10 @@ class _Quantiser(HfQuantizer):
     def _process_model_before_weight_loading(self, model: Any, **_: Any) -> None:
         tied = {name.removesuffix(".weight") for name in model.all_tied_weights_keys}
         head, chosen = model.get_output_embeddings(), self.quantization_config.format_name
+        whole = _quantisable(model)
         for name, one in [*model.named_modules()]:
-            if name not in tied and _is_quantisable(one):
+            # GPT-2 stores its weights the other way round: those are left to `quantise` too.
+            if name not in tied and one in whole and type(one) is nn.Linear:
                 model.set_submodule(name, _kind(one, chosen, one is head).of(one))
 
 

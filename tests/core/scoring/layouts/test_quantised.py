@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 from marith import Engine, Prompted
 from marith.errors import ModelError
 from marith.scoring.checkpoints.loader import Placement
+from marith.scoring.layouts import quantised
 from marith.scoring.layouts.fused_layer import FusedLayer
 from marith.scoring.layouts.laying_out import lay_out
 from marith.scoring.layouts.packing import Packed, pack
@@ -165,3 +175,69 @@ def test_adapters_and_early_exits_go_over_quantised_layers(name: str) -> None:
     for quantised_one, plain in zip(*answers, strict=True):
         assert 0 < float((quantised_one.exp() - plain.exp()).abs().sum()) / 2 < 0.15
     assert float((answers[0][0].exp() - answers[0][1].exp()).abs().sum()) > 0.2
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_layers_that_hold_their_weights_the_other_way_round_are_quantised(name: str) -> None:
+    whole, one = tiny_gpt2(), tiny_gpt2()
+    lay_out(one, name)
+    assert sum(isinstance(layer, QuantisedLinear) for layer in one.modules()) == 4 * 2 + 1
+    distance = (logprobs(one).exp() - logprobs(whole).exp()).abs().sum(-1).max() / 2
+    assert 0 < distance < (0.02 if name == "int8" else 0.2)
+
+
+def tiny_gpt2() -> Any:
+    torch.manual_seed(0)
+    config = GPT2Config(n_embd=128, n_layer=2, n_head=4, vocab_size=512, n_positions=64)
+    return GPT2LMHeadModel(config).eval()
+
+
+def test_small_layers_that_join_large_ones_are_quantised_too() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=1, vocab_size=515,
+    )  # fmt: skip
+    assert "2 of 2 layers fused" in lay_out(LlamaForCausalLM(config).eval(), "int8")
+
+
+@pytest.mark.parametrize(("isa", "bits"), [("AVX512_CORE", 14), ("AVX2", 14)])
+def test_inputs_have_fewer_bits_where_sums_of_products_would_overflow(isa: str, bits: int) -> None:
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": isa, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", EXTREMES],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found, error = done.stdout.split()
+    assert int(found) <= bits
+    assert float(error) < 2e-4
+
+
+EXTREMES = """
+import torch
+from torch import nn
+from marith.scoring.layouts.quantised import Int8Linear, input_bits
+linear, x = nn.Linear(320, 272, bias=False), torch.rand(9, 320)
+linear.weight.data.fill_(0.5)
+layer = Int8Linear.of(linear)
+exact = layer.plain()(x)
+layer.lay_out()
+print(input_bits(), float((layer(x) - exact).abs().max() / exact.abs().max()))
+"""
+
+
+def test_a_torch_without_products_of_whole_numbers_refuses_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(*_: Any) -> None:
+        raise RuntimeError("no such operator")
+
+    quantised.input_bits.cache_clear()
+    monkeypatch.setattr(quantised, "_whole_product", missing)
+    with pytest.raises(ModelError, match="needs products of whole numbers"):
+        Engine.load("pocket", quantize="int4")
+    monkeypatch.undo()
+    quantised.input_bits.cache_clear()
