@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from marith.scoring.layouts.joining import JointLinear
+from marith.scoring.layouts.quantised import QuantisedLinear
 
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
 _SOFT = 1  # omp_pause_soft: what the program sees of the runtime stays as it is
@@ -24,10 +25,17 @@ def threads_for(model: torch.nn.Module) -> int | None:
     cores a product with 176 thousand weights gains nothing by a second thread, one with 256
     thousand a third; beside other processes more threads cost many times it.
     """
-    joint = (module for module in model.modules() if isinstance(module, JointLinear))
-    parts = {id(one.linear.weight): one.parts for one in joint}
-    weights = [weight for weight in model.parameters() if weight.ndim > 1]
-    size, count = sum(w.numel() for w in weights), sum(parts.get(id(w), 1) for w in weights)
+    modules = [*model.modules()]
+    parts = {id(one.linear.weight): one.parts for one in modules if isinstance(one, JointLinear)}
+    # Of layers in few bits by what they compute: their operator may hold two weights in a byte.
+    few = {id(one.weight): one for one in modules if isinstance(one, QuantisedLinear)}
+    scales = {id(one.scales) for one in few.values()}
+    weights = [w for w in model.parameters() if w.ndim > 1 and id(w) not in scales]
+    size = sum(
+        few[id(w)].in_features * few[id(w)].out_features if id(w) in few else w.numel()
+        for w in weights
+    )
+    count = sum(parts.get(id(w), 1) for w in weights)
     on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
     return 1 if on_cpu and size < SMALL * count else None
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import psutil
 import torch
 
+_TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD
 _GROUPS = Path("/sys/fs/cgroup")  # of Linux: what a container may take, and takes
 _OWN_GROUPS = Path("/proc/self/cgroup")  # a line for each hierarchy, `number:controllers:/path`
@@ -115,7 +116,8 @@ def returning_freed() -> Iterator[None]:
     """While the block runs, what is freed goes back to the system at once.
 
     glibc keeps freed blocks of up to 32 MB, in which what comes later leaves holes: a model that is
-    quantised layer by layer would take five times its size. Elsewhere nothing is changed.
+    quantised layer by layer would take five times its size. Afterwards glibc keeps such blocks
+    again, by numbers that are set and no longer follow what is freed. Elsewhere nothing changes.
     """
     set_option = _mallopt()
     if set_option is not None:
@@ -124,7 +126,9 @@ def returning_freed() -> Iterator[None]:
         yield
     finally:
         if set_option is not None:
-            set_option(_MMAP_THRESHOLD, 2**25)  # to which glibc itself goes, as blocks are freed
+            # To which glibc itself goes, as blocks are freed.
+            set_option(_MMAP_THRESHOLD, 2**25)
+            set_option(_TRIM_THRESHOLD, 2**26)
 
 
 @cache

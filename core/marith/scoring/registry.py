@@ -11,6 +11,7 @@ import torch
 from marith.errors import FormulaError, ModelError, shown
 from marith.formula.meaning.amplification import amplification
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.printing import without_texts
 from marith.formula.tree.terms import (
     Classifier,
     Judgement,
@@ -67,7 +68,7 @@ class Registry:
         dtype = str(base.model.dtype)  # other checkpoints are loaded to where the base is
         self.placement = Placement(str(self.device), dtype, quantize=base.quantize)
         self._rounding = rounding_of(base.model)
-        self._warned = False
+        self._warned = 0.0  # of the largest factor so far
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
         self._others: dict[type[Term], Scorer] = {
@@ -105,22 +106,25 @@ class Registry:
         return scorer
 
     def warn_of_rounding(self, formula: Formula) -> None:
-        """Say once, of the first such formula, that it enlarges rounding that the base model has.
+        """Say of a formula that it enlarges rounding that the base model has.
 
-        With weights of 8 bits a formula that enlarges errors 49 times moves 0.5 % of the
-        probability, in bfloat16 2.4 % and with 4 bits 5 % (docs/how-to/few_bits.md).
+        Once, and again for a formula that enlarges it ten times as much. How far such formulas are
+        off is in docs/how-to/few_bits.md.
         """
-        if self._rounding != torch.bfloat16 or self._warned:
+        if self._rounding != torch.bfloat16:
             return
         times = _amplification(formula)
-        if times >= _MUCH:
-            self._warned = True
-            numbers = self.base.checkpoint.quantize or str(self._rounding).removeprefix("torch.")
-            notices.warn(
-                f"{shown(str(formula))} enlarges rounding {times:.0f} times, and {numbers} rounds "
-                "coarsely: its distribution may be off by some percent; dtype='float32' is exact, "
-                "and quantize='int8' with it nearly so"
-            )
+        if times < _MUCH * max(1.0, self._warned):
+            return
+        self._warned = times
+        what, instead = "bfloat16 rounds coarsely", "dtype='float32' is exact"
+        if self.base.checkpoint.quantize == "int4":
+            what = "int4 rounds coarsely"
+            instead = "quantize='int8' with dtype='float32' is nearly exact"
+        notices.warn(
+            f"{shown(without_texts(formula))} enlarges rounding {times:.0f} times, and {what}: its "
+            f"distribution may be far from the exact one; {instead}"
+        )
 
     def scorers(self) -> list[Scorer]:
         """The scorer of every checkpoint that is here, once."""

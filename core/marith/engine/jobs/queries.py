@@ -137,7 +137,8 @@ def share(scorings: Sequence[Scoring], begun: Sequence[Scoring] = ()) -> Sequenc
     """Divide the memory of one step among scorings; returns those that take part, the first ones.
 
     Each scores as many positions as the others. Where there is no memory for one position of each,
-    the last ones wait. Scorings that have `begun` hold what some of their terms have returned.
+    the first that it does not suffice for waits, and all after that. Scorings that have `begun`
+    hold what some of their terms have returned.
     """
     left = NUMBERS - sum(scoring.at_once * scoring.numbers for scoring in begun)
     positions = left // max(1, sum(scoring.numbers for scoring in scorings))

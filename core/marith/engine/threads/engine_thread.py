@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import threading
 import traceback
@@ -17,6 +16,7 @@ from marith.engine.threads import forking, shutdown, workers
 from marith.engine.threads.deadline_watch import DeadlineWatch
 from marith.engine.threads.log_records import log
 from marith.errors import Busy, EngineClosed
+from marith.formula.tree.printing import without_texts
 from marith.request.limits import Limits
 from marith.scoring.cpu_threads import dismiss_team, take_threads
 
@@ -28,7 +28,6 @@ OUTLASTED = (
     "the engine's thread did not end within %g seconds: it still computes %s (%s). Its requests "
     "end now with EngineClosed, and the thread ends after this step"
 )
-_TEXT = re.compile(r"""(["'])(?:[^\\]|\\.)*?\1""")  # in the text of a formula
 _log = logging.getLogger(__name__)
 
 
@@ -144,7 +143,7 @@ class EngineThread:
 
 def _formulas(jobs: Iterable[Job]) -> str:
     """What these jobs compute, for a warning: no system prompt is in it."""
-    formulas = (_TEXT.sub('"…"', str(job.prepared.plan.whole)) for job in jobs)
+    formulas = (without_texts(job.prepared.plan.whole) for job in jobs)
     return ", ".join(dict.fromkeys(formulas)) or "nothing"
 
 

@@ -12,7 +12,9 @@ from marith.formula.tree.operators import (
     Agreed,
     Intersection,
     Mixture,
+    Posterior,
     Relu,
+    SelfDebias,
     Supersede,
     Union,
     Unscaled,
@@ -78,6 +80,19 @@ def _(node: Cut | Relu | Supersede | Unscaled, weights: Weights) -> float:
 @enlarged.register
 def _(node: Tempered, weights: Weights) -> float:
     return enlarged(node.of, weights) / node.at
+
+
+@enlarged.register
+def _(node: SelfDebias, weights: Weights) -> float:
+    """An error of a logarithm is at most so large in a probability, and λ times that of two."""
+    worst = max(_relative(member, weights) for member in (node.of, *node.biased))
+    return (1 + 2 * node.decay) * worst
+
+
+@enlarged.register
+def _(node: Posterior, weights: Weights) -> float:
+    """A difference of two mean log-likelihoods."""
+    return 2 * max(_relative(member, weights) for member in node.members)
 
 
 @enlarged.register

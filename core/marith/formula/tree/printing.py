@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import singledispatch
 from typing import TypeAlias
 
@@ -18,11 +19,17 @@ Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the pre
 SUM, PRODUCT, ATOM = 1, 2, 3  # precedences; a part of a lower one gets parentheses
 
 _START, _END = "\ue000", "\ue001"
+_QUOTED = re.compile(r"""(["'])(?:[^\\]|\\.)*?\1""")
 
 
 def to_text(node: Node) -> str:
     """A formula, or a part of one, in Python's arithmetic: `parse(to_text(f)) == f`."""
     return _text(node, SUM, None)
+
+
+def without_texts(node: Node) -> str:
+    """The same for logs and warnings: quoted texts, such as system prompts, are left out."""
+    return _QUOTED.sub('"…"', to_text(node))
 
 
 def times_text(factor: Factor) -> str:

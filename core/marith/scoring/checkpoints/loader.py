@@ -142,13 +142,18 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
 def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
     device, where = device_for(placement.device), locate(name)
     on_cpu(placement.quantize, device)
-    dtype = dtype_for(name, where, device, placement.dtype, placement.revision)
+    dtype = _dtype(name, where, device, placement)
     resolved = replace(placement, device=str(device), dtype=str(dtype))
     key = kind, where, resolved
     checkpoint = _kept.get(key)
     if checkpoint is None:
         checkpoint = _kept[key] = _load(kind, name, key[1], resolved)
     return checkpoint
+
+
+def _dtype(name: str, where: str, device: torch.device, placement: Placement) -> torch.dtype:
+    dtype, revision = placement.dtype, placement.revision
+    return dtype_for(name, where, device, dtype, revision, placement.quantize)
 
 
 def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
@@ -178,7 +183,7 @@ def _read(
 ) -> tuple[Any, Any]:
     """What the files hold, model and tokenizer, with every weight that the model has."""
     device = device_for(placement.device)
-    dtype = dtype_for(name, where, device, placement.dtype, placement.revision)
+    dtype = _dtype(name, where, device, placement)
     given = {"revision": placement.revision, "trust_remote_code": False}
     _require_found(name, where, placement.revision)
     with refusing(f"cannot load the model {name!r}"):

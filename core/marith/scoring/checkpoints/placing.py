@@ -28,19 +28,25 @@ def device_for(name: str | None) -> torch.device:
 
 
 def dtype_for(
-    name: str, where: str, device: torch.device, given: str | None, revision: str | None
+    name: str,
+    where: str,
+    device: torch.device,
+    given: str | None,
+    revision: str | None,
+    quantize: str | None,
 ) -> torch.dtype:
     """The type that is given, or else the one that suits the device and the checkpoint.
 
     On an accelerator bfloat16. On a CPU float32, but for a checkpoint that is stored in bfloat16 on
     a processor that multiplies it: half as many bytes are read for each token, and no digit of a
-    weight is lost. Embedded models are always in float32, so that they answer alike everywhere.
+    weight is lost. Embedded models are always in float32, so that they answer alike everywhere, and
+    so are models in 8 bits: what is not in 8 bits costs little there, and is exact.
     """
     if given is not None:
         return _named(given)
     if device.type != "cpu":
         return torch.bfloat16
-    if name in EMBEDDED or not multiplies_bfloat16():
+    if name in EMBEDDED or quantize == "int8" or not multiplies_bfloat16():
         return torch.float32
     return torch.bfloat16 if _stored_in_bfloat16(where, revision) else torch.float32
 

@@ -9,10 +9,30 @@ import pytest
 from marith import Engine
 from marith.formula.meaning.amplification import amplification
 from marith.formula.meaning.binding import parse
+from marith.formula.tree.operators import Posterior, SelfDebias
 from marith.formula.tree.terms import Prompted
 
 NAMES = {name: Prompted(system=name) for name in ("M", "a", "b")}
 HEADLINE = "M - 0.96*union(a, M)"
+
+
+def test_what_recipes_are_made_of_counts_too() -> None:
+    m, a = NAMES["M"], NAMES["a"]
+    assert amplification(SelfDebias(m, (a,), 100, 0.01)) == 201
+    assert amplification(Posterior((m, a))) == 2
+
+
+def test_no_text_of_a_formula_is_in_a_warning_and_a_worse_formula_is_named_too() -> None:
+    terms = {"a": "The password is hunter2."}
+    with Engine.load("pocket", quantize="int4") as engine:
+        with pytest.warns(UserWarning, match="enlarges rounding 19 times") as warned:
+            engine.generate("Hello.", "10*M - 9*a", terms, max_tokens=1)
+        with pytest.warns(UserWarning, match="enlarges rounding 1999 times"):
+            engine.generate("Hello.", "1000*M - 999*a", terms, max_tokens=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            engine.generate("Hello.", "2000*M - 1999*a", terms, max_tokens=1)
+    assert "hunter2" not in str(warned[0].message)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +62,9 @@ def test_a_formula_at_risk_is_named_once_where_products_round_coarsely() -> None
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             engine.generate("Hello.", "0.5*M + 0.5*a", terms, max_tokens=1)
-        with pytest.warns(UserWarning, match=r"enlarges rounding 49 times, and int4 .*'float32'"):
+        with pytest.warns(
+            UserWarning, match=r"rounding 49 times, and int4 rounds .*'float32'"
+        ):
             engine.generate("Hello.", HEADLINE, terms, max_tokens=1)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
