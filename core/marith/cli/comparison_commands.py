@@ -20,7 +20,17 @@ from marith.cli.evaluation_commands import (
     settings,
 )
 from marith.cli.own_modules import Imports
-from marith.cli.shared import Device, Dtype, Model, Revision, Terms, clear_errors, evals, pairs
+from marith.cli.shared import (
+    Device,
+    Dtype,
+    Model,
+    Quantize,
+    Revision,
+    Terms,
+    clear_errors,
+    evals,
+    pairs,
+)
 from marith.errors import RequestError
 
 _JUDGE = "ATTRIBUTE=MODEL:LABEL; or happy=vader:positive, simple=length. Repeatable."
@@ -70,6 +80,7 @@ def attributes(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
     yes: Yes = False,
 ) -> None:
     """How attributes follow their factors: the paper's six curves."""

@@ -11,6 +11,7 @@ from marith.cli.shared import (
     Device,
     Dtype,
     Model,
+    Quantize,
     Revision,
     Stops,
     Terms,
@@ -94,6 +95,7 @@ def toxicity(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
     yes: Yes = False,
 ) -> None:
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
@@ -126,6 +128,7 @@ def texts(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
     yes: Yes = False,
 ) -> None:
     """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
@@ -161,6 +164,7 @@ def sentiment(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
     yes: Yes = False,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
@@ -186,6 +190,7 @@ def perplexity(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
 ) -> None:
     """Perplexity of texts under formulas; --data may be the folder of another evaluation."""
     options = locals()  # all options by name
@@ -213,6 +218,7 @@ def examples(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
     yes: Yes = False,
 ) -> None:
     """Answers of formulas to the same prompts, side by side."""

@@ -10,6 +10,7 @@ from marith.cli.shared import (
     Device,
     Dtype,
     Model,
+    Quantize,
     Revision,
     Terms,
     app,
@@ -53,6 +54,7 @@ def calibrate(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
     costs: Costs = "time",
     output: Output = None,
 ) -> None:
@@ -70,7 +72,9 @@ def calibrate(
         from marith.evals.speed.speculation.calibration import measured, table
 
         with loading(model):
-            engine = Engine.load(model, device=device, dtype=dtype, revision=revision)
+            engine = Engine.load(
+                model, device=device, dtype=dtype, revision=revision, quantize=quantize
+            )
         with engine:
             plan = measured(
                 engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"

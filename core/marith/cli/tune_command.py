@@ -17,7 +17,17 @@ from marith.cli.evaluation_commands import (
     settings,
 )
 from marith.cli.own_modules import Imports
-from marith.cli.shared import Device, Dtype, Model, Revision, Stops, Terms, app, clear_errors
+from marith.cli.shared import (
+    Device,
+    Dtype,
+    Model,
+    Quantize,
+    Revision,
+    Stops,
+    Terms,
+    app,
+    clear_errors,
+)
 
 _PROMPTS = "A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."
 Unknown = Annotated[
@@ -67,6 +77,7 @@ def tune(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
+    quantize: Quantize = None,
 ) -> None:
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
     options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name

@@ -66,6 +66,7 @@ def run(settings: EvaluationSettings) -> Summary:
         device=settings.device,
         dtype=settings.dtype,
         revision=settings.revision,
+        quantize=settings.quantize,
     )
     results = _measured(experiment, makers, given, settings.out)
     count = counted(len(given.texts), "text")

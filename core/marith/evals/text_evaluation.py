@@ -143,6 +143,7 @@ def run(settings: TextSettings, ask: bool = False) -> MeasuredTexts:
         settings.device,
         settings.dtype,
         settings.revision,
+        settings.quantize,
     )
     notes = (*formulas.notes, *prompts.notes)
     results = run_experiment(experiment, settings.out, notes, ask)

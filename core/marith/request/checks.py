@@ -258,7 +258,7 @@ def quantize_name(name: str, value: Any, error: type[MarithError] = RequestError
     if value is None or (isinstance(value, str) and value in QUANTIZED):
         return value
     known = " or ".join(map(repr, QUANTIZED))
-    raise error(f"{name} is {known}, or None for weights as they are stored, not {shown(value)}")
+    raise error(f"{name} is {known}, or None for weights of the dtype, not {shown(value)}")
 
 
 def _name_of(value: Any) -> Any:

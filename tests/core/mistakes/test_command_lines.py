@@ -103,6 +103,19 @@ EVALUATIONS = [
         "marith tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction left",
         "a direction is down or up, not 'left'",
     ),
+    *(
+        (f"marith {command} --quantize int3", "quantize is 'int8' or 'int4'")
+        for command in (
+            "eval perplexity --n 1",
+            "eval examples --n 1",
+            "eval toxicity --n 1",
+            "eval sentiment --to positive --n 1",
+            "eval texts --measure length --n 1",
+            "eval fine-control --n 1",
+            "calibrate M --prompt a",
+            "tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction down",
+        )
+    ),
     (
         "marith bench --only foo",
         "a section is one of terms, step, concurrency, first-token, mixed, floor, drafts, memory, "

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 OWN = "Methods that are not of marith"
 HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context")
 NOTE = """
-float32 and bfloat16: the memory of the weights; keys and values of texts come to it. A CPU
-computes in float32 and a GPU in bfloat16, unless --dtype says otherwise. Context: in tokens."""
+float32 and bfloat16: the memory of the weights; keys and values of texts come to it. A GPU
+computes in bfloat16, and so does a CPU that multiplies it where the model is stored in it; other
+CPUs in float32, unless --dtype says otherwise. --quantize takes less. Context: in tokens."""
 
 
 def completed_recipes(incomplete: str) -> list[str]:

@@ -53,6 +53,7 @@ def load_engine(experiment: Experiment) -> Engine:
         device=experiment.device,
         dtype=experiment.dtype,
         revision=experiment.revision,
+        quantize=experiment.quantize,
     )
 
 

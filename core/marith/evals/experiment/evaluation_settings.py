@@ -10,7 +10,7 @@ from marith.errors import RequestError
 from marith.evals.experiment.prompt_rows import DEFAULT_COUNT, choose, of_pocket, read
 from marith.evals.experiment.texts import NamedFormula
 from marith.formula.meaning import binding
-from marith.request.checks import by, hold, optional, whole_from
+from marith.request.checks import by, hold, optional, quantize_name, whole_from
 from marith.request.sampling import Sampling
 from marith.scoring.checkpoints.locate import locate
 
@@ -25,8 +25,8 @@ class EvaluationSettings:
 
     Prompts are `n` rows of `data`: of its `column`, where the columns named by `where` have these
     values; without `data` they are pocket's own. Without `formulas` the paper's are taken. `terms`
-    are added to the evaluation's own. All is kept in `out`. `device`, `dtype` and `revision`
-    are those of `Engine.load`.
+    are added to the evaluation's own. All is kept in `out`. `device`, `dtype`,
+    `revision` and `quantize` are those of `Engine.load`.
     """
 
     model: str = POCKET
@@ -41,6 +41,7 @@ class EvaluationSettings:
     device: str | None = None
     dtype: str | None = None
     revision: str | None = None
+    quantize: str | None = field(default=None, metadata=by(quantize_name))
 
     def __post_init__(self) -> None:
         locate(self.model)

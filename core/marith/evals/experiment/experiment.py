@@ -13,7 +13,7 @@ from marith.evals.experiment.texts import Key, NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
-from marith.request.checks import by, hold, whole_from
+from marith.request.checks import by, hold, quantize_name, whole_from
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import locate
@@ -38,8 +38,9 @@ class TextTask:
 class Experiment:
     """Every line answers every prompt `samples` times.
 
-    `source` says in words where the prompts are from; `device`, `dtype` and `revision` are those of
-    `Engine.load`. Raises FormulaError, ModelError or RequestError for what could not be done.
+    `source` says in words where the prompts are from; `device`, `dtype`, `revision` and `quantize`
+    are those of `Engine.load`. Raises FormulaError, ModelError or RequestError for what could not
+    be done.
     """
 
     evaluation: str
@@ -56,6 +57,7 @@ class Experiment:
     device: str | None = None
     dtype: str | None = None
     revision: str | None = None
+    quantize: str | None = field(default=None, metadata=by(quantize_name))
 
     def __post_init__(self) -> None:
         locate(self.model)
@@ -89,6 +91,7 @@ class Experiment:
             "measures": {measure.name: measure.described() for measure in self.measures},
             **({"dtype": self.dtype} if self.dtype else {}),
             **({"revision": self.revision} if self.revision else {}),
+            **({"quantize": self.quantize} if self.quantize else {}),
         }
 
 

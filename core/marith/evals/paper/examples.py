@@ -108,6 +108,7 @@ def run(settings: GenerationSettings, ask: bool = False) -> Examples:
         device=settings.device,
         dtype=settings.dtype,
         revision=settings.revision,
+        quantize=settings.quantize,
     )
     title = f"examples of {settings.model}: {questions.source}, seed {settings.seed}"
     notes = *formulas.notes, *questions.notes

@@ -91,6 +91,7 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         settings.device,
         settings.dtype,
         settings.revision,
+        settings.quantize,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *reviews.notes))
 

@@ -93,6 +93,7 @@ def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
         settings.device,
         settings.dtype,
         settings.revision,
+        settings.quantize,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *messages.notes))
 

@@ -109,6 +109,7 @@ def _experiment(settings: TuningSettings) -> Experiment:
         settings.device,
         settings.dtype,
         settings.revision,
+        settings.quantize,
     )
 
 

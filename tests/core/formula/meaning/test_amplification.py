@@ -62,9 +62,7 @@ def test_a_formula_at_risk_is_named_once_where_products_round_coarsely() -> None
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             engine.generate("Hello.", "0.5*M + 0.5*a", terms, max_tokens=1)
-        with pytest.warns(
-            UserWarning, match=r"rounding 49 times, and int4 rounds .*'float32'"
-        ):
+        with pytest.warns(UserWarning, match=r"rounding 49 times, and int4 rounds .*'float32'"):
             engine.generate("Hello.", HEADLINE, terms, max_tokens=1)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -112,6 +112,7 @@ def run(settings: CurveSettings, ask: bool = False) -> MeasuredCurves:
         settings.device,
         settings.dtype,
         settings.revision,
+        settings.quantize,
     )
     names = {attribute: measure.name for attribute, measure in settings.measures.items()}
     results = run_experiment(experiment, settings.out, questions.notes, ask)
