@@ -20,6 +20,8 @@ from marith.training import train  # noqa: F401
 DEVICE = "device is a device of torch, such as 'cpu', 'cuda' or 'cuda:1', not"
 DTYPE = "dtype is a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16', not"
 
+NO_FORMAT = "quantize is 'int8' or 'int4', or None for weights of the dtype, not 'int3'"
+
 GENERATE = [
     (
         "marith generate ''",
@@ -104,14 +106,14 @@ EVALUATIONS = [
         "a direction is down or up, not 'left'",
     ),
     *(
-        (f"marith {command} --quantize int3", "quantize is 'int8' or 'int4'")
+        (f"marith {command} --quantize int3", NO_FORMAT)
         for command in (
             "eval perplexity --n 1",
             "eval examples --n 1",
             "eval toxicity --n 1",
             "eval sentiment --to positive --n 1",
             "eval texts --measure length --n 1",
-            "eval fine-control --n 1",
+            "eval attributes --n 1",
             "calibrate M --prompt a",
             "tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction down",
         )
