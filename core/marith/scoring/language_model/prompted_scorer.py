@@ -184,10 +184,10 @@ class PromptedScorer:
             assert isinstance(term.of, Prompted)
             logprobs = gather(_rows(answer, term.of))
             cost = answer.passes, min(answer.cached, cached)
-            told = self._histories.take(span.lane, span.continuation, logprobs, cost)
-            if told is None:
+            whole = self._histories.take(span.lane, span.continuation, logprobs, cost)
+            if whole is None:
                 return None
-            passes, cached = told
+            passes, cached = whole
         logprobs = self._histories.logprobs(span.lane, span.count)
         return Scored.of(logprobs.to(self.checkpoint.model.device), passes, cached)
 

@@ -12,9 +12,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
+
+from marith.scoring.layouts.kept_counts import kept
 
 _log = logging.getLogger(__name__)
 _FEW = 1, 2, 4, 8, 16
@@ -27,15 +30,17 @@ _TURNS = 3
 @torch.inference_mode()
 def set_fewest_rows(layers: Sequence[Any]) -> None:
     """Set `fewest_rows` of these packed layers: how many rows each computes at least."""
-    known: dict[tuple[int, int, torch.dtype], int] = {}
+    counts: dict[str, int] = {}
     for layer in layers:
-        shape = layer.in_features, layer.out_features, layer.weight.dtype
-        if shape not in known:
-            known[shape] = _least_alike(layer)
-        layer.fewest_rows = known[shape]
-    if layers and _four_are_quicker(layers):
-        for layer in layers:
-            layer.fewest_rows = max(_FOUR, layer.fewest_rows)
+        shape = f"{layer.in_features} × {layer.out_features} {layer.weight.dtype}"
+        if shape not in counts:
+            counts[shape] = kept(f"{shape}, fewest rows", _FEW, partial(_least_alike, layer))
+        layer.fewest_rows = counts[shape]
+    if layers:
+        what = f"{len(layers)} layers ({', '.join(counts)}), whether four rows take less than one"
+        if kept(what, (False, True), partial(_four_are_quicker, layers)):
+            for layer in layers:
+                layer.fewest_rows = max(_FOUR, layer.fewest_rows)
 
 
 def _least_alike(layer: Any) -> int:

@@ -21,6 +21,7 @@ from transformers import (
 
 from marith import Engine, Prompted
 from marith.errors import ModelError
+from marith.request.checks import QUANTIZED
 from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.layouts import quantised
 from marith.scoring.layouts.fused_layer import FusedLayer
@@ -241,3 +242,7 @@ def test_a_torch_without_products_of_whole_numbers_refuses_before_anything_is_re
         Engine.load("pocket", quantize="int4")
     monkeypatch.undo()
     quantised.input_bits.cache_clear()
+
+
+def test_the_formats_that_a_request_may_name_are_those_there_are() -> None:
+    assert tuple(QUANTIZED) == tuple(FORMATS)

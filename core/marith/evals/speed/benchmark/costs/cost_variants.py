@@ -20,7 +20,6 @@ from marith.evals.speed.benchmark.engine_variants import timed_request
 from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant, pace
 from marith.evals.speed.benchmark.timed_model import TimedModel
 
-ONE = (1.0,)
 CHATS = 4
 HELD_WORDS = 200  # of a prompt whose keys and values are weighed
 LONG_WORDS = 600  # of a prompt beside which others chat
@@ -149,8 +148,8 @@ def _begun(subject: TimedModel, engine: Engine, seed: str, tokens: int) -> list[
 
 
 def _request(subject: TimedModel, seed: str, tokens: int, question: int = 16) -> Any:
-    prompt = subject.prompt(len(ONE), seed, SYSTEM, question)
-    return timed_request(prompt, ONE, tokens, 0, speculation=None)
+    prompt = subject.prompt(1, seed, SYSTEM, question)
+    return timed_request(prompt, (1.0,), tokens, 0, speculation=None)
 
 
 def _resident() -> int:

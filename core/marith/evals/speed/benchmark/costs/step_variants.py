@@ -13,6 +13,7 @@ from transformers.pytorch_utils import Conv1D
 
 from marith.engine.engine import Engine
 from marith.engine.ticket import Ticket
+from marith.evals.reporting.numbers import counted
 from marith.evals.speed.benchmark.engine_variants import timed_request
 from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel
@@ -42,7 +43,7 @@ def products(engine: Engine, rows: int, count: int) -> Variant:
                     layer(x)
             return Sample(1e3 * (time.perf_counter() - started) / count)
 
-    return Variant(_name("products alone", rows), run)
+    return Variant(f"products alone, {counted(rows, 'row')}", run)
 
 
 def step(
@@ -53,7 +54,7 @@ def step(
     Its rows are the requests' terms. `host` is what it takes outside of the model's pass.
     """
     rows = requests * len(weights)
-    name = _name("step", rows)
+    name = f"step, {counted(rows, 'row')}"
 
     def run(turn: int) -> Sample:
         *others, last = (
@@ -74,7 +75,7 @@ def step(
         with _passes(engine) as passes:
             return _timed(last, passes)
 
-    return Variant(name, run, over=_name("products alone", rows))
+    return Variant(name, run, over=f"products alone, {counted(rows, 'row')}")
 
 
 def _timed(last: Ticket, passes: list[tuple[float, float]]) -> Sample:
@@ -131,7 +132,3 @@ def _laid_out(engine: Engine) -> nn.Module:
     """The model that the engine's passes run."""
     model: nn.Module = engine._registry.base.checkpoint.model
     return model
-
-
-def _name(what: str, rows: int) -> str:
-    return f"{what}, {rows} row{'s' if rows > 1 else ''}"
