@@ -18,7 +18,7 @@ from marith.engine.threads.log_records import log
 from marith.errors import Busy, EngineClosed
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import Limits
-from marith.scoring.cpu_threads import dismiss_team, take_threads
+from marith.scoring.cpu_threads import dismissing, take_threads
 
 FORKED = "the process was forked while the request ran; it goes on in the parent"
 CLOSED = "the engine is closed"
@@ -49,6 +49,7 @@ class EngineThread:
         self.scheduler = Scheduler(limits, room)
         self.device = device
         self._threads = threads
+        self._dismiss_team = dismissing() if device == "cpu" else bool
         self._deadlines = DeadlineWatch(self.queue)
         self._orphans: list[Job] = []  # of a forked child: the parent's jobs, whose lanes are held
         self._outlasted = False  # whether `close` has waited for a step in vain
@@ -63,8 +64,7 @@ class EngineThread:
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
-        if self.device == "cpu":
-            dismiss_team()  # the caller's own: it waits now, and beside idle teams a step is slower
+        self._dismiss_team()  # the caller's: it waits now, and beside idle teams a step is slower
         try:
             with self.queue.lock:
                 self.queue.add(job)
