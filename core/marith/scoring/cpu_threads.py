@@ -28,13 +28,11 @@ def threads_for(model: torch.nn.Module) -> int | None:
     modules = [*model.modules()]
     parts = {id(one.linear.weight): one.parts for one in modules if isinstance(one, JointLinear)}
     # Of layers in few bits by what they compute: their operator may hold two weights in a byte.
-    few = {id(one.weight): one for one in modules if isinstance(one, QuantisedLinear)}
-    scales = {id(one.scales) for one in few.values()}
+    few = [one for one in modules if isinstance(one, QuantisedLinear)]
+    sizes = {id(one.weight): one.in_features * one.out_features for one in few}
+    scales = {id(one.scales) for one in few}
     weights = [w for w in model.parameters() if w.ndim > 1 and id(w) not in scales]
-    size = sum(
-        few[id(w)].in_features * few[id(w)].out_features if id(w) in few else w.numel()
-        for w in weights
-    )
+    size = sum(sizes.get(id(w), w.numel()) for w in weights)
     count = sum(parts.get(id(w), 1) for w in weights)
     on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
     return 1 if on_cpu and size < SMALL * count else None

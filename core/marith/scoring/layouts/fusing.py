@@ -37,6 +37,11 @@ _RECORDED = "marith_recorded"
 _GIVEN = "_marith_given"
 _ATTENTION = [(*names, "o_proj") for names in (READ[0], READ[1:])]
 _MLP = [(*names, "down_proj") for names in (GATED[0], GATED[1:])]
+# What is put in the place of a fused part while its layer is tried.
+_STANDS_IN: dict[type, Callable[..., Any]] = {
+    FusedAttention: lambda hidden_states, **_: (hidden_states.sin(), None),
+    FusedMLP: lambda x: torch.tanh(2 * x),
+}
 _FAULTS = AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError
 
 
@@ -147,15 +152,14 @@ def _hollow(layer: nn.Module) -> nn.Module:
 
 
 def _part(module: nn.Module | None) -> nn.Module | None:
-    if type(module) is FusedAttention:
-        part: nn.Module = copy.copy(module)
-        part.__dict__["forward"] = lambda hidden_states, **_: (hidden_states.sin(), None)
-        return part
-    if type(module) is FusedMLP:
-        part = copy.copy(module)
-        part.__dict__["forward"] = lambda x: torch.tanh(2 * x)
-        return part
-    return None if module is None else copy.deepcopy(module).float()
+    if module is None:
+        return None
+    function = _STANDS_IN.get(type(module))
+    if function is None:
+        return copy.deepcopy(module).float()
+    part = copy.copy(module)
+    part.__dict__["forward"] = function
+    return part
 
 
 def _kinds(module: nn.Module) -> set[torch.dtype]:

@@ -12,7 +12,7 @@ part of several, where it would have other bits alone (`row_counts`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -102,10 +102,15 @@ def _places(
 
 def _is_packable(module: nn.Module, smallest: int) -> bool:
     """Exactly a linear, with plain weights that oneDNN takes, that nobody has changed."""
-    if type(module) not in (nn.Linear, Conv1D) or not is_plain(module):
+    if not is_linear(module):
         return False
     weight: Any = module.weight
     return bool(weight.device.type == "cpu" and weight.numel() >= smallest and _takes(weight.dtype))
+
+
+def is_linear(module: nn.Module) -> TypeGuard[nn.Linear | Conv1D]:
+    """Whether it is exactly a linear layer, in either order of its weights, that is plain."""
+    return type(module) in (nn.Linear, Conv1D) and is_plain(module)
 
 
 def is_plain(module: nn.Module) -> bool:

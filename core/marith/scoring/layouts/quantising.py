@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import nn
 from transformers.core_model_loading import ConversionOps
-from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
-from marith.scoring.layouts.packing import as_linear, is_plain, replace
+from marith.scoring.layouts.packing import as_linear, is_linear, replace
 from marith.scoring.layouts.quantised import FORMATS, Int8Linear, QuantisedLinear
 
 _METHOD = "marith"
@@ -27,11 +26,12 @@ def quantise(model: Any, format_name: str) -> None:
     norms stay. Memory peaks at the model and one layer.
     """
     head, chosen = model.get_output_embeddings(), _quantisable(model)
-    replace(
-        model,
-        lambda one: one in chosen,
-        lambda one: _kind(one, format_name, one is head).of(as_linear(one)),
-    )
+
+    def made(layer: Any) -> QuantisedLinear:
+        linear = as_linear(layer)
+        return _kind(linear, format_name, layer is head).of(linear)
+
+    replace(model, lambda one: one in chosen, made)
 
 
 def loading_in(format_name: str) -> QuantizationConfigMixin:
@@ -50,25 +50,19 @@ def quantised_share(model: nn.Module) -> float:
     return few / nbytes(weights(model))
 
 
-def _kind(layer: Any, format_name: str, is_head: bool) -> type[QuantisedLinear]:
-    kind, (outputs, inputs) = FORMATS[format_name], layer.weight.shape
-    if type(layer) is Conv1D:
-        outputs, inputs = inputs, outputs
-    return Int8Linear if is_head or not kind.takes(inputs, outputs) else kind
+def _kind(linear: nn.Linear, format_name: str, is_head: bool) -> type[QuantisedLinear]:
+    kind = Int8Linear if is_head else FORMATS[format_name]
+    return kind if kind.takes(linear.in_features, linear.out_features) else Int8Linear
 
 
 def _quantisable(model: nn.Module) -> set[nn.Module]:
     """Its plain linear layers, but for those of modules that have none of some size."""
     found = set[nn.Module]()
     for parent in model.modules():
-        layers = [one for one in parent.children() if _is_linear(one)]
+        layers = [one for one in parent.children() if is_linear(one)]
         if any(one.weight.numel() >= _SMALLEST for one in layers):
             found.update(layers)
     return found
-
-
-def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear | Conv1D]:
-    return type(module) in (nn.Linear, Conv1D) and is_plain(module)
 
 
 @register_quantization_config(_METHOD)

@@ -230,6 +230,7 @@ def test_a_fused_model_takes_as_many_threads_as_before() -> None:
 def test_a_layer_that_adds_up_in_another_way_keeps_its_code(dtype: torch.dtype) -> None:
     model = tiny_model().to(dtype)
 
+    # mypy takes no class that is known only when it runs for a base.
     class Scaled(type(model.model.layers[0])):  # type: ignore[misc]
         def forward(self, *args: Any, **kwargs: Any) -> Tensor:
             out: Tensor = super().forward(*args, **kwargs)

@@ -81,13 +81,10 @@ class _Attention:
     scale: float
     softcap: float | None
     sinks: Tensor | None
-    in_float32: bool = False
 
     def part(self, reads: Sequence[Read], query: Tensor) -> Tensor:
         """Outputs [texts, width, heads, dim] of queries [texts, heads, width, dim]."""
         texts, heads, width, dim = query.shape
-        # By the queries of one text, so that its bits do not depend on how many share its prefix.
-        self.in_float32 = query.dtype in _SHORT and self.groups * width < _FEW
         # Heads that read the same keys stand in one row, as if they were positions.
         folded = query.reshape(texts, heads // self.groups, self.groups * width, dim)
         if len(reads) == 1 and self.sinks is None:
@@ -120,21 +117,30 @@ class _Attention:
         keys = self.keys[read.rows, :, read.start : read.end]
         values = self.values[read.rows, :, read.start : read.end]
         mask = read.mask_of(self.groups)
+        # By the queries of one text, so that its bits do not depend on how many share its prefix.
+        few = query.dtype in _SHORT and query.shape[2] < _FEW
         if read.shared:
-            return self._shared(read, query, keys, values, mask)
+            return self._shared(read, query, keys, values, mask, few)
         if read.places is None:
-            return self._attend(query, keys, values, mask)
+            return self._attend(query, keys, values, mask, few)
         spread = query.new_zeros(keys.shape[0], *query.shape[1:])
-        out, score = self._attend(spread.index_copy(0, read.places, query), keys, values, mask)
+        spread = spread.index_copy(0, read.places, query)
+        out, score = self._attend(spread, keys, values, mask, few)
         return out[read.places], score[read.places]
 
     def _shared(
-        self, read: Read, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+        self,
+        read: Read,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        few: bool,
     ) -> tuple[Tensor, Tensor]:
         """The queries of all texts stand in one row, as if they were positions of one text."""
         texts, heads, rows, dim = query.shape
         one = query.transpose(0, 1).reshape(1, heads, texts * rows, dim)
-        out, score = self._attend(one, keys, values, mask)
+        out, score = self._attend(one, keys, values, mask, few)
         out = out.reshape(heads, texts, rows, -1).transpose(0, 1)
         score = score.reshape(heads, texts, rows).transpose(0, 1)
         if read.sees_nothing is not None:
@@ -142,11 +148,14 @@ class _Attention:
         return out, score
 
     def _attend(
-        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, few: bool
     ) -> tuple[Tensor, Tensor]:
-        """Attention and the logsumexp of its scores: some number where a query sees nothing."""
+        """Attention and the logsumexp of its scores: some number where a query sees nothing.
+
+        `few` queries of a text in a short type are computed in float32.
+        """
         if self.softcap is None and keys.shape[-1] == values.shape[-1]:
-            if self.in_float32:
+            if few:
                 return self._in_float32(query, keys, values, mask)
             out, score = _flash(query, keys, values, attn_mask=mask, scale=self.scale)
             return out, score

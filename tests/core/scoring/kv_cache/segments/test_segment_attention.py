@@ -34,7 +34,6 @@ def test_it_is_that_of_float64_but_for_one_rounding(
     mask = masks(masked) if masked else None
     read = Read(slice(0, TEXTS), slice(0, TEXTS), 0, SLOTS, mask=mask)
     attention = _Attention(keys, values, groups, SCALE, None, None)
-    attention.in_float32 = groups < segment_attention._FEW
     out, total = attention.read(read, query)
 
     scores = query.double() @ keys.double().mT * SCALE
