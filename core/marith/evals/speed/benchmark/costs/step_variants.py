@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from marith.engine.engine import Engine
-from marith.engine.ticket import Ticket
 from marith.evals.reporting.numbers import counted
 from marith.evals.speed.benchmark.engine_variants import timed_request
-from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
+from marith.evals.speed.benchmark.rounds import Sample, Variant
 from marith.evals.speed.benchmark.timed_model import TimedModel
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.layouts.joining import LinearPart
@@ -57,37 +56,38 @@ def step(
     name = f"step, {counted(rows, 'row')}"
 
     def run(turn: int) -> Sample:
-        *others, last = (
-            engine.submit(
-                timed_request(
-                    subject.prompt(len(weights), f"{name} {turn} {i}"),
-                    weights,
-                    tokens + (FULL if i < requests - 1 else 0),
-                    i,
-                    speculation=None,
-                )
-            )
-            for i in range(requests)
-        )
-        readers = [iter(ticket) for ticket in others]  # a request ends with its iterator
-        for reader in readers:
-            next(reader)
         with _passes(engine) as passes:
-            return _timed(last, passes)
+            *others, last = (
+                engine.submit(
+                    timed_request(
+                        subject.prompt(len(weights), f"{name} {turn} {i}"),
+                        weights,
+                        tokens + (FULL if i < requests - 1 else 0),
+                        i,
+                        speculation=None,
+                    )
+                )
+                for i in range(requests)
+            )
+            readers = [iter(ticket) for ticket in others]  # a request ends with its iterator
+            for reader in readers:
+                next(reader)
+            last.result()
+            return _timed(passes, time.perf_counter(), tokens - 1)
 
     return Variant(name, run, over=f"products alone, {counted(rows, 'row')}")
 
 
-def _timed(last: Ticket, passes: list[tuple[float, float]]) -> Sample:
-    """The pace of a text, and how much of it no pass took. `passes` have begun and ended."""
-    clock = TokenClock.start()
-    for chunk in last:
-        clock.lap(len(chunk.tokens))
-    sample = clock.sample()
-    first, end = (clock.started + clock.arrivals[i][0] for i in (0, -1))
-    steps = sum(count for _, count in clock.arrivals[1:])
-    inside = sum(ended - begun for begun, ended in passes if first <= ended <= end)
-    return Sample(sample.milliseconds, host=sample.milliseconds - 1e3 * inside / steps)
+def _timed(passes: Sequence[tuple[float, float]], end: float, steps: int) -> Sample:
+    """The last so many steps until `end`: from the end of a pass to that of the next.
+
+    By the passes, which have begun and ended, and not by when a reader had their tokens: it may be
+    late.
+    """
+    before, *own = [one for one in passes if one[1] <= end][-steps - 1 :]
+    seconds = own[-1][1] - before[1]
+    inside = sum(ended - begun for begun, ended in own)
+    return Sample(1e3 * seconds / steps, host=1e3 * (seconds - inside) / steps)
 
 
 @contextmanager
