@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from marith.evals.speed.benchmark.peers.gguf_file import write_gguf
+from marith.testing.gguf_file import write_gguf
 from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel, trial
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel

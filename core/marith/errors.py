@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher, get_close_matches
 from functools import singledispatch, wraps
@@ -150,13 +150,21 @@ def names_checked(
         @wraps(target)
         def checked(*given: Any, **named: Any) -> Any:
             if not named.keys() <= accepted:
-                require_known(called, named, names, instead)
+                require_known(_called(called, given), named, names, instead)
             return target(*given, **named)
 
         vars(checked)["__signature__"] = takes
         return cast(Target, checked)
 
     return decorate
+
+
+def _called(name: str, given: Sequence[Any]) -> str:
+    """A method by the class that it is called on: `Engine.encode`, whoever has written it."""
+    owner, _, method = name.rpartition(".")
+    kind = type(given[0]) if given and owner else None
+    inherits = kind is not None and any(each.__name__ == owner for each in kind.__mro__)
+    return f"{kind.__name__}.{method}" if kind is not None and inherits else name
 
 
 def require_known(

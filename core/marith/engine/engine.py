@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
@@ -27,18 +27,18 @@ from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
 from marith.errors import faults_named, names_checked
-from marith.formula.meaning.binding import BARE_MODEL, Terms
+from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
-from marith.request.prompt import Message, to_prompt
+from marith.request.prompt import Message
 from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
-from marith.request.tools import Tools
 from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Checkpoint, Placement
+from marith.scoring.checkpoints.loader import Checkpoint
 from marith.scoring.checkpoints.locate import locate
+from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.cpu_threads import threads_for
 from marith.scoring.free_memory import free_memory
 from marith.scoring.registry import Registry, device_of
@@ -240,30 +240,6 @@ class Engine(Entrypoints):
             request = Request(prompt, formula, terms, speculation=Plan())
             texts.append((self._open(request), completion.tokens))
         return calibrate(texts, self._thread.add, costs)
-
-    @names_checked()
-    def encode(self, text: str) -> list[int]:
-        """A text as tokens of the base model's vocabulary; special tokens in it are plain text."""
-        with faults_named():
-            return self._registry.vocabulary.encode(text)
-
-    @names_checked()
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Tokens of the base model's vocabulary as text, special tokens left out."""
-        return self._registry.vocabulary.decode(tokens)
-
-    @names_checked()
-    def count_tokens(
-        self,
-        prompt: str | Sequence[Message],
-        tools: Sequence[Mapping[str, Any]] = (),
-        template_options: Mapping[str, Any] | None = None,
-    ) -> int:
-        """How many tokens a prompt has as the bare model reads it, template and tools included."""
-        definitions = Tools(tuple(tools)).definitions if tools else ()
-        with faults_named():
-            read = to_prompt(prompt, definitions, template_options)
-            return self._registry.base.count(BARE_MODEL, read)
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""

@@ -26,7 +26,8 @@ from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
 from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Checkpoint, Placement
+from marith.scoring.checkpoints.loader import Checkpoint
+from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.counting.trivial import PositionScorer

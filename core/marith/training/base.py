@@ -14,8 +14,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from transformers.utils import logging
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.checkpoints.loader import Placement, as_stored, positions_of
+from marith.scoring.checkpoints.loader import as_stored, positions_of
 from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate
+from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training import heads
 from marith.training.heads import Head

@@ -43,8 +43,7 @@ NAMES = [
     ),
     (
         "Engine.load('./x.gguf')",
-        "'./x.gguf' names a file; a model is a directory with config.json and safetensors, or the "
-        "hub id of one",
+        "there is no file './x.gguf'",
     ),
     (
         "Engine.load('llama3.2:3b')",

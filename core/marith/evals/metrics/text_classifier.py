@@ -10,7 +10,7 @@ from marith.engine.engine import Engine, loading
 from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
 from marith.formula.tree.terms import Classifier
 from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Placement
+from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 
 

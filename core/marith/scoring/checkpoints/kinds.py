@@ -76,6 +76,12 @@ def check_kind(name: str, config: Any, wanted: str, architecture: str = "") -> N
         )
 
 
+def class_of(kind: str, config: Any) -> Any:
+    """The class of transformers for a configuration of this kind of model."""
+    classes: Any = CLASSES[kind]
+    return classes._model_mapping[type(config)]
+
+
 def architecture_of(config: Any) -> str:
     """The class that a checkpoint was saved from, or else that of its configuration."""
     listed = getattr(config, "architectures", None)

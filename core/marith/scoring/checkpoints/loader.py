@@ -7,35 +7,34 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
-from transformers.utils import logging as transformers_logging
 
 from marith.errors import ModelError, shown
-from marith.request.checks import quantize_name
-from marith.scoring.checkpoints import hub_lookup, kinds
+from marith.scoring.checkpoints import kinds
 from marith.scoring.checkpoints.amounts import amount
-from marith.scoring.checkpoints.kinds import CLASSES, CLASSIFIER, LANGUAGE_MODEL, refusing
-from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate, require_tokenizer
-from marith.scoring.checkpoints.placing import device_for, dtype_for, on_cpu
+from marith.scoring.checkpoints.kinds import CLASSIFIER, LANGUAGE_MODEL, refusing
+from marith.scoring.checkpoints.locate import GGUF, locate
+from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for, on_cpu
+from marith.scoring.checkpoints.reading import (
+    StoredCheckpoint,
+    read,
+    read_tokenizer,
+    stated_positions,
+)
 from marith.scoring.checkpoints.shared_weights import independent, nbytes, weights
-from marith.scoring.checkpoints.sizes import check_size
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.free_memory import returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
-from marith.scoring.layouts.quantising import loading_in
 from marith.scoring.prompting.tokenizer import Vocabulary
 
-_ANY = 2048  # tokens of context where a configuration does not say
 _log = logging.getLogger(__name__)
 
 
@@ -57,23 +56,6 @@ class Checkpoint:
         return f"{kind}, {amount(nbytes(weights(self.model)))}, {numbers} on {self.model.device}"
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where and how weights are loaded; None leaves the choice to the loader."""
-
-    device: str | None = None
-    dtype: str | None = None
-    revision: str | None = None
-    context_length: int | None = None
-    quantize: str | None = None
-
-    def __post_init__(self) -> None:
-        quantize_name("quantize", self.quantize, ModelError)
-        length = self.context_length
-        if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
-            raise ModelError(f"context_length is a whole number of tokens, not {length!r:.60}")
-
-
 _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
 
 
@@ -87,9 +69,12 @@ def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A causal language model by name, or one that is loaded already with its tokenizer."""
     if not isinstance(model, (str, PathLike)):
         return from_loaded(model, tokenizer, placement)
-    if tokenizer is not None:
+    if tokenizer is None:
+        return language_model(model, placement)
+    name, where = fspath(model), locate(model)
+    if not where.endswith(GGUF):
         raise ModelError(f"{model!r} brings its own tokenizer; leave out tokenizer=")
-    return language_model(model, placement)
+    return _load(LANGUAGE_MODEL, name, where, _exactly(name, where, placement), tokenizer)
 
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
@@ -105,7 +90,8 @@ def as_stored(
     Each call loads it anew. `fits` is shown the configuration before any weights are read, and
     raises where it does not suit. Raises ModelError.
     """
-    return _read(LANGUAGE_MODEL, name, locate(name), placement, fits)
+    found = read(LANGUAGE_MODEL, name, locate(name), placement, fits)
+    return found.model, found.tokenizer
 
 
 def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
@@ -122,9 +108,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
     if isinstance(tokenizer, (str, PathLike)):
-        hub_lookup.require(fspath(tokenizer))
-        with refusing(f"cannot load the tokenizer {str(tokenizer)!r}"):
-            tokenizer = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
+        tokenizer = read_tokenizer(tokenizer)
     for option in ("device", "dtype", "revision"):
         value = getattr(placement, option)
         if value is not None:
@@ -136,35 +120,41 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
         layout = lay_out_copy(
             unchanging, model, on_cpu(placement.quantize, torch.device(str(model.device)))
         )
-    return _logged(_checkpoint(name, unchanging, tokenizer, placement), begun, layout)
+    return _logged(
+        _checkpoint(name, StoredCheckpoint(unchanging, tokenizer), placement), begun, layout
+    )
 
 
 def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
-    device, where = device_for(placement.device), locate(name)
-    on_cpu(placement.quantize, device)
-    dtype = _dtype(name, where, device, placement)
-    resolved = replace(placement, device=str(device), dtype=str(dtype))
-    key = kind, where, resolved
+    where = locate(name)
+    exact = _exactly(name, where, placement)
+    key = kind, where, exact
     checkpoint = _kept.get(key)
     if checkpoint is None:
-        checkpoint = _kept[key] = _load(kind, name, key[1], resolved)
+        checkpoint = _kept[key] = _load(kind, name, where, exact)
     return checkpoint
 
 
-def _dtype(name: str, where: str, device: torch.device, placement: Placement) -> torch.dtype:
-    dtype, revision = placement.dtype, placement.revision
-    return dtype_for(name, where, device, dtype, revision, placement.quantize)
+def _exactly(name: str, where: str, placement: Placement) -> Placement:
+    """The placement with the device and the type that it leaves to the loader."""
+    device = device_for(placement.device)
+    on_cpu(placement.quantize, device)
+    dtype = dtype_for(name, where, device, placement)
+    return replace(placement, device=str(device), dtype=str(dtype))
 
 
-def _load(kind: str, name: str, where: str, placement: Placement) -> Checkpoint:
+def _load(
+    kind: str, name: str, where: str, placement: Placement, tokenizer: Any = None
+) -> Checkpoint:
     begun, layout = time.monotonic(), ""
     with returning_freed() if placement.quantize else nullcontext():
-        model, tokenizer = _read(kind, name, where, placement)
+        found = read(kind, name, where, placement, tokenizer=tokenizer)
+        model = found.model
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
             layout = lay_out(model, placement.quantize)
-    return _logged(_checkpoint(name, model, tokenizer, placement), begun, layout)
+    return _logged(_checkpoint(name, found, placement), begun, layout)
 
 
 def _logged(checkpoint: Checkpoint, begun: float, layout: str) -> Checkpoint:
@@ -174,85 +164,14 @@ def _logged(checkpoint: Checkpoint, begun: float, layout: str) -> Checkpoint:
     return checkpoint
 
 
-def _read(
-    kind: str,
-    name: str,
-    where: str,
-    placement: Placement,
-    fits: Callable[[Any], None] | None = None,
-) -> tuple[Any, Any]:
-    """What the files hold, model and tokenizer, with every weight that the model has."""
-    device = device_for(placement.device)
-    dtype = _dtype(name, where, device, placement)
-    given = {"revision": placement.revision, "trust_remote_code": False}
-    _require_found(name, where, placement.revision)
-    with refusing(f"cannot load the model {name!r}"):
-        stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
-        kinds.check_code(name, stored)
-        config = AutoConfig.from_pretrained(where, **given)
-        kinds.check_kind(name, config, kind)
-        _context_length(name, placement, _stated_positions(config))
-        if fits is not None:
-            fits(config)
-        home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
-        require_tokenizer(name, Path(home))
-        tokenizer = AutoTokenizer.from_pretrained(home, **given)
-        check_size(name, where, placement.revision, CLASSES[kind], config)
-        with _progress(shown=name not in EMBEDDED):
-            files: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **given}
-            if placement.quantize is not None:
-                files["quantization_config"] = loading_in(placement.quantize)
-            model, report = CLASSES[kind].from_pretrained(
-                where, config=config, dtype=dtype, **files
-            )
-        model = model.to(device)
-    missing = sorted(report["missing_keys"])
-    if missing:
-        architecture = kinds.architecture_of(config)
-        raise ModelError(
-            f"{name!r} ({architecture}) lacks weights of {type(model).__name__}: {missing[0]!r}; "
-            f"{kind} is needed with its head"
-        )
-    return model, tokenizer
-
-
-def _require_found(name: str, where: str, revision: str | None) -> None:
-    """Raises ModelError for a model that is nowhere, and for a directory with a revision."""
-    if revision is not None and name in EMBEDDED:
-        raise ModelError(f"{name!r} is in the package and has no revisions; leave out revision")
-    if revision is not None and Path(where).is_dir():
-        problem = f"revision={revision!r} is of a model on the hub"
-        raise ModelError(f"{problem}, and {name!r} is a directory; leave out revision")
-    hub_lookup.require(where, revision)
-
-
-@contextmanager
-def _progress(shown: bool) -> Iterator[None]:
-    """Bars are for what takes long: an embedded model loads before one could be read."""
-    hide = not shown and transformers_logging.is_progress_bar_enabled()
-    if hide:
-        transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if hide:
-            transformers_logging.enable_progress_bar()
-
-
-def _checkpoint(name: str, model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
+def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Checkpoint:
+    model = read.model
     config = model.config.get_text_config()
-    length = _context_length(name, placement, positions_of(model))
+    length = placement.context(name, positions_of(model))
     with refusing(f"cannot use the tokenizer of {name!r}"):
-        vocabulary = Vocabulary(tokenizer, config.vocab_size, _ends(name, model))
+        ends = [*_ends(name, model), *read.ends]
+        vocabulary = Vocabulary(read.tokenizer, config.vocab_size, ends)
     return Checkpoint(name, model, vocabulary, length, placement.quantize)
-
-
-def _context_length(name: str, placement: Placement, positions: int) -> int:
-    """How many tokens the model reads: those that are asked for, or all of its positions."""
-    length = positions if placement.context_length is None else placement.context_length
-    if not 2 <= length <= positions:
-        raise ModelError(f"the context of {name!r} holds {positions} tokens, not {length!r}")
-    return length
 
 
 def _ends(name: str, model: Any) -> list[int]:
@@ -272,20 +191,9 @@ def positions_of(model: Any) -> int:
 
     RoBERTa and its kin count positions from behind that of their padding, which so are none.
     """
-    positions = _stated_positions(model.config)
+    positions = stated_positions(model.config)
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
             positions = min(positions, module.weight.shape[0] - padding - 1)
     return positions
-
-
-def _stated_positions(config: Any) -> int:
-    """How many tokens a model reads at most, as its configuration says."""
-    stated = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return stated if isinstance(stated, int) and stated > 0 else _ANY
-
-
-def _has_tokenizer(where: str) -> bool:
-    """Embedded classifiers share the pocket tokenizer; all others bring their own."""
-    return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()

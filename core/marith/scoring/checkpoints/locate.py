@@ -15,6 +15,7 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
 from marith.errors import ModelError, similar
+from marith.scoring.checkpoints.gguf.gguf_header import read_header
 
 WEIGHTS = Path(__file__).parents[2] / "pocket" / "weights"
 EMBEDDED = {
@@ -27,16 +28,21 @@ EMBEDDED = {
 }
 ADAPTERS = {"pocket-polite": "polite", "pocket-rude": "rude"}
 ADAPTER_CONFIG = "adapter_config.json"
+GGUF = ".gguf"
 # What tokenizers are saved in: one file of `tokenizers`, or those of older kinds.
 _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _HUB_ADDRESS = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+).*")
+_HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
 _OLLAMA = re.compile(r"([\w.-]+/)?[\w.-]+:[\w.-]+")
 _CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
 
 
 def locate(name: str | PathLike[str]) -> str:
-    """The directory or hub id behind a name. Raises ModelError before anything is loaded."""
+    """The directory, GGUF file or hub id behind a name; "owner/name:file.gguf" is one on the hub.
+
+    Raises ModelError before anything is loaded.
+    """
     if isinstance(name, PathLike):
         name = str(Path(name).absolute())
     if not isinstance(name, str) or not name:
@@ -49,11 +55,17 @@ def locate(name: str | PathLike[str]) -> str:
     if path.is_dir():
         _require_model(path)
         return str(path.resolve())
-    if path.is_file() or path.suffix == ".gguf":
+    if path.suffix == GGUF and (path.is_file() or ":" not in name):
+        if not path.is_file():
+            raise ModelError(f"there is no file {name!r}{meant(name)}")
+        return str(path.resolve())
+    if path.is_file():
         raise ModelError(
             f"{name!r} names a file; a model is a directory with config.json and safetensors, "
-            "or the hub id of one"
+            "a GGUF file, or the hub id of a model"
         )
+    if _HUB_FILE.fullmatch(name):
+        return name
     if address := _HUB_ADDRESS.fullmatch(name):
         raise ModelError(f"a model on the hub is named by its id: write {address[1]!r}")
     if _OLLAMA.fullmatch(name):
@@ -68,12 +80,34 @@ def locate(name: str | PathLike[str]) -> str:
     return name
 
 
+def gguf_file(where: str, revision: str | None = None) -> Path | None:
+    """The GGUF file on this machine behind what `locate` returned; None for what is no such file.
+
+    Of the hub's cache where it is one of the hub's: whoever loads it downloads it before.
+    """
+    if not where.endswith(GGUF):
+        return None
+    if match := _HUB_FILE.fullmatch(where):
+        return downloaded(match[1], revision, match[2])
+    path = Path(where).expanduser()
+    return path if path.is_file() else None
+
+
+def hub_file(where: str) -> tuple[str, str] | None:
+    """The id and the file of a GGUF file on the hub."""
+    match = _HUB_FILE.fullmatch(where)
+    return (match[1], match[2]) if match else None
+
+
 def _require_model(path: Path) -> None:
     """Raises ModelError for a directory without a model that can be loaded."""
     if not (path / "config.json").is_file():
         if (path / ADAPTER_CONFIG).is_file():
             raise _is_adapter(str(path))
-        raise ModelError(f"the directory {str(path)!r} holds no model: it has no config.json")
+        file = next(iter(sorted(path.glob(f"*{GGUF}"))), None)
+        instead = f"; {str(file)!r} names its GGUF file" if file else ""
+        problem = f"the directory {str(path)!r} holds no model: it has no config.json"
+        raise ModelError(problem + instead)
     if not list(path.glob("*.safetensors")):
         pickled = next(path.glob("*.bin"), None)
         advice = "marith reads no pickles, and transformers' save_pretrained writes safetensors"
@@ -110,7 +144,9 @@ def _near(name: str) -> str | None:
 
 
 def is_here(name: str) -> bool:
-    """Whether a name is that of a model in the package, a directory, or one in the hub's cache."""
+    """Whether a name is that of a model in the package, a path, or one in the hub's cache."""
+    if name.endswith(GGUF) and gguf_file(name) is not None:
+        return True
     return name in EMBEDDED or Path(name).expanduser().is_dir() or downloaded(name) is not None
 
 
@@ -121,6 +157,9 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
     """
     try:
         where = locate(name)
+        if where.endswith(GGUF):
+            stated = (found := gguf_file(where, revision)) and read_header(found)
+            return None if not stated else stated.of_model("context_length")
         home = Path(where)
         file = home / "config.json" if home.is_dir() else downloaded(where, revision)
         config = {} if file is None else json.loads(file.read_text(encoding="utf-8"))

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import PreTrainedConfig
 
 from marith.errors import ModelError
-from marith.request.checks import device_name, dtype_name, no_device
-from marith.scoring.checkpoints.locate import EMBEDDED
+from marith.request.checks import device_name, dtype_name, no_device, quantize_name
+from marith.scoring.checkpoints.gguf.gguf_download import local_file
+from marith.scoring.checkpoints.gguf.gguf_header import read_header
+from marith.scoring.checkpoints.locate import EMBEDDED, GGUF
 from marith.scoring.layouts.quantised import input_bits
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and how weights are loaded; None leaves the choice to the loader."""
+
+    device: str | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    context_length: int | None = None
+    quantize: str | None = None
+
+    def __post_init__(self) -> None:
+        quantize_name("quantize", self.quantize, ModelError)
+        length = self.context_length
+        if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
+            raise ModelError(f"context_length is a whole number of tokens, not {length!r:.60}")
+
+    def context(self, name: str, positions: int) -> int:
+        """How many tokens a model reads: those that are asked for, or all of its positions.
+
+        Raises ModelError for more than it has.
+        """
+        length = positions if self.context_length is None else self.context_length
+        if not 2 <= length <= positions:
+            raise ModelError(f"the context of {name!r} holds {positions} tokens, not {length!r}")
+        return length
 
 
 def device_for(name: str | None) -> torch.device:
@@ -27,14 +57,7 @@ def device_for(name: str | None) -> torch.device:
     return device
 
 
-def dtype_for(
-    name: str,
-    where: str,
-    device: torch.device,
-    given: str | None,
-    revision: str | None,
-    quantize: str | None,
-) -> torch.dtype:
+def dtype_for(name: str, where: str, device: torch.device, placement: Placement) -> torch.dtype:
     """The type that is given, or else the one that suits the device and the checkpoint.
 
     On an accelerator bfloat16. On a CPU float32, but for a checkpoint that is stored in bfloat16 on
@@ -42,13 +65,14 @@ def dtype_for(
     weight is lost. Embedded models are always in float32, so that they answer alike everywhere, and
     so are models in 8 bits: what is not in 8 bits costs little there, and is exact.
     """
-    if given is not None:
-        return _named(given)
+    if placement.dtype is not None:
+        return _named(placement.dtype)
     if device.type != "cpu":
         return torch.bfloat16
-    if name in EMBEDDED or quantize == "int8" or not multiplies_bfloat16():
+    if name in EMBEDDED or placement.quantize == "int8" or not multiplies_bfloat16():
         return torch.float32
-    return torch.bfloat16 if _stored_in_bfloat16(where, revision) else torch.float32
+    in_bfloat16 = _stored_in_bfloat16(where, placement.revision)
+    return torch.bfloat16 if in_bfloat16 else torch.float32
 
 
 def on_cpu(quantize: str | None, device: torch.device) -> str | None:
@@ -70,6 +94,11 @@ def multiplies_bfloat16() -> bool:
 
 
 def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
+    if where.endswith(GGUF):
+        try:
+            return read_header(local_file(where, where, revision)).format == "BF16"
+        except ModelError:  # whoever loads it says what is wrong with it
+            return False
     try:
         stored: Any = PreTrainedConfig.get_config_dict(where, revision=revision)[0]
     except Exception:  # a file of junk: whoever loads it says what is wrong with it

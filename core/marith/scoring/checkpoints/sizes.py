@@ -26,6 +26,11 @@ def check_size(name: str, where: str, revision: str | None, kind: Any, config: A
     Each layer has a tensor at least, and each weight a bit.
     """
     tensors, size = _stored(where, revision)
+    check_held(name, tensors, size, kind, config)
+
+
+def check_held(name: str, tensors: int, size: int, kind: Any, config: Any) -> None:
+    """The same of so many tensors and bytes. `kind` makes a model of a configuration."""
     for key, count in _counts(config.to_dict()):
         if count > max(tensors, _LEAST):
             raise ModelError(

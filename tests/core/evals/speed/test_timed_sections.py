@@ -15,12 +15,12 @@ from marith.evals.speed.benchmark.bandwidth import weight_bytes
 from marith.evals.speed.benchmark.benchmark_results import FLAGS, Machine, results
 from marith.evals.speed.benchmark.costs.step_variants import linear_inputs
 from marith.evals.speed.benchmark.peers import llama_cpp_variants
-from marith.evals.speed.benchmark.peers.gguf_file import why_not
 from marith.evals.speed.benchmark.rounds import Sample
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
 from marith.scoring.layouts.laying_out import lay_out
 from marith.testing import FAMILIES, tiny_model
+from marith.testing.gguf_file import why_not
 
 TINY = "32,2,4,48,64"
 

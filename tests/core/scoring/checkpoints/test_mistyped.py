@@ -47,7 +47,7 @@ def refusal(name: Any, **options: Any) -> str:
     [
         ("poket", "there is no model 'poket'; did you mean 'pocket'?"),
         ("pocket-toxicty", "no model in the package is called 'pocket-toxicty'; there are pocket"),
-        ("./x.gguf", "'./x.gguf' names a file; a model is a directory with config.json"),
+        ("./x.gguf", "there is no file './x.gguf'"),
         ("llama3.2:3b", "'llama3.2:3b' is a name of Ollama's; a hub id names the same model by"),
     ],
 )

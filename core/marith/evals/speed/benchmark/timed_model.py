@@ -15,7 +15,8 @@ from marith.errors import ModelError
 from marith.evals.speed.benchmark.shape import DEFAULT, FEWEST_WORDS, LlamaShape
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.checkpoints.loader import Placement, as_stored
+from marith.scoring.checkpoints.loader import as_stored
+from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import inflate, tiny_tokenizer

@@ -34,7 +34,7 @@ from marith.evals.speed.speculation.drafting_setups import (
 from marith.evals.speed.speculation.savings_report import Savings, SavingsLine, lines
 from marith.evals.speed.speculation.speed_sizes import POCKET, SavingsSettings, Size
 from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Placement
+from marith.scoring.checkpoints.placing import Placement
 
 _LONGEST_NAME = 62
 

@@ -1,7 +1,9 @@
-"""A Llama of transformers as a file of llama.cpp's, in any of its types of numbers."""
+"""A Llama of transformers as a GGUF file, llama.cpp's, in any of its types of numbers."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,16 +35,23 @@ def why_not(model: Any) -> str | None:
     return None if rotary == "default" else f"no Llama with {rotary!r} rotary scaling is written"
 
 
-def write_gguf(model: Any, path: Path, numbers: str) -> None:
+def write_gguf(
+    model: Any, path: Path, numbers: str, tokenizer: Any = None, splits: str = "smollm"
+) -> None:
     """Write a Llama whose matrices are in `numbers` (f32, f16, q8_0, q4_0); vectors stay in f32.
 
-    It has no tokenizer: tokens go in and out. Raises ValueError for widths that no block divides.
+    Without a `tokenizer`, which is a byte-level one, tokens go in and out. `splits` is llama.cpp's
+    name of how it splits texts into words: "smollm" as the model `pocket` does. Raises ValueError
+    for widths that no block divides.
     """
-    gguf = import_module("gguf")  # a peer's, which is installed for the bench alone
+    gguf = import_module("gguf")  # of the extra of the same name
     quants = import_module("gguf.quants")
     config, kind = model.config, gguf.GGMLQuantizationType[numbers.upper()]
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_tokenizer_model("no_vocab")
+    if tokenizer is None:
+        writer.add_tokenizer_model("no_vocab")
+    else:
+        write_tokenizer(writer, tokenizer, splits)
     writer.add_vocab_size(config.vocab_size)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
@@ -53,22 +62,48 @@ def write_gguf(model: Any, path: Path, numbers: str) -> None:
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    for name, weight in model.state_dict().items():
-        if name == "lm_head.weight" and config.tie_word_embeddings:
-            continue  # llama.cpp takes the embedding where there is no head
-        values = _in_its_order(name, weight.float(), config).numpy()
+    for name, values in _tensors(model):
         if values.ndim == 1:
-            writer.add_tensor(_name(name), values)
-        else:
-            try:
-                packed = quants.quantize(values, kind)
-            except quants.QuantError as error:  # an Exception, and not one of values
-                raise ValueError(str(error)) from error
-            writer.add_tensor(_name(name), packed, raw_dtype=kind)
+            writer.add_tensor(name, values)
+            continue
+        try:
+            packed = quants.quantize(values, kind)
+        except quants.QuantError as error:  # an Exception, and not one of values
+            raise ValueError(str(error)) from error
+        writer.add_tensor(name, packed, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_tokenizer(writer: Any, tokenizer: Any, splits: str) -> None:
+    """The vocabulary of a byte-level tokenizer, its merges, special tokens and chat template."""
+    raw = json.loads(tokenizer.backend_tokenizer.to_str())
+    added = {one["id"]: (one["content"], 3 if one["special"] else 4) for one in raw["added_tokens"]}
+    named = {number: text for text, number in raw["model"]["vocab"].items()}
+    size = max([*named, *added]) + 1
+    rows = [added.get(i, (named.get(i, f"[PAD{i}]"), 1 if i in named else 5)) for i in range(size)]
+    merges = [one if isinstance(one, str) else " ".join(one) for one in raw["model"]["merges"]]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(splits)
+    writer.add_token_list([text for text, _ in rows])
+    writer.add_token_types([kind for _, kind in rows])
+    writer.add_token_merges(merges)
+    writer.add_add_bos_token(False)
+    for kind in ("bos", "eos", "pad"):
+        if (number := getattr(tokenizer, f"{kind}_token_id")) is not None:
+            getattr(writer, f"add_{kind}_token_id")(number)
+    if tokenizer.chat_template:
+        writer.add_chat_template(tokenizer.chat_template)
+
+
+def _tensors(model: Any) -> Iterator[tuple[str, Any]]:
+    """Each weight by its name in the file, in float32, one at a time."""
+    for name, weight in model.state_dict().items():
+        if name == "lm_head.weight" and model.config.tie_word_embeddings:
+            continue  # llama.cpp takes the embedding where there is no head
+        yield _name(name), _in_its_order(name, weight.float(), model.config).numpy()
 
 
 def _name(name: str) -> str:

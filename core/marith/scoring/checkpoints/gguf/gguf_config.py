@@ -1,0 +1,145 @@
+"""The configuration of transformers for a GGUF file, rotary scaling included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from transformers import AutoConfig
+from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
+
+from marith.errors import ModelError
+from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader
+from marith.scoring.checkpoints.kinds import refusing
+from marith.scoring.notices import warn
+
+FREQUENCIES = "rope_freqs.weight"
+SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
+ROTARY_TENSORS = {FREQUENCIES, SHORT, LONG}
+_LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
+_NO_DECODERS = {"t5", "umt5", "t5encoder", "tokenizer", "general"}
+# What the loader needs no word of: shapes say it, or what reads rotary scaling below.
+_SAID = (
+    "attention.key_length",
+    "attention.value_length",
+    "rope.",
+    "vocab_size",
+    "attention.causal",
+)
+
+
+def gguf_config(name: str, header: GGUFHeader) -> Any:
+    """The configuration. Raises ModelError for an architecture that transformers does not read."""
+    architecture = header.architecture
+    if architecture not in _architectures():
+        raise ModelError(
+            f"{name!r} is of the architecture {architecture!r}; of GGUF files transformers reads "
+            f"{', '.join(_architectures())}, and backend='llama.cpp' reads most others"
+        )
+    if header.parts > 1:
+        raise ModelError(
+            f"{name!r} is one of {header.parts} files; `llama-gguf-split --merge` makes one of "
+            "them, and backend='llama.cpp' reads them as they are"
+        )
+    home, _, file = header.path.rpartition("/")
+    with refusing(f"cannot read the configuration of {name!r}"):
+        config = AutoConfig.from_pretrained(home or ".", gguf_file=file, trust_remote_code=False)
+    _state(header, config.get_text_config())
+    _scale_rotary(name, header, config)
+    _say_what_is_not_read(name, header)
+    return config
+
+
+def _architectures() -> list[str]:
+    """Those that transformers reads as causal language models, by their names in files."""
+    names = {*GGUF_CONFIG_MAPPING, *GGUF_CONFIG_ARCHS} - _NO_DECODERS
+    written = {"qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
+    written |= {"minimax_m2": "minimax-m2"}
+    return sorted({written.get(one, one) for one in names})
+
+
+def _state(header: GGUFHeader, config: Any) -> None:
+    """What the file states and transformers leaves at the defaults of its class."""
+    for kind in ("bos", "eos", "pad"):
+        name = "padding" if kind == "pad" else kind
+        number = header.metadata.get(f"tokenizer.ggml.{name}_token_id")
+        setattr(config, f"{kind}_token_id", number)
+    if positions := header.of_model("context_length"):
+        config.max_position_embeddings = positions
+    head = header.of_model("attention.key_length")
+    if head and hasattr(config, "head_dim"):
+        config.head_dim = head
+    if hasattr(config, "query_pre_attn_scalar"):  # Gemma's; no file states it, llama.cpp knows it
+        wide = config.hidden_size // config.num_attention_heads
+        largest = config.num_hidden_layers == _LAYERS_OF_27B.get(header.architecture)
+        config.query_pre_attn_scalar = wide if largest else config.head_dim
+
+
+def _scale_rotary(name: str, header: GGUFHeader, config: Any) -> None:
+    """Rotary scaling, which transformers does not read of most files.
+
+    llama.cpp stores that of Llama 3 as a tensor of factors by which frequencies are divided: as
+    "longrope" with the same factors for texts of any length it is the same function.
+    """
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None)
+    if not isinstance(rope, dict) or rope.get("rope_type", "default") != "default":
+        return
+    kind = header.of_model("rope.scaling.type", "none")
+    factor = header.of_model("rope.scaling.factor")
+    original = header.of_model("rope.scaling.original_context_length")
+    tensors = {one.name: one for one in header.tensors}
+    if FREQUENCIES in tensors:
+        factors = _values(header, FREQUENCIES)
+        rope |= _longrope(factors, factors, text.max_position_embeddings, 1.0)
+    elif LONG in tensors:
+        attention = header.of_model("rope.scaling.attn_factor")
+        short, long = _values(header, SHORT), _values(header, LONG)
+        rope |= _longrope(short, long, original or text.max_position_embeddings, attention)
+        rope["factor"] = text.max_position_embeddings / rope["original_max_position_embeddings"]
+    elif kind == "linear":
+        rope |= {"rope_type": kind, "factor": factor}
+    elif kind == "yarn":
+        rope |= {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
+    elif kind != "none":
+        raise ModelError(
+            f"{name!r} scales its rotary frequencies as {kind!r}, which no reader here knows; "
+            "backend='llama.cpp' does"
+        )
+
+
+def _longrope(short: list[float], long: list[float], original: int, scale: Any) -> dict[str, Any]:
+    made = {
+        "rope_type": "longrope",
+        "short_factor": short,
+        "long_factor": long,
+        "original_max_position_embeddings": original,
+        "factor": 1.0,
+    }
+    return made if scale is None else made | {"attention_factor": scale}
+
+
+def _values(header: GGUFHeader, name: str) -> list[float]:
+    """The numbers of a small tensor. Raises ModelError where it is absent, or not in float32."""
+    tensor = next((one for one in header.tensors if one.name == name), None)
+    if tensor is None or tensor.kind != "F32":
+        raise ModelError(f"{header.path!r} has no {name} in float32")
+    with open(header.path, "rb") as file:
+        values = np.fromfile(file, dtype="<f4", count=tensor.size, offset=tensor.start)
+    return [float(one) for one in values]
+
+
+def _say_what_is_not_read(name: str, header: GGUFHeader) -> None:
+    """Warn of what a file states of its model and transformers has no word for."""
+    architecture = header.architecture
+    if architecture in GGUF_CONFIG_ARCHS:
+        return
+    mapping: Any = GGUF_CONFIG_MAPPING
+    its_names = (architecture.replace("-", "_"), architecture.replace("moe", "_moe"))
+    known = {key for one in its_names for key in mapping.get(one, ())}
+    start = f"{architecture}."
+    stated = [key.removeprefix(start) for key in header.metadata if key.startswith(start)]
+    unread = [key for key in stated if key not in known and not key.startswith(_SAID)]
+    if unread:
+        warn(f"{name!r} states {', '.join(unread)}, which transformers does not read of GGUF files")

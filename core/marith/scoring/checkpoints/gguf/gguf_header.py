@@ -1,0 +1,186 @@
+"""The header of a GGUF file: what it says of its model, and which tensors it holds.
+
+Read without torch and without the tensors. The format: https://github.com/ggml-org/ggml, gguf.md.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from marith.errors import ModelError
+
+_MAGIC, _VERSIONS = b"GGUF", (2, 3)
+_SCALARS = {
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
+    12: "<d",
+}  # fmt: skip
+_STRING, _ARRAY = 8, 9
+_MOST_DIMENSIONS = 4
+# What the numbers of ggml's types stand for (enum ggml_type).
+_TYPES = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
+    10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS",
+    17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS",
+    28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor of the file: its shape in torch's order, its type by name, and where it begins."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    start: int
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFHeader:
+    """What a file says: its metadata, arrays of texts left out, and its tensors."""
+
+    path: str
+    metadata: Mapping[str, Any]
+    tensors: tuple[StoredTensor, ...]
+    nbytes: int
+
+    @property
+    def architecture(self) -> str:
+        """The kind of model, by llama.cpp's name."""
+        return str(self.metadata["general.architecture"])
+
+    def of_model(self, key: str, default: Any = None) -> Any:
+        """A value that the file states of the model's own architecture."""
+        return self.metadata.get(f"{self.architecture}.{key}", default)
+
+    @property
+    def format(self) -> str:
+        """The type that most weights are stored in, such as "Q4_K"."""
+        sizes = Counter[str]()
+        for tensor in self.tensors:
+            sizes[tensor.kind] += tensor.size
+        return max(sizes, key=lambda kind: sizes[kind], default="")
+
+    @property
+    def weights(self) -> int:
+        """How many numbers all tensors have."""
+        return sum(tensor.size for tensor in self.tensors)
+
+    @property
+    def parts(self) -> int:
+        """Of how many files the model consists."""
+        return int(self.metadata.get("split.count", 1) or 1)
+
+
+def read_header(path: str | Path) -> GGUFHeader:
+    """The header of a file. Raises ModelError for a file that is no GGUF, or that is cut short."""
+    file = Path(path)
+    try:
+        state = file.stat()
+        return _read(str(file), state.st_size, state.st_mtime_ns)
+    except OSError as error:
+        raise ModelError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, size: int, _changed: int) -> GGUFHeader:
+    with Path(path).open("rb") as file:
+        if size < 24 or file.read(4) != _MAGIC:
+            raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                return _parsed(path, _Cursor(data, 4), size)
+            except (struct.error, ValueError, MemoryError, OverflowError) as error:
+                raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+
+
+class _Cursor:
+    """A place in the file, which reading moves on."""
+
+    def __init__(self, data: mmap.mmap, place: int) -> None:
+        self.data, self.place = data, place
+
+    def take(self, form: str) -> tuple[Any, ...]:
+        """What stands here by a format of `struct`."""
+        values = struct.unpack_from(form, self.data, self.place)
+        self.place += struct.calcsize(form)
+        return values
+
+    def skip(self, count: int) -> None:
+        """Move on by so many bytes."""
+        if count > len(self.data) - self.place:
+            raise ValueError("it ends within its header")
+        self.place += count
+
+    def text(self) -> str:
+        """A text: its length, and so many bytes of UTF-8."""
+        (length,) = self.take("<Q")
+        start = self.place
+        self.skip(length)
+        return self.data[start : self.place].decode("utf-8", errors="replace")
+
+    def value(self, kind: int) -> Any:
+        """A value of metadata; of an array of texts only how many there are."""
+        if kind in _SCALARS:
+            return self.take(_SCALARS[kind])[0]
+        if kind == _STRING:
+            return self.text()
+        if kind != _ARRAY:
+            raise ValueError(f"it has a value of the unknown type {kind}")
+        inner, count = self.take("<IQ")
+        if inner in _SCALARS:
+            form = _SCALARS[inner]
+            start = self.place
+            self.skip(count * struct.calcsize(form))
+            return [*struct.unpack_from(f"<{count}{form[1]}", self.data, start)]
+        if inner != _STRING:
+            raise ValueError(f"it has an array of the type {inner}, which nobody writes")
+        for _ in range(count):
+            (length,) = self.take("<Q")
+            self.skip(length)
+        return count
+
+
+def _parsed(path: str, at: _Cursor, size: int) -> GGUFHeader:
+    version, tensor_count, value_count = at.take("<IQQ")
+    if version not in _VERSIONS:
+        raise ValueError(f"its version is {version}, and only 2 and 3 are read")
+    metadata = {}
+    for _ in range(value_count):
+        key = at.text()
+        (kind,) = at.take("<I")
+        metadata[key] = at.value(kind)
+    if not isinstance(metadata.get("general.architecture"), str):
+        raise ValueError("it does not name its architecture")
+    listed: list[tuple[str, tuple[int, ...], str, int]] = []
+    for _ in range(tensor_count):
+        name = at.text()
+        (count,) = at.take("<I")
+        if count > _MOST_DIMENSIONS:
+            raise ValueError(f"its tensor {name[:60]!r} has {count} dimensions")
+        shape = at.take(f"<{count}Q")[::-1]
+        kind, offset = at.take("<IQ")
+        listed.append((name, shape, _TYPES.get(kind, f"type {kind}"), offset))
+    step = metadata.get("general.alignment", 32)
+    if not isinstance(step, int) or step < 1:
+        raise ValueError(f"its alignment is {step!r}")
+    begin = -(-at.place // step) * step
+    tensors = tuple(
+        StoredTensor(name, shape, kind, begin + offset) for name, shape, kind, offset in listed
+    )
+    if any(tensor.start > size for tensor in tensors):
+        raise ValueError("it ends before its last tensor")
+    return GGUFHeader(path, metadata, tensors, size)

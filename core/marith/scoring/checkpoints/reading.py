@@ -1,0 +1,188 @@
+"""What the files of a checkpoint hold: a model as transformers makes it, and its tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers.utils import logging as transformers_logging
+
+from marith.errors import ModelError
+from marith.scoring.checkpoints import hub_lookup, kinds
+from marith.scoring.checkpoints.gguf.gguf_config import gguf_config
+from marith.scoring.checkpoints.gguf.gguf_download import local_file
+from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader, read_header
+from marith.scoring.checkpoints.gguf.gguf_tokenizer import ends_of, gguf_tokenizer
+from marith.scoring.checkpoints.gguf.gguf_weights import gguf_model, require_library
+from marith.scoring.checkpoints.kinds import CLASSES, refusing
+from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, require_tokenizer
+from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
+from marith.scoring.checkpoints.sizes import check_held, check_size
+from marith.scoring.layouts.quantising import loading_in
+
+Fits: TypeAlias = Callable[[Any], None]
+_ANY = 2048  # tokens of context where a configuration does not say
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """A model, its tokenizer, and the tokens that end a text beside those of its configuration."""
+
+    model: Any
+    tokenizer: Any
+    ends: Sequence[int] = ()
+
+
+def read(
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    fits: Fits | None = None,
+    tokenizer: Any = None,
+) -> StoredCheckpoint:
+    """The model with every weight that it has; `fits` sees its configuration before any is read.
+
+    A `tokenizer` is for a GGUF file whose own cannot be built. Raises ModelError.
+    """
+    device = device_for(placement.device)
+    dtype = dtype_for(name, where, device, placement)
+    reader = _read_gguf if where.endswith(GGUF) else _read_stored
+    return reader(kind, name, where, placement, (device, dtype), fits or _any, tokenizer)
+
+
+def require_found(name: str, where: str, revision: str | None) -> None:
+    """Raises ModelError for a model that is nowhere, and for a directory with a revision."""
+    if revision is not None and name in EMBEDDED:
+        raise ModelError(f"{name!r} is in the package and has no revisions; leave out revision")
+    if revision is not None and Path(where).is_dir():
+        problem = f"revision={revision!r} is of a model on the hub"
+        raise ModelError(f"{problem}, and {name!r} is a directory; leave out revision")
+    hub_lookup.require(where, revision)
+
+
+def read_tokenizer(name: str | PathLike[str]) -> Any:
+    """A tokenizer by directory or hub id. Raises ModelError."""
+    hub_lookup.require(fspath(name))
+    with refusing(f"cannot load the tokenizer {str(name)!r}"):
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+
+
+def header_of(name: str, where: str, revision: str | None) -> GGUFHeader:
+    """What a GGUF file says of its model, downloaded if need be. Raises ModelError."""
+    return read_header(local_file(name, where, revision))
+
+
+def tokenizer_of(name: str, header: GGUFHeader, given: Any) -> Any:
+    """The tokenizer that is given for a GGUF file, or else the one that the file describes."""
+    if given is None:
+        return gguf_tokenizer(name, header)
+    return read_tokenizer(given) if isinstance(given, (str, PathLike)) else given
+
+
+def stated_positions(config: Any) -> int:
+    """How many tokens a model reads at most, as its configuration says."""
+    stated = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return stated if isinstance(stated, int) and stated > 0 else _ANY
+
+
+def _any(_config: Any) -> None:
+    """Every configuration suits."""
+
+
+def _read_stored(
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    place: tuple[torch.device, torch.dtype],
+    fits: Fits,
+    _tokenizer: Any,
+) -> StoredCheckpoint:
+    given = {"revision": placement.revision, "trust_remote_code": False}
+    require_found(name, where, placement.revision)
+    with refusing(f"cannot load the model {name!r}"):
+        stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
+        kinds.check_code(name, stored)
+        config = AutoConfig.from_pretrained(where, **given)
+        kinds.check_kind(name, config, kind)
+        placement.context(name, stated_positions(config))
+        fits(config)
+        home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
+        require_tokenizer(name, Path(home))
+        tokenizer = AutoTokenizer.from_pretrained(home, **given)
+        check_size(name, where, placement.revision, CLASSES[kind], config)
+        with _progress(shown=name not in EMBEDDED):
+            files = {"use_safetensors": True, **given, **_how(placement, place[1])}
+            model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
+        model = model.to(place[0])
+    return StoredCheckpoint(_complete(name, kind, model, report["missing_keys"]), tokenizer)
+
+
+def _read_gguf(
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    place: tuple[torch.device, torch.dtype],
+    fits: Fits,
+    tokenizer: Any,
+) -> StoredCheckpoint:
+    require_library(name)
+    header = header_of(name, where, placement.revision)
+    config = gguf_config(name, header)
+    kinds.check_kind(name, config, kind)
+    placement.context(name, stated_positions(config))
+    fits(config)
+    tokenizer = tokenizer_of(name, header, tokenizer)
+    with refusing(f"cannot load the model {name!r}"):
+        check_held(name, len(header.tensors), header.nbytes, CLASSES[kind], config)
+        made = kinds.class_of(kind, config)
+        how = _how(placement, place[1])
+        model, report = gguf_model(name, header, made, config, **how)
+        model = model.to(place[0])
+    complete = _complete(name, kind, model, report["missing_keys"])
+    return StoredCheckpoint(complete, tokenizer, ends_of(header, tokenizer))
+
+
+def _how(placement: Placement, dtype: torch.dtype) -> dict[str, Any]:
+    """In which numbers transformers reads weights."""
+    how: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
+    if placement.quantize is not None:
+        how["quantization_config"] = loading_in(placement.quantize)
+    return how
+
+
+def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:
+    """The model. Raises ModelError where a weight of it was in no file."""
+    if missing:
+        architecture = kinds.architecture_of(model.config)
+        raise ModelError(
+            f"{name!r} ({architecture}) lacks weights of {type(model).__name__}: "
+            f"{min(missing)!r}; {kind} is needed with its head"
+        )
+    return model
+
+
+def _has_tokenizer(where: str) -> bool:
+    """Embedded classifiers share the pocket tokenizer; all others bring their own."""
+    return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[None]:
+    """Bars are for what takes long: an embedded model loads before one could be read."""
+    hide = not shown and transformers_logging.is_progress_bar_enabled()
+    if hide:
+        transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if hide:
+            transformers_logging.enable_progress_bar()
