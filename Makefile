@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers speed way pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers llamacpp speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -68,6 +68,12 @@ bench-peers: .venv/installed
 	$(BIN)/marith bench --only step-peers --dtype bfloat16
 	$(BIN)/marith bench --only step-peers --quantize int8
 	$(BIN)/marith bench --only step-peers --dtype bfloat16 --quantize int4
+
+# A quarter of an hour: llama.cpp, built for this processor, and the tests that need it.
+llamacpp: .venv/installed
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[llamacpp]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/llama_cpp peers/test_llama_cpp.py
+	$(BIN)/pytest -s tests/evidence/test_llama_cpp.py
 
 # A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
 speed: .venv/installed

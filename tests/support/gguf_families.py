@@ -37,6 +37,12 @@ SIZES: dict[str, dict[str, Any]] = {
     "gemma2": _GEMMA | {"query_pre_attn_scalar": 8},
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "n_inner": 128},
     "starcoder2": _BASE,
+    "mamba": {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "state_size": 8,
+        "tie_word_embeddings": True,
+    },
 }
 _SPECIAL = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 
@@ -70,6 +76,10 @@ def write_family(
     stated |= {"rope_theta": (stated.get("rope_parameters") or {}).get("rope_theta")}
     if family == "gpt2":
         stated |= {"n_ctx": 128}
+    elif family == "mamba":
+        writer.add_context_length(128)
+        writer.add_feed_forward_length(0)
+        writer.add_head_count(0)
     elif family == "qwen3":
         writer.add_key_length(config.head_dim)
     for key, name in GGUF_CONFIG_MAPPING[family].items():
@@ -100,7 +110,11 @@ def _as_stored(family: str, name: str, values: np.ndarray, config: Any) -> np.nd
     """What llama.cpp's converter does to a tensor."""
     if family.startswith("gemma") and name.endswith("norm.weight"):
         return values + 1
-    part = name.split(".")[-2]
+    part = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]
+    if part == "ssm_a":
+        return -np.exp(values)
+    if part == "ssm_conv1d" and values.ndim == 3:
+        return np.ascontiguousarray(values.squeeze(1))
     if family == "gpt2" and part in {"attn_qkv", "attn_output", "ffn_up", "ffn_down"}:
         return np.ascontiguousarray(values.T) if values.ndim == 2 else values
     if family == "llama" and part in {"attn_q", "attn_k"}:

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from marith.formula.tree.terms import Classifier
-from marith.scoring.checkpoints.loader import Checkpoint
+from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span

@@ -12,6 +12,7 @@ import typer
 
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
+    Backend,
     Device,
     Dtype,
     Quantize,
@@ -135,6 +136,7 @@ def generate(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
     context_length: Context = None,
     as_json: AsJson = False,
 ) -> None:

@@ -60,6 +60,9 @@ Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what 
 Quantize = Annotated[
     str | None, typer.Option(help="int8 or int4: weights of so many bits, on a CPU.")
 ]
+Backend = Annotated[
+    str | None, typer.Option(help="llama.cpp computes a GGUF file; else transformers.")
+]
 Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a hub model.")]
 Stops = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")

@@ -36,12 +36,11 @@ from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Checkpoint
+from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.locate import locate
 from marith.scoring.checkpoints.placing import Placement
-from marith.scoring.cpu_threads import threads_for
 from marith.scoring.free_memory import free_memory
-from marith.scoring.registry import Registry, device_of
+from marith.scoring.registry import Registry, device_of, require_lanes
 
 loading = ForkSafeLock()  # one thread at a time loads checkpoints
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
@@ -60,10 +59,11 @@ class Engine(Entrypoints):
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
             limits = limits.with_memory(free_memory(device_of(base)))
+            require_lanes(base, limits.max_lanes)
             bounds = limits.cache_bytes or 0, limits.loaded_bytes
             registry = self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
-        self._thread = EngineThread(limits, registry.room, threads_for(base.model), device_of(base))
+        self._thread = EngineThread(limits, registry.room, base.threads, device_of(base))
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
@@ -82,15 +82,17 @@ class Engine(Entrypoints):
         context_length: int | None = None,
         revision: str | None = None,
         quantize: str | None = None,
+        backend: str | None = None,
     ) -> Engine:
-        """An engine over "pocket", a directory, a hub id, or a loaded model with `tokenizer`.
+        """An engine over "pocket", a directory, a GGUF file, a hub id, or a loaded model.
 
-        `device` and `dtype` default to what the machine has; `quantize`, "int8" or "int4", is for a
-        CPU; `context_length` is in tokens; for the others see `Limits`. Weights are safetensors and
-        no code of a checkpoint is run; a loaded model has the weights that it has now. Raises
+        A loaded model comes with its `tokenizer`; a GGUF file may. `device` and `dtype` default to
+        what the machine has; `quantize`, "int8" or "int4", is for a CPU; `backend`, "llama.cpp", is
+        for GGUF files; `context_length` is in tokens; for the others see `Limits`. No pickle is
+        read and no code of a checkpoint run; a loaded model has the weights that it has now. Raises
         ModelError for what cannot be loaded; so does a request after these weights were changed.
         """
-        placement = Placement(device, dtype, revision, context_length, quantize)
+        placement = Placement(device, dtype, revision, context_length, quantize, backend)
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
             base = workers.run_in_thread(lambda: loader.base_model(model, tokenizer, placement))
@@ -111,9 +113,10 @@ class Engine(Entrypoints):
         context_length: int | None = None,
         revision: str | None = None,
         quantize: str | None = None,
+        backend: str | None = None,
     ) -> Engine:
         """The one engine of the process for these options, loaded by the first call."""
-        where = _placement(device, dtype, revision, context_length, quantize)
+        where = _placement(device, dtype, revision, context_length, quantize, backend)
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
         engine = _shared.get(key)  # no lock: who needs a loaded engine waits for no other load

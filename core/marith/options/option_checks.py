@@ -15,6 +15,7 @@ from marith.formula.text.packages import listed
 from marith.request.ban import LETTERS as BANNED_LETTERS
 from marith.request.checks import (
     Check,
+    backend_name,
     check_names,
     device_name,
     dtype_name,
@@ -40,7 +41,7 @@ def _listed(check: Check) -> Check:
 
 PLACED = (
     "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision", "quantize",
+    "context_length", "revision", "quantize", "backend",
 )  # fmt: skip
 
 CHECKS: Mapping[str, Check] = {
@@ -55,6 +56,7 @@ CHECKS: Mapping[str, Check] = {
     "device": device_name,
     "dtype": dtype_name,
     "quantize": quantize_name,
+    "backend": backend_name,
     "context_length": optional(whole_from(2)),
     "timeout": seconds,
     "max_retries": whole_from(0),

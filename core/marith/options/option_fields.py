@@ -75,6 +75,8 @@ class OptionFields(BaseModel):
     """A branch, tag or commit of a model on the hub."""
     quantize: str | None = None
     """Weights of 8 or 4 bits on a CPU: "int8" or "int4"; None for those of the dtype."""
+    backend: str | None = None
+    """Who computes a GGUF file: "llama.cpp", or None for transformers."""
     speculation: Plan | Literal["auto"] | None = "auto"
     """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
     timeout: float | None = None

@@ -17,6 +17,7 @@ PARTS = 100_000
 
 # Names of torch's devices and types, which are checked without torch.
 QUANTIZED = "int8", "int4"
+BACKENDS = ("llama.cpp",)
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
 _DEVICE = re.compile(r"([a-z_]+)(:\d+)?")  # torch lets backends add names
 _DTYPE = re.compile(
@@ -259,6 +260,14 @@ def quantize_name(name: str, value: Any, error: type[MarithError] = RequestError
         return value
     known = " or ".join(map(repr, QUANTIZED))
     raise error(f"{name} is {known}, or None for weights of the dtype, not {shown(value)}")
+
+
+def backend_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
+    """Who computes a model, or None. Raises `error` for a name that nobody has."""
+    if value is None or (isinstance(value, str) and value in BACKENDS):
+        return value
+    known = " or ".join(map(repr, BACKENDS))
+    raise error(f"{name} is {known}, or None for transformers, not {shown(value)}")
 
 
 def _name_of(value: Any) -> Any:

@@ -56,8 +56,15 @@ def take_threads(count: int | None) -> str:
 @contextmanager
 def threads_of(model: torch.nn.Module) -> Iterator[None]:
     """Let the calling thread compute as suits the model, and afterwards as before."""
+    with computing_with(threads_for(model)):
+        yield
+
+
+@contextmanager
+def computing_with(count: int | None) -> Iterator[None]:
+    """Let the calling thread compute with so many, and afterwards as before."""
     before = torch.get_num_threads()
-    take_threads(threads_for(model))
+    take_threads(count)
     try:
         yield
     finally:

@@ -6,8 +6,6 @@ from functools import lru_cache
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-import torch
-
 from marith.errors import FormulaError, ModelError, shown
 from marith.formula.meaning.amplification import amplification
 from marith.formula.tree.nodes import Formula
@@ -26,7 +24,8 @@ from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
 from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Checkpoint
+from marith.scoring.checkpoints.checkpoint import Checkpoint
+from marith.scoring.checkpoints.locate import GGUF
 from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
@@ -34,7 +33,6 @@ from marith.scoring.counting.trivial import PositionScorer
 from marith.scoring.free_memory import free_memory
 from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
-from marith.scoring.layouts.quantised import rounding_of
 from marith.scoring.scorer import Scorer
 
 _MUCH = 10  # times that a formula may enlarge rounding without a warning
@@ -65,10 +63,9 @@ class Registry:
         self.cache_limit = CacheLimit(cache_bytes)
         self.base.runner.join(self.cache_limit)
         self.vocabulary = base.vocabulary
-        self.device = base.model.device
-        dtype = str(base.model.dtype)  # other checkpoints are loaded to where the base is
-        self.placement = Placement(str(self.device), dtype, quantize=base.quantize)
-        self._rounding = rounding_of(base.model)
+        self.device = base.device  # other checkpoints are loaded to where the base is
+        self.placement = Placement(str(self.device), base.dtype, quantize=base.quantize)
+        self._rounding = base.rounds_coarsely
         self._warned = 0.0  # of the largest factor so far
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
@@ -112,16 +109,13 @@ class Registry:
         Once, and again for a formula that enlarges it ten times as much. How far such formulas are
         off is in docs/how-to/few_bits.md.
         """
-        if self._rounding != torch.bfloat16:
+        if self._rounding is None:
             return
         times = _amplification(formula)
         if times < _MUCH * max(1.0, self._warned):
             return
         self._warned = times
-        what, instead = "bfloat16 rounds coarsely", "dtype='float32' is exact"
-        if self.base.checkpoint.quantize == "int4":
-            what = "int4 rounds coarsely"
-            instead = "quantize='int8' with dtype='float32' is nearly exact"
+        what, instead = self._rounding
         notices.warn(
             f"{shown(without_texts(formula))} enlarges rounding {times:.0f} times, and {what}: its "
             f"distribution may be far from the exact one; {instead}"
@@ -155,7 +149,10 @@ class Registry:
         raise TypeError(f"no scorer evaluates a {type(term).__name__}")
 
     def _language_model(self, term: Term, name: str) -> ModelScorer:
-        checkpoint = loader.language_model(name, self.placement)
+        placement = self.placement
+        if self.base.checkpoint.backend is not None and name.endswith(GGUF):
+            placement = Placement(backend=self.base.checkpoint.backend)
+        checkpoint = loader.language_model(name, placement)
         if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
             raise FormulaError(
                 f"the vocabulary of {name!r} ({checkpoint.vocabulary.size} tokens) is not that of "
@@ -190,4 +187,13 @@ def device_of(base: Checkpoint) -> str:
     """The device that a base model is on. Raises ModelError for what is no checkpoint."""
     if not isinstance(base, Checkpoint):
         raise ModelError(f"an engine is made by Engine.load({shown(base)})")
-    return str(base.model.device)
+    return str(base.device)
+
+
+def require_lanes(base: Checkpoint, lanes: int) -> None:
+    """Raises ModelError for more lanes than whoever computes the model reads at once."""
+    if base.most_lanes is not None and lanes > base.most_lanes:
+        raise ModelError(
+            f"backend={base.backend!r} reads at most {base.most_lanes} texts at once, and "
+            f"max_lanes is {lanes}; write max_lanes={base.most_lanes} or less"
+        )

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from typing import Any
@@ -19,7 +19,7 @@ import torch
 
 from marith.errors import ModelError, shown
 from marith.scoring.checkpoints import kinds
-from marith.scoring.checkpoints.amounts import amount
+from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.kinds import CLASSIFIER, LANGUAGE_MODEL, refusing
 from marith.scoring.checkpoints.locate import GGUF, locate
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for, on_cpu
@@ -29,40 +29,32 @@ from marith.scoring.checkpoints.reading import (
     read_tokenizer,
     stated_positions,
 )
-from marith.scoring.checkpoints.shared_weights import independent, nbytes, weights
+from marith.scoring.checkpoints.shared_weights import independent
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.free_memory import returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
+from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Checkpoint:
-    """A loaded model with its tokenizer's vocabulary."""
-
-    name: str
-    model: Any
-    vocabulary: Vocabulary
-    context_length: int
-    quantize: str | None = None
-
-    @property
-    def summary(self) -> str:
-        """The model's class, size in memory, type of numbers and device."""
-        kind, dtype = type(self.model).__name__, str(self.model.dtype).removeprefix("torch.")
-        numbers = f"{self.quantize} and {dtype}" if self.quantize else dtype
-        return f"{kind}, {amount(nbytes(weights(self.model)))}, {numbers} on {self.model.device}"
 
 
 _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
 
 
 def language_model(name: str | PathLike[str], placement: Placement) -> Checkpoint:
-    """A causal language model by embedded name, directory or hub id; packed where oneDNN can."""
+    """A causal language model by embedded name, directory, GGUF file or hub id.
+
+    Packed where oneDNN can, unless a backend computes it.
+    """
     name = fspath(name) if isinstance(name, PathLike) else name
-    return _cached(LANGUAGE_MODEL, name, placement)
+    if placement.backend is None:
+        return _cached(LANGUAGE_MODEL, name, placement)
+    key = LANGUAGE_MODEL, (where := locate(name)), placement
+    checkpoint = _kept.get(key)
+    if checkpoint is None:
+        checkpoint = _kept[key] = llama_cpp_checkpoint(name, where, placement)
+    return checkpoint
 
 
 def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
@@ -74,12 +66,16 @@ def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     name, where = fspath(model), locate(model)
     if not where.endswith(GGUF):
         raise ModelError(f"{model!r} brings its own tokenizer; leave out tokenizer=")
+    if placement.backend is not None:
+        return llama_cpp_checkpoint(name, where, placement, tokenizer)
     return _load(LANGUAGE_MODEL, name, where, _exactly(name, where, placement), tokenizer)
 
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
     """A sequence classifier by embedded name, directory or hub id."""
-    return _cached(CLASSIFIER, name, replace(placement, quantize=None))  # stays in floats
+    return _cached(
+        CLASSIFIER, name, replace(placement, quantize=None, backend=None)
+    )  # stays in floats
 
 
 def as_stored(
@@ -109,7 +105,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
         raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
     if isinstance(tokenizer, (str, PathLike)):
         tokenizer = read_tokenizer(tokenizer)
-    for option in ("device", "dtype", "revision"):
+    for option in ("device", "dtype", "revision", "backend"):
         value = getattr(placement, option)
         if value is not None:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")

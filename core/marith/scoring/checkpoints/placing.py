@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from marith.errors import ModelError
-from marith.request.checks import device_name, dtype_name, no_device, quantize_name
+from marith.request.checks import backend_name, device_name, dtype_name, no_device, quantize_name
 from marith.scoring.checkpoints.gguf.gguf_download import local_file
 from marith.scoring.checkpoints.gguf.gguf_header import read_header
 from marith.scoring.checkpoints.locate import EMBEDDED, GGUF
@@ -25,9 +25,11 @@ class Placement:
     revision: str | None = None
     context_length: int | None = None
     quantize: str | None = None
+    backend: str | None = None
 
     def __post_init__(self) -> None:
         quantize_name("quantize", self.quantize, ModelError)
+        backend_name("backend", self.backend, ModelError)
         length = self.context_length
         if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
             raise ModelError(f"context_length is a whole number of tokens, not {length!r:.60}")

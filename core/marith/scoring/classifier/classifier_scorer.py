@@ -13,8 +13,8 @@ from marith.errors import ModelError, RequestError
 from marith.formula.tree.terms import Classifier, Judgement, Term
 from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
+from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.kinds import refusing
-from marith.scoring.checkpoints.loader import Checkpoint
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.classifier.prefix_tokens import Encoder
 from marith.scoring.classifier.tree_attention import TreeRunner

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -12,35 +11,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.errors import ModelError
 from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lora import Adapted, Adapter
+from marith.scoring.language_model.passes import Passes
 from marith.scoring.rotary.forced_length import ForcedLength
 from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 STATES = {"output_hidden_states": True}
 
 
-class ModelPasses:
-    """Runs a causal language model, and counts its passes and the tokens that it reads.
+class ModelPasses(Passes):
+    """Runs a causal language model of transformers.
 
-    `vocab` is how many tokens there are, `holes` are numbers below it that are no tokens, and
-    impossible. `name` is what messages call the model. `arguments` are those that its code takes.
+    `arguments` are those that its code takes.
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
         # A tree of its own where rotary modules are given lengths: others may run the model too.
         scaled = rotary_scaling(model.config).first is not None
         self.model = (shared_copy(model) if scaled else model).eval()
-        self.vocab = vocab
-        self.name = name or type(model).__name__
-        self.device = model.device
-        self.count = self.tokens_read = 0
+        super().__init__(vocab, name or type(model).__name__, holes, model.device)
         self._length = ForcedLength(self.model)
         self._adapted = Adapted(self.model)
         self._exits: Exits | None = None
-        self._holes = torch.tensor(holes, dtype=torch.long).to(model.device)
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
 
     @property
@@ -95,29 +89,6 @@ class ModelPasses:
         early = [self.exits.logits(out.hidden_states, layer, where) for layer in layers]
         cut = isinstance(kept, int) or out.logits.shape[1] != len(kept)
         return out.logits[:, where] if cut else out.logits, early
-
-    def counted(self, tokens: int) -> frozenset[int]:
-        """The number of the pass that has just read so many tokens."""
-        self.count += 1
-        self.tokens_read += tokens
-        return frozenset((self.count,))
-
-    def forget_counts(self) -> None:
-        """Begin to count anew: what was tried out is no work for anyone."""
-        self.count = self.tokens_read = 0
-
-    def logprobs(self, logits: Tensor) -> Tensor:
-        """[rows, count, vocab] → [rows · count, vocab], in float32 whatever the model computes in.
-
-        Raises ModelError for what is not a number.
-        """
-        logits = logits[..., : self.vocab].float().flatten(0, -2)
-        if len(self._holes):
-            logits = logits.index_fill(-1, self._holes, -math.inf)
-        logprobs = torch.log_softmax(logits, dim=-1)
-        if bool(logprobs[:, -1].isnan().any()):  # one that is not a number makes all of its row so
-            raise ModelError("the model computed what is not a number (NaN)")
-        return logprobs
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:

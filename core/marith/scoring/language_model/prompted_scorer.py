@@ -12,9 +12,8 @@ from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.checkpoints.loader import Checkpoint
-from marith.scoring.checkpoints.shared_weights import nbytes, weights
-from marith.scoring.cpu_threads import threads_of
+from marith.scoring.checkpoints.checkpoint import Checkpoint
+from marith.scoring.cpu_threads import computing_with
 from marith.scoring.kv_cache.lanes import sharing
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model import lora
@@ -22,6 +21,7 @@ from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
+from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span
 from marith.tensor_rows import Row, gather
@@ -42,7 +42,7 @@ class PromptedScorer:
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
-        with threads_of(checkpoint.model):
+        with computing_with(checkpoint.threads):
             self.runner = start_runner(
                 checkpoint.model,
                 self.vocabulary.size,
@@ -51,9 +51,9 @@ class PromptedScorer:
                 name=checkpoint.name,
                 holes=self.vocabulary.holes,
             )
-        self._weights = weights(checkpoint.model)  # once: the walk takes a large model 1 ms
+        self._weights = checkpoint.weights  # once: the walk takes a large model 1 ms
         self._changes = _changes(self._weights)
-        self.nbytes = nbytes(self._weights)
+        self.nbytes = checkpoint.nbytes
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
         """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
@@ -124,9 +124,14 @@ class PromptedScorer:
             return None
         adapter = self._adapters.get(name)
         if adapter is None:
-            adapter = self._adapters[name] = lora.read(name, self.checkpoint.model)
+            adapter = self._adapters[name] = self._read_adapter(name)
         self._recent.use(adapter, adapter.nbytes)
         return adapter
+
+    def _read_adapter(self, name: str) -> Adapter:
+        if isinstance(self.runner, LlamaCppRunner):
+            return self.runner.read_adapter(name)
+        return lora.read(name, self.checkpoint.model)
 
     def count(self, term: Prompted, prompt: Prompt) -> int:
         """How many tokens the prompt has as the term reads it, whether they fit or not."""
@@ -189,7 +194,7 @@ class PromptedScorer:
                 return None
             passes, cached = whole
         logprobs = self._histories.logprobs(span.lane, span.count)
-        return Scored.of(logprobs.to(self.checkpoint.model.device), passes, cached)
+        return Scored.of(logprobs.to(self.checkpoint.device), passes, cached)
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""

@@ -15,13 +15,16 @@ from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
+from marith.scoring.llama_cpp.ggml_model import GGMLModel
+from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.notices import warn
 from marith.scoring.probing.probe import DIFFER, compare, why_inexact
 from marith.scoring.rotary.length_runner import LengthRunner
 from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 Cached: TypeAlias = CachedRunner | LanewiseRunner
-Runner: TypeAlias = Cached | PlainRunner | LengthRunner
+OfModel: TypeAlias = Cached | PlainRunner | LengthRunner
+Runner: TypeAlias = OfModel | LlamaCppRunner
 Maker: TypeAlias = Callable[[ModelPasses], Cached]
 _log = logging.getLogger(__name__)
 
@@ -42,6 +45,8 @@ def start_runner(
     `holes` are numbers below `vocab` that are no tokens, and impossible. Raises ModelError for a
     model that is not causal.
     """
+    if isinstance(model, GGMLModel):
+        return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
     begun = time.monotonic()
     passes = ModelPasses(model, vocab, name, holes)
     runner = _probed(passes, context_length, cache_bytes, capture)
@@ -53,7 +58,7 @@ def start_runner(
 
 def _probed(
     passes: ModelPasses, context_length: int, cache_bytes: int, capture: bool | None
-) -> Runner:
+) -> OfModel:
     """A runner with a cache, captured or not, or a plain one."""
     captures = passes.device.type == "cuda" if capture is None else capture
     runner, reason = _cached(passes, context_length, cache_bytes, captures)
@@ -71,7 +76,7 @@ def _probed(
     return runner
 
 
-def _by_length(runner: Cached | PlainRunner, context_length: int) -> Runner:
+def _by_length(runner: Cached | PlainRunner, context_length: int) -> OfModel:
     """The runner, by the length of each text where the model's rotary frequencies depend on it."""
     scaling = rotary_scaling(runner.passes.model.config)
     return LengthRunner(runner, scaling) if scaling.reached(context_length) else runner

@@ -20,7 +20,7 @@ from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 if TYPE_CHECKING:
     from marith.scoring.language_model.model_passes import ModelPasses
-    from marith.scoring.language_model.runner import Runner
+    from marith.scoring.language_model.runner import OfModel
 
 SHORT = 9  # tokens of a text without a window
 DIFFER = "cached and uncached passes differ by"
@@ -63,7 +63,7 @@ def _turns(config: Any, context_length: int) -> Iterator[tuple[int, str]]:
         yield scaling.first, "rotary range"
 
 
-def compare(runner: Runner, extra: int = 0) -> str:
+def compare(runner: OfModel, extra: int = 0) -> str:
     """How a runner's cached passes differ from the uncached model's, over ragged rows."""
     passes, draw = runner.passes, torch.Generator().manual_seed(0)
     texts = torch.randint(0, passes.vocab, (3, SHORT + extra), generator=draw)
@@ -103,7 +103,7 @@ def _parted(passes: ModelPasses, texts: Tensor) -> float:
     return distance(passes.logprobs(part), passes.logprobs(whole[:, :begun]))
 
 
-def _answers(runner: Runner, asked: list[Asked]) -> dict[Hashable, Answer]:
+def _answers(runner: OfModel, asked: list[Asked]) -> dict[Hashable, Answer]:
     """All answers by lane, in as many calls as they take."""
     answers: dict[Hashable, Answer] = {}
     while left := [one for one in asked if one.lane not in answers]:

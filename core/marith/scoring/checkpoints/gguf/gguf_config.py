@@ -139,7 +139,8 @@ def _say_what_is_not_read(name: str, header: GGUFHeader) -> None:
     its_names = (architecture.replace("-", "_"), architecture.replace("moe", "_moe"))
     known = {key for one in its_names for key in mapping.get(one, ())}
     start = f"{architecture}."
-    stated = [key.removeprefix(start) for key in header.metadata if key.startswith(start)]
+    values = header.metadata.items()
+    stated = [key.removeprefix(start) for key, one in values if key.startswith(start) and one]
     unread = [key for key in stated if key not in known and not key.startswith(_SAID)]
     if unread:
         warn(f"{name!r} states {', '.join(unread)}, which transformers does not read of GGUF files")

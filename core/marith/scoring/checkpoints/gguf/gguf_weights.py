@@ -50,9 +50,7 @@ def gguf_model(
         return loaded
     with torch.device("meta"):
         empty = kind(config)
-    processor_kind: Any = TENSOR_PROCESSORS.get(header.architecture, TensorProcessor)
-    processor = processor_kind(config.to_dict())
-    names = {"output.weight": "lm_head.weight", **get_gguf_hf_weights_map(empty, processor)}
+    processor, names = _processor(header, config), places_of(header, empty)
     _require_places(name, header, names)
     if any(tensor.name.endswith("_exps.weight") for tensor in header.tensors):
         read = load_gguf_checkpoint(header.path, return_tensors=True, model_to_load=empty)
@@ -65,6 +63,18 @@ def gguf_model(
         }
     loaded = kind.from_pretrained(None, config=config, state_dict=tensors, **how)
     return loaded
+
+
+def places_of(header: GGUFHeader, empty: Any) -> dict[str, str]:
+    """The weight of an empty model for the name of each tensor that a file may have."""
+    named = get_gguf_hf_weights_map(empty, _processor(header, empty.config))
+    return {"output.weight": "lm_head.weight", **named}
+
+
+def _processor(header: GGUFHeader, config: Any) -> TensorProcessor:
+    kind: Any = TENSOR_PROCESSORS.get(header.architecture, TensorProcessor)
+    made: TensorProcessor = kind(config.to_dict())
+    return made
 
 
 class _UnreadTensor:

@@ -103,7 +103,8 @@ def _passes(engine: Engine) -> Iterator[list[tuple[float, float]]]:
         if begun:  # else it was under way before anyone counted
             passes.append((begun.pop(), time.perf_counter()))
 
-    reader: nn.Module = engine._registry.base.runner.passes.reader
+    passes_of_base: Any = engine._registry.base.runner.passes
+    reader: nn.Module = passes_of_base.reader
     hooks = reader.register_forward_pre_hook(begin), reader.register_forward_hook(end)
     try:
         yield passes

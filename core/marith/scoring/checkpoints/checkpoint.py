@@ -1,0 +1,76 @@
+"""A loaded model, with the vocabulary of its tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marith.scoring.checkpoints.amounts import amount
+from marith.scoring.checkpoints.shared_weights import nbytes, weights
+from marith.scoring.cpu_threads import threads_for
+from marith.scoring.layouts.quantised import rounding_of
+from marith.scoring.prompting.tokenizer import Vocabulary
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Checkpoint:
+    """A model of transformers, and how it is used.
+
+    A checkpoint of another library says the same of its own.
+    """
+
+    name: str
+    model: Any
+    vocabulary: Vocabulary
+    context_length: int
+    quantize: str | None = None
+    backend: str | None = None
+    most_lanes: int | None = None
+
+    @property
+    def summary(self) -> str:
+        """The model's class, size in memory, type of numbers and device."""
+        kind, dtype = type(self.model).__name__, self.dtype.removeprefix("torch.")
+        numbers = f"{self.quantize} and {dtype}" if self.quantize else dtype
+        return f"{kind}, {amount(self.nbytes)}, {numbers} on {self.device}"
+
+    @property
+    def device(self) -> torch.device:
+        """Where its log-probabilities are computed."""
+        device: torch.device = self.model.device
+        return device
+
+    @property
+    def dtype(self) -> str:
+        """The type of numbers that other checkpoints are loaded in that stand beside it."""
+        return str(self.model.dtype)
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """Every weight that torch knows, each once."""
+        return weights(self.model)
+
+    @property
+    def nbytes(self) -> int:
+        """What its weights weigh."""
+        return nbytes(self.weights)
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads of torch's a pass takes; None for as many as torch has."""
+        return threads_for(self.model)
+
+    @property
+    def rounds_coarsely(self) -> tuple[str, str] | None:
+        """What rounds so that a formula may enlarge it, and what is exact instead; None if not."""
+        if rounding_of(self.model) != torch.bfloat16:
+            return None
+        if self.quantize == "int4":
+            return (
+                "int4 rounds coarsely",
+                "quantize='int8' with dtype='float32' is nearly exact",
+            )
+        return "bfloat16 rounds coarsely", "dtype='float32' is exact"

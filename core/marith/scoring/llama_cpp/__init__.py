@@ -1,0 +1,1 @@
+"""How does llama.cpp read a GGUF file for the engine?"""

@@ -1,0 +1,66 @@
+"""GGUF files for llama.cpp: of a small model with a byte for a token, and in its K formats.
+
+`PYTHONPATH=tests python -m support.ggml_files` wrote tests/data/llama-q4_k.gguf; it needs
+llama-cpp-python, whose quantiser alone writes these formats.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from marith.testing.gguf_file import write_gguf
+
+Q4_K = Path(__file__).parents[1] / "data" / "llama-q4_k.gguf"
+_Q4_K_M = 15  # LLAMA_FTYPE_MOSTLY_Q4_K_M
+
+
+def byte_tokenizer() -> Any:
+    """A token for each byte, one for "th", and one that ends a text."""
+    texts = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "th", "<|end|>"]
+    raw = Tokenizer(models.BPE({text: i for i, text in enumerate(texts)}, [("t", "h")]))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<|end|>")
+
+
+def byte_model() -> Any:
+    """A random Llama of one layer, whose rows are of 256 numbers: K formats need as many."""
+    torch.manual_seed(4)
+    config = LlamaConfig(
+        vocab_size=258,
+        hidden_size=256,
+        intermediate_size=256,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        bos_token_id=None,
+        eos_token_id=257,
+        initializer_range=0.1,
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def write_q4_k(path: Path) -> None:
+    """Write it in Q4_K_M, by llama.cpp's own quantiser."""
+    import llama_cpp
+
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "f32.gguf"
+        write_gguf(byte_model(), plain, "f32", byte_tokenizer(), splits="gpt-2")
+        options = llama_cpp.llama_model_quantize_default_params()
+        options.ftype = _Q4_K_M
+        assert not llama_cpp.llama_model_quantize(str(plain).encode(), str(path).encode(), options)
+
+
+if __name__ == "__main__":
+    Q4_K.parent.mkdir(exist_ok=True)
+    write_q4_k(Q4_K)
+    print(f"{Q4_K}: {Q4_K.stat().st_size} bytes")
