@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from marith.testing.gguf_file import write_gguf
 from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel, trial
 from marith.evals.speed.benchmark.shape import LlamaShape
 from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.testing.gguf_file import write_gguf
 
 PROMPTS = [3, 5, 9, 11], [7, 8, 2, 40, 33], [4]
 
