@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers llamacpp speed way pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers llamacpp quantised speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -74,6 +74,11 @@ llamacpp: .venv/installed
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[llamacpp]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/llama_cpp peers/test_llama_cpp.py
 	$(BIN)/pytest -s tests/evidence/test_llama_cpp.py
+
+# A minute: checkpoints of bitsandbytes, torchao and compressed-tensors, made and read on the CPU.
+quantised: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-deps --target .venv/quantised --requirement peers/quantised_requirements.txt
+	PYTHONPATH=.venv/quantised $(BIN)/pytest -s tests/evidence/test_quantised_checkpoints.py
 
 # A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
 speed: .venv/installed

@@ -19,7 +19,8 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 class Checkpoint:
     """A model of transformers, and how it is used.
 
-    A checkpoint of another library says the same of its own.
+    `method` is how the files were quantised that it computes as they are; `most_lanes` how many
+    texts its `backend` reads at once. A checkpoint of another library says the same of its own.
     """
 
     name: str
@@ -29,12 +30,14 @@ class Checkpoint:
     quantize: str | None = None
     backend: str | None = None
     most_lanes: int | None = None
+    method: str | None = None
 
     @property
     def summary(self) -> str:
         """The model's class, size in memory, type of numbers and device."""
         kind, dtype = type(self.model).__name__, self.dtype.removeprefix("torch.")
-        numbers = f"{self.quantize} and {dtype}" if self.quantize else dtype
+        few = self.quantize or self.method
+        numbers = f"{few} and {dtype}" if few else dtype
         return f"{kind}, {amount(self.nbytes)}, {numbers} on {self.device}"
 
     @property

@@ -167,7 +167,7 @@ def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Chec
     with refusing(f"cannot use the tokenizer of {name!r}"):
         ends = [*_ends(name, model), *read.ends]
         vocabulary = Vocabulary(read.tokenizer, config.vocab_size, ends)
-    return Checkpoint(name, model, vocabulary, length, placement.quantize)
+    return Checkpoint(name, model, vocabulary, length, placement.quantize, method=read.method)
 
 
 def _ends(name: str, model: Any) -> list[int]:

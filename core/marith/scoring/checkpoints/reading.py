@@ -23,6 +23,7 @@ from marith.scoring.checkpoints.gguf.gguf_weights import gguf_model, require_lib
 from marith.scoring.checkpoints.kinds import CLASSES, refusing
 from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, require_tokenizer
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
+from marith.scoring.checkpoints.quantised_files import Quantised, quantised
 from marith.scoring.checkpoints.sizes import check_held, check_size
 from marith.scoring.layouts.quantising import loading_in
 
@@ -32,11 +33,15 @@ _ANY = 2048  # tokens of context where a configuration does not say
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """A model, its tokenizer, and the tokens that end a text beside those of its configuration."""
+    """A model, its tokenizer, and the tokens that end a text beside those of its configuration.
+
+    `method` is how its files are quantised, where it computes so.
+    """
 
     model: Any
     tokenizer: Any
     ends: Sequence[int] = ()
+    method: str | None = None
 
 
 def read(
@@ -110,6 +115,7 @@ def _read_stored(
     with refusing(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
+        found = quantised(name, stored, place[0], placement.quantize)
         config = AutoConfig.from_pretrained(where, **given)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
@@ -119,10 +125,17 @@ def _read_stored(
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         check_size(name, where, placement.revision, CLASSES[kind], config)
         with _progress(shown=name not in EMBEDDED):
-            files = {"use_safetensors": True, **given, **_how(placement, place[1])}
+            files = {"use_safetensors": True, **given, **_how(placement, place[1], found)}
+            if found is not None:
+                files["device_map"] = {"": place[0]}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
-        model = model.to(place[0])
-    return StoredCheckpoint(_complete(name, kind, model, report["missing_keys"]), tokenizer)
+        if found is None:
+            model = model.to(place[0])
+        elif found.unpacked:
+            model = model.to(*place)  # transformers makes bfloat16 of it
+    complete = _complete(name, kind, model, report["missing_keys"])
+    method = found.method if found is not None and not found.unpacked else None
+    return StoredCheckpoint(complete, tokenizer, method=method)
 
 
 def _read_gguf(
@@ -144,17 +157,17 @@ def _read_gguf(
     with refusing(f"cannot load the model {name!r}"):
         check_held(name, len(header.tensors), header.nbytes, CLASSES[kind], config)
         made = kinds.class_of(kind, config)
-        how = _how(placement, place[1])
+        how = _how(placement, place[1], None)
         model, report = gguf_model(name, header, made, config, **how)
         model = model.to(place[0])
     complete = _complete(name, kind, model, report["missing_keys"])
     return StoredCheckpoint(complete, tokenizer, ends_of(header, tokenizer))
 
 
-def _how(placement: Placement, dtype: torch.dtype) -> dict[str, Any]:
+def _how(placement: Placement, dtype: torch.dtype, found: Quantised | None) -> dict[str, Any]:
     """In which numbers transformers reads weights."""
     how: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
-    if placement.quantize is not None:
+    if placement.quantize is not None and found is None:
         how["quantization_config"] = loading_in(placement.quantize)
     return how
 

@@ -103,9 +103,15 @@ def llama_cpp_checkpoint(
     _check_tokens(name, model, vocabulary)
     length = placement.context(name, model.positions)
     checkpoint = LlamaCppCheckpoint(
-        name, model, vocabulary, length, None, LLAMA_CPP,
-        int(lib.llama_max_parallel_sequences()), header.format, accelerated,
-    )  # fmt: skip
+        name,
+        model,
+        vocabulary,
+        length,
+        backend=LLAMA_CPP,
+        most_lanes=int(lib.llama_max_parallel_sequences()),
+        format=header.format,
+        accelerated=accelerated,
+    )
     said = "repacked weights" if repacked else "weights as the file has them"
     seconds = time.monotonic() - begun
     _log.info("loaded %r in %.2f s: %s, %s", name, seconds, checkpoint.summary, said)
