@@ -26,6 +26,7 @@ from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
+from marith.engine.tokens import TokenCalls
 from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
@@ -50,7 +51,7 @@ _limits = lru_cache(maxsize=16, typed=True)(Limits)
 SAMPLE = Stop(64)  # the end of each text that a formula is calibrated by
 
 
-class Engine(Entrypoints):
+class Engine(Entrypoints, TokenCalls):
     """Formulas over one base model, for any number of callers in threads and tasks.
 
     One thread owns the models. A request that is cancelled, or that nobody holds, frees its lanes.

@@ -1,11 +1,11 @@
-"""An engine's calls: `generate`, `stream`, `agenerate`, `astream`, `choose`, and text as tokens."""
+"""`generate`, `stream`, `agenerate`, `astream` and `choose`: the calls of an engine."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from typing import Any, Literal, Self, Unpack, overload
@@ -15,23 +15,19 @@ from marith.engine.jobs.queries import Scores
 from marith.engine.many import acompletions, completions
 from marith.engine.threads.deadline import Deadline
 from marith.engine.ticket import Ticket
-from marith.errors import faults_named, names_checked, require_known
-from marith.formula.meaning.binding import BARE_MODEL, Terms
+from marith.errors import require_known
+from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import distinct_texts
 from marith.request.completion import Choice, Chunk, Completion
-from marith.request.prompt import Message, to_prompt
+from marith.request.prompt import Message
 from marith.request.request import Request, Speculation
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
-from marith.request.tools import Tools
-from marith.scoring.registry import Registry
 
 
 class Entrypoints(ABC):
     """Each makes requests and calls `submit`, or `submit_scoring`; a `with` block closes."""
-
-    _registry: Registry
 
     @abstractmethod
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
@@ -50,30 +46,6 @@ class Entrypoints(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @names_checked()
-    def encode(self, text: str) -> list[int]:
-        """A text as tokens of the base model's vocabulary; special tokens in it are plain text."""
-        with faults_named():
-            return self._registry.vocabulary.encode(text)
-
-    @names_checked()
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Tokens of the base model's vocabulary as text, special tokens left out."""
-        return self._registry.vocabulary.decode(tokens)
-
-    @names_checked()
-    def count_tokens(
-        self,
-        prompt: str | Sequence[Message],
-        tools: Sequence[Mapping[str, Any]] = (),
-        template_options: Mapping[str, Any] | None = None,
-    ) -> int:
-        """How many tokens a prompt has as the bare model reads it, template and tools included."""
-        definitions = Tools(tuple(tools)).definitions if tools else ()
-        with faults_named():
-            read = to_prompt(prompt, definitions, template_options)
-            return self._registry.base.count(BARE_MODEL, read)
 
     async def _started(self, request: Request) -> Ticket:
         """`submit` in a thread, since a prompt may be long; awaited until the deadline."""

@@ -252,7 +252,7 @@ class Options(OptionFields):
             try:
                 return engine.submit(request, begun)
             except Busy:
-                from marith.engine.retry import pause
+                from marith.engine.threads.retry import pause
 
                 if retry == self.max_retries or not pause(retry, request, begun):
                     raise

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD
@@ -44,12 +46,16 @@ _HIERARCHIES = (
 def free_memory(device: str) -> int:
     """Bytes that this process may still take on a device; "cuda" is the current one."""
     if device.startswith("cuda"):
+        import torch  # those who ask of the machine alone need not wait for it
+
         return _left_on_gpu(torch.device(device))
     return max(0, min(_left()))
 
 
 def _left_on_gpu(device: torch.device) -> int:
     """What the driver has, and what torch has taken of it and does not use."""
+    import torch
+
     index = torch.cuda.current_device() if device.index is None else device.index
     free, _ = torch.cuda.mem_get_info(index)
     unused = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)

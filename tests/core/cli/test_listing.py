@@ -76,6 +76,18 @@ def test_one_model_is_described_by_its_directory(tiny_dir: str) -> None:
     assert (model["place"], model["complete"], model["context"]) == ("directory", True, 1024)
 
 
+def test_a_model_that_is_named_is_told_with_what_it_would_take(tmp_path: Path) -> None:
+    file = Path(__file__).parents[2] / "data" / "llama-q4_k.gguf"
+    code, out, _ = run("models", "pocket", str(file))
+    assert code == 0
+    assert "pocket: 5,868,800 weights, stored as BF16" in out
+    assert "  quantize='int8', dtype='bfloat16' takes 8 MB; 1,000 tokens of a lane take" in out
+    assert f"{file}: 460,032 weights, stored as Q4_K" in out
+    assert "  backend='llama.cpp' takes 309 kB" in out
+    told = json.loads(run("models", str(file), "--json")[1])[0]
+    assert (told["place"], told["format"], told["context"]) == ("file", "Q4_K", 256)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [("/no/where", "/no/where"), ("someone/absent", "is not on this machine")],

@@ -12,7 +12,7 @@ import pytest
 
 import marith
 from marith import Options, Ticket
-from marith.engine import retry
+from marith.engine.threads import retry
 from marith.testing import tiny_model, tiny_tokenizer
 
 PAUSE = 0.02

@@ -14,7 +14,7 @@ from marith.request.request import RequestOptions
 ROOT = Path(__file__).resolve().parents[3]
 BETWEEN = (
     "core/marith/engine/entrypoints.py",
-    "core/marith/engine/retry.py",
+    "core/marith/engine/threads/retry.py",
     "core/marith/options/options.py",
     "langchain_marith/invocation.py",
     "llamaindex_marith/chat_call.py",

@@ -13,7 +13,7 @@ from marith.cli.own_modules import Imports
 from marith.cli.shared import app, clear_errors
 from marith.cli.terminal.colours import styled
 from marith.errors import FormulaError, RequestError, suggestion
-from marith.scoring.checkpoints.amounts import amount
+from marith.scoring.checkpoints.footprint import amount
 
 if TYPE_CHECKING:
     from marith.cli.listing.stored_models import StoredModel
@@ -51,6 +51,8 @@ def models(
             return
         _print_table([HEADINGS, *map(_row, listed)])
         typer.echo(NOTE)
+        for model in listed if names else ():
+            typer.echo("\n".join(_takes(model)))
 
 
 @app.command()
@@ -118,10 +120,35 @@ def _row(model: "StoredModel") -> tuple[str, ...]:
         model.architecture or "-",
         model.place if model.complete else f"{model.place}, incomplete",
         amount(model.size),
-        amount(model.memory(4)),
-        amount(model.memory(2)),
+        amount(model.memory("float32")),
+        amount(model.memory("bfloat16")),
         "-" if model.context is None else str(model.context),
     )
+
+
+def _takes(model: "StoredModel") -> list[str]:
+    """What it would take to load a model, line by line; each way with the lanes that fit."""
+    if (takes := model.footprint) is None:
+        return [f"\n{model.name}: its files do not say how many weights it has"]
+    from marith.scoring.checkpoints.footprint import lanes_that_fit
+    from marith.scoring.free_memory import free_memory
+
+    free = free_memory("cpu")
+    lines = [
+        f"\n{styled(model.name, bold=True)}: {takes.weights:,} weights, stored as {model.format}"
+    ]
+    ways = [*takes.choices()]
+    if model.place == "file":
+        ways.append(("backend='llama.cpp'", model.size))
+    for how, size in ways:
+        dtype = "bfloat16" if "bfloat16" in how or "llama" in how else "float32"
+        token = takes.token_bytes(dtype)
+        texts = "" if token is None else f"; 1,000 tokens of a lane take {amount(1000 * token)}"
+        lanes = lanes_that_fit(free - size, token, model.context or 1)
+        fit = "" if lanes is None else f", {lanes:,} lanes of {model.context:,} tokens fit"
+        room = f"{texts}{fit}" if size <= free else f": more than the {amount(free)} that are free"
+        lines.append(f"  {how} takes {amount(size)}{room}")
+    return lines
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

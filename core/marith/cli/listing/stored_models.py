@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from marith.errors import ModelError, suggestion
-from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, context_length_of, locate
+from marith.scoring.checkpoints.footprint import Footprint
+from marith.scoring.checkpoints.gguf.gguf_header import read_header
+from marith.scoring.checkpoints.locate import (
+    EMBEDDED,
+    GGUF,
+    WEIGHTS,
+    context_length_of,
+    gguf_file,
+    locate,
+)
 
 ADAPTER = "adapter_config.json"
 _HEADER = 100_000_000  # bytes: what safetensors itself reads at most
@@ -21,7 +30,8 @@ class StoredModel:
     """A model or LoRA adapter; a figure is None where the files do not say.
 
     `place` is "package", "cache" or "directory"; `complete` says whether the weights are there.
-    `size` is in bytes on disk, `weights` how many numbers they are, `context` in tokens.
+    `size` is in bytes on disk, `weights` how many numbers they are, `context` in tokens. `format`
+    is the type that most of them are stored in, `token_numbers` how many are kept of each token.
     """
 
     name: str
@@ -31,10 +41,21 @@ class StoredModel:
     size: int
     weights: int | None
     context: int | None
+    format: str | None = None
+    token_numbers: int | None = None
+    embedding: int = 0
+    tied: bool = False
 
-    def memory(self, bytes_each: int) -> int | None:
+    @property
+    def footprint(self) -> Footprint | None:
+        """What it takes in memory, where its files say how many weights it has."""
+        if self.weights is None:
+            return None
+        return Footprint(self.weights, self.embedding, self.tied, self.token_numbers)
+
+    def memory(self, dtype: str, quantize: str | None = None) -> int | None:
         """The bytes that the weights take in memory, without keys and values of texts."""
-        return None if self.weights is None else self.weights * bytes_each
+        return None if self.footprint is None else self.footprint.nbytes(dtype, quantize)
 
 
 def all_models() -> list[StoredModel]:
@@ -51,7 +72,9 @@ def named(name: str) -> StoredModel:
     stored = {model.name: model for model in all_models()}
     if name in stored:
         return stored[name]
-    folder = Path(locate(name))
+    if (where := locate(name)).endswith(GGUF) and (file := gguf_file(where)) is not None:
+        return _of_gguf(name, file)
+    folder = Path(where)
     if not folder.is_dir():
         hint = suggestion(name, stored, "; `marith models` lists those that are")
         raise ModelError(f"the model {name!r} is not on this machine{hint}")
@@ -80,9 +103,38 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
     size = sum(file.stat().st_size for file in folder.glob("*") if file.is_file())
     counts = [count_weights(file) for file in present]
     weights = None if not complete or None in counts else sum(count or 0 for count in counts)
-    architecture = _architecture(folder)
+    takes = Footprint.of(weights or 0, _read_json(folder / "config.json"))
     return StoredModel(
-        name, architecture, place, complete, size, weights, context_length_of(str(folder))
+        name,
+        _architecture(folder),
+        place,
+        complete,
+        size,
+        weights,
+        context_length_of(str(folder)),
+        format_of(present[0]) if present else None,
+        takes.token,
+        takes.embedding,
+        takes.tied,
+    )
+
+
+def _of_gguf(name: str, file: Path) -> StoredModel:
+    """A GGUF file by its header."""
+    header = read_header(file)
+    takes = header.footprint
+    return StoredModel(
+        name,
+        header.architecture,
+        "file",
+        header.parts == 1,
+        header.nbytes,
+        header.weights,
+        header.of_model("context_length"),
+        header.format,
+        takes.token,
+        takes.embedding,
+        takes.tied,
     )
 
 
@@ -96,17 +148,32 @@ def weight_files(folder: Path) -> list[Path]:
 
 def count_weights(file: Path) -> int | None:
     """How many numbers a file of safetensors holds, by its header; None where it has none."""
+    sizes = _sizes_by_type(file)
+    return None if sizes is None else sum(sizes.values())
+
+
+def format_of(file: Path) -> str | None:
+    """The type of numbers that most of a file of safetensors is in, such as "BF16"."""
+    sizes = _sizes_by_type(file)
+    return max(sizes, key=lambda kind: sizes[kind]) if sizes else None
+
+
+def _sizes_by_type(file: Path) -> dict[str, int] | None:
+    """How many numbers of each type a file of safetensors holds; None where it has no header."""
+    sizes: dict[str, int] = {}
     try:
         with file.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
             if length > _HEADER:
                 return None
             header = json.loads(stream.read(length))
-        return sum(
-            int(prod(each["shape"])) for key, each in header.items() if key != "__metadata__"
-        )
+        for key, each in header.items():
+            if key != "__metadata__":
+                kind = str(each["dtype"])
+                sizes[kind] = sizes.get(kind, 0) + int(prod(each["shape"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+    return sizes
 
 
 def _architecture(folder: Path) -> str | None:

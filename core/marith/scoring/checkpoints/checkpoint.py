@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.scoring.checkpoints.amounts import amount
+from marith.scoring.checkpoints.footprint import Footprint, amount, said_of_texts
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.cpu_threads import threads_for
 from marith.scoring.layouts.quantised import rounding_of
@@ -50,6 +50,11 @@ class Checkpoint:
     def dtype(self) -> str:
         """The type of numbers that other checkpoints are loaded in that stand beside it."""
         return str(self.model.dtype)
+
+    def said_of_texts(self, free: int) -> str:
+        """In words what texts take, and how many lanes of a whole context so much memory holds."""
+        token = Footprint.of(0, self.model.config.to_dict()).token_bytes(self.dtype)
+        return said_of_texts(token, self.context_length, free)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:

@@ -31,7 +31,7 @@ from marith.scoring.checkpoints.reading import (
 )
 from marith.scoring.checkpoints.shared_weights import independent
 from marith.scoring.cpu_threads import threads_of
-from marith.scoring.free_memory import returning_freed
+from marith.scoring.free_memory import free_memory, returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
 from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -155,7 +155,8 @@ def _load(
 
 def _logged(checkpoint: Checkpoint, begun: float, layout: str) -> Checkpoint:
     seconds = time.monotonic() - begun
-    said = ", ".join(filter(None, (checkpoint.summary, layout)))
+    room = checkpoint.said_of_texts(free_memory(str(checkpoint.device)))
+    said = ", ".join(filter(None, (checkpoint.summary, layout))) + room
     _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, said)
     return checkpoint
 

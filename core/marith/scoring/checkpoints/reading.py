@@ -15,6 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints import hub_lookup, kinds
+from marith.scoring.checkpoints.footprint import Footprint
 from marith.scoring.checkpoints.gguf.gguf_config import gguf_config
 from marith.scoring.checkpoints.gguf.gguf_download import local_file
 from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader, read_header
@@ -24,7 +25,7 @@ from marith.scoring.checkpoints.kinds import CLASSES, refusing
 from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, require_tokenizer
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
 from marith.scoring.checkpoints.quantised_files import Quantised, quantised
-from marith.scoring.checkpoints.sizes import check_held, check_size
+from marith.scoring.checkpoints.sizes import check_held, check_size, require_memory
 from marith.scoring.layouts.quantising import loading_in
 
 Fits: TypeAlias = Callable[[Any], None]
@@ -123,7 +124,10 @@ def _read_stored(
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
         require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
-        check_size(name, where, placement.revision, CLASSES[kind], config)
+        weights = check_size(name, where, placement.revision, CLASSES[kind], config)
+        if found is None or found.unpacked:
+            footprint = Footprint.of(weights, config.to_dict())
+            require_memory(name, footprint, *place, placement)
         with _progress(shown=name not in EMBEDDED):
             files = {"use_safetensors": True, **given, **_how(placement, place[1], found)}
             if found is not None:
@@ -155,7 +159,9 @@ def _read_gguf(
     fits(config)
     tokenizer = tokenizer_of(name, header, tokenizer)
     with refusing(f"cannot load the model {name!r}"):
-        check_held(name, len(header.tensors), header.nbytes, CLASSES[kind], config)
+        stored = len(header.tensors), header.nbytes
+        footprint = Footprint.of(check_held(name, *stored, CLASSES[kind], config), config.to_dict())
+        require_memory(name, footprint, *place, placement)
         made = kinds.class_of(kind, config)
         how = _how(placement, place[1], None)
         model, report = gguf_model(name, header, made, config, **how)

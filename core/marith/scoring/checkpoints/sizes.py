@@ -14,22 +14,26 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from transformers.utils.hub import cached_file
 
 from marith.errors import ModelError
+from marith.scoring.checkpoints.footprint import Footprint, amount
+from marith.scoring.checkpoints.placing import Placement
+from marith.scoring.free_memory import free_memory
 
 _REPEATED = re.compile(r"(layers?|blocks?|depth)$")
 _LEAST = 512  # so many layers are always built: configurations list some that a model leaves out
 _PER_BYTE = 8  # weights, of one bit each
 
 
-def check_size(name: str, where: str, revision: str | None, kind: Any, config: Any) -> None:
-    """Raises ModelError for a configuration that asks for more than the files can hold.
+def check_size(name: str, where: str, revision: str | None, kind: Any, config: Any) -> int:
+    """How many weights a model has, by its configuration.
 
-    Each layer has a tensor at least, and each weight a bit.
+    Raises ModelError for one that asks for more than the files can hold: each layer has a tensor
+    at least, and each weight a bit.
     """
     tensors, size = _stored(where, revision)
-    check_held(name, tensors, size, kind, config)
+    return check_held(name, tensors, size, kind, config)
 
 
-def check_held(name: str, tensors: int, size: int, kind: Any, config: Any) -> None:
+def check_held(name: str, tensors: int, size: int, kind: Any, config: Any) -> int:
     """The same of so many tensors and bytes. `kind` makes a model of a configuration."""
     for key, count in _counts(config.to_dict()):
         if count > max(tensors, _LEAST):
@@ -38,12 +42,35 @@ def check_held(name: str, tensors: int, size: int, kind: Any, config: Any) -> No
                 f"{tensors} tensors"
             )
     with torch.device("meta"):
-        weights = sum(weight.numel() for weight in kind.from_config(config).parameters())
+        empty = kind.from_config(config)
+    weights = sum(int(weight.numel()) for weight in empty.parameters())
     if weights > _PER_BYTE * size:
         raise ModelError(
             f"the configuration of {name!r} asks for {weights} weights, and its files hold "
             f"{size} bytes"
         )
+    return weights
+
+
+def require_memory(
+    name: str, footprint: Footprint, device: torch.device, dtype: torch.dtype, placement: Placement
+) -> None:
+    """Raises ModelError for weights that are larger than what is free; it names smaller choices."""
+    how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
+    needed = footprint.nbytes(how, placement.quantize)
+    if needed <= free:
+        return
+    fitting = [
+        f"{choice} takes {amount(size)}"
+        for choice, size in footprint.choices()
+        if size < min(needed, free + 1) and (device.type == "cpu" or "quantize" not in choice)
+    ]
+    numbers = f"{placement.quantize} and {how}" if placement.quantize else how
+    instead = ", ".join(fitting) or "no smaller choice fits either"
+    raise ModelError(
+        f"{name!r} has {footprint.weights:,} weights, which take {amount(needed)} in {numbers}, "
+        f"and {amount(free)} of memory is free on {str(device)!r}; {instead}"
+    )
 
 
 def _counts(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

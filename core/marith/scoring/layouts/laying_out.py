@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marith.scoring.checkpoints.amounts import amount
+from marith.scoring.checkpoints.footprint import amount
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.layouts.fused_layer import FusedLayer
 from marith.scoring.layouts.fusing import fuse

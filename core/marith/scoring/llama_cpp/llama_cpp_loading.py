@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.amounts import amount
 from marith.scoring.checkpoints.checkpoint import Checkpoint
+from marith.scoring.checkpoints.footprint import amount, said_of_texts
 from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader
 from marith.scoring.checkpoints.gguf.gguf_tokenizer import ends_of
 from marith.scoring.checkpoints.locate import GGUF
 from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.checkpoints.reading import header_of, tokenizer_of
 from marith.scoring.cpu_threads import SMALL
+from marith.scoring.free_memory import free_memory
 from marith.scoring.llama_cpp.ggml_library import library
 from marith.scoring.llama_cpp.ggml_model import GGMLModel
 from marith.scoring.llama_cpp.repacking import may_repack
@@ -97,6 +98,7 @@ def llama_cpp_checkpoint(
     threads = _threads(header)
     formats = " ".join(sorted({tensor.kind for tensor in header.tensors}))
     repacked = not accelerated and may_repack(header.path, formats, threads)
+    require_memory_of_file(name, header, accelerated)
     words = tokenizer_of(name, header, tokenizer)  # before the weights, which may be large
     model = GGMLModel(header.path, threads=threads, repacked=repacked, accelerated=accelerated)
     vocabulary = Vocabulary(words, model.vocab, [*ends_of(header, words), *model.ends()])
@@ -113,8 +115,9 @@ def llama_cpp_checkpoint(
         accelerated=accelerated,
     )
     said = "repacked weights" if repacked else "weights as the file has them"
+    texts = said_of_texts(header.footprint.token_bytes("float16"), length, free_memory("cpu"))
     seconds = time.monotonic() - begun
-    _log.info("loaded %r in %.2f s: %s, %s", name, seconds, checkpoint.summary, said)
+    _log.info("loaded %r in %.2f s: %s, %s%s", name, seconds, checkpoint.summary, said, texts)
     return checkpoint
 
 
@@ -127,6 +130,16 @@ def _require_file(name: str, where: str, placement: Placement) -> None:
                 f"backend={LLAMA_CPP!r} computes in the numbers of the file; "
                 f"{option}={value!r} is for transformers: leave out one of them"
             )
+
+
+def require_memory_of_file(name: str, header: GGUFHeader, accelerated: bool) -> None:
+    """Raises ModelError for a file that is larger than the memory that is free."""
+    free = free_memory("cpu")
+    if not accelerated and header.parts == 1 and header.nbytes > free:
+        raise ModelError(
+            f"{name!r} is a file of {amount(header.nbytes)}, and {amount(free)} of memory is free; "
+            "a file of fewer bits takes less"
+        )
 
 
 def _accelerated(placement: Placement, lib: Any) -> bool:

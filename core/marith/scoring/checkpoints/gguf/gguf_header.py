@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from marith.errors import ModelError
+from marith.scoring.checkpoints.footprint import Footprint
 
 _MAGIC, _VERSIONS = b"GGUF", (2, 3)
 _SCALARS = {
@@ -78,6 +79,26 @@ class GGUFHeader:
     def weights(self) -> int:
         """How many numbers all tensors have."""
         return sum(tensor.size for tensor in self.tensors)
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it takes in memory, in any of the ways that it is loaded."""
+        tied = all(tensor.name != "output.weight" for tensor in self.tensors)
+        words = next((one.size for one in self.tensors if one.name == "token_embd.weight"), 0)
+        return Footprint(self.weights, words, tied, self._kept())
+
+    def _kept(self) -> int | None:
+        """Numbers that all layers keep of a token; None where the file does not say."""
+        layers, heads = self.of_model("block_count"), self.of_model("attention.head_count")
+        width = self.of_model("embedding_length")
+        own = self.of_model("attention.head_count_kv", heads)
+        if not layers or not own or not heads or not width:
+            return None
+        most = max(heads) if isinstance(heads, list) else heads
+        each = width // most if most else 0
+        key, value = (self.of_model(f"attention.{one}_length", each) for one in ("key", "value"))
+        kept = sum(own) if isinstance(own, list) else own * layers
+        return int(kept * (key + value)) or None
 
     @property
     def parts(self) -> int:

@@ -1,0 +1,42 @@
+"""Texts as tokens of the base model, and back: what an engine knows without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from marith.errors import faults_named, names_checked
+from marith.formula.meaning.binding import BARE_MODEL
+from marith.request.prompt import Message, to_prompt
+from marith.request.tools import Tools
+from marith.scoring.registry import Registry
+
+
+class TokenCalls:
+    """The calls of an engine that tokenise. Safe in any thread."""
+
+    _registry: Registry
+
+    @names_checked()
+    def encode(self, text: str) -> list[int]:
+        """A text as tokens of the base model's vocabulary; special tokens in it are plain text."""
+        with faults_named():
+            return self._registry.vocabulary.encode(text)
+
+    @names_checked()
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Tokens of the base model's vocabulary as text, special tokens left out."""
+        return self._registry.vocabulary.decode(tokens)
+
+    @names_checked()
+    def count_tokens(
+        self,
+        prompt: str | Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        template_options: Mapping[str, Any] | None = None,
+    ) -> int:
+        """How many tokens a prompt has as the bare model reads it, template and tools included."""
+        definitions = Tools(tuple(tools)).definitions if tools else ()
+        with faults_named():
+            read = to_prompt(prompt, definitions, template_options)
+            return self._registry.base.count(BARE_MODEL, read)
