@@ -46,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for numbers in NUMBERS:
             path = Path(folder) / f"{numbers}.gguf"
-            write_gguf(model, path, numbers, _tokenizer(), splits="gpt-2")
+            write_gguf(model, path, numbers, byte_tokenizer(VOCAB), splits="gpt-2")
             steps.add_row(numbers, *(_compared(path, rows) for rows in ROWS))
             memory.add_row(numbers, *_weighed(path))
     console = Console()
@@ -108,10 +108,10 @@ def _weighed(path: Path) -> tuple[str, str, str]:
     return f"{(file + cache) / 1e6:.0f}", f"{grown / 1e6:.0f}", f"{grown / (file + cache):.2f}"
 
 
-def _tokenizer() -> Any:
-    """A token for each byte, and words that no text has: as many as the model."""
+def byte_tokenizer(count: int) -> Any:
+    """A token for each byte, and words that no text has: `count` tokens in all."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    texts = [*letters, "th", *(f"word{i}" for i in range(VOCAB - len(letters) - 1))]
+    texts = [*letters, "th", *(f"word{i}" for i in range(count - len(letters) - 1))]
     raw = Tokenizer(models.BPE({text: i for i, text in enumerate(texts)}, [("t", "h")]))
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()

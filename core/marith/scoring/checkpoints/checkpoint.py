@@ -11,7 +11,7 @@ from torch import Tensor
 from marith.scoring.checkpoints.footprint import Footprint, amount, said_of_texts
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.cpu_threads import threads_for
-from marith.scoring.layouts.quantised import rounding_of
+from marith.scoring.layouts.quantised import QuantisedLinear
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 
@@ -82,3 +82,9 @@ class Checkpoint:
                 "quantize='int8' with dtype='float32' is nearly exact",
             )
         return "bfloat16 rounds coarsely", "dtype='float32' is exact"
+
+
+def rounding_of(model: Any) -> torch.dtype:
+    """The type that rounds as the coarsest product of a model."""
+    types = {one.rounds_as for one in model.modules() if isinstance(one, QuantisedLinear)}
+    return max({model.dtype} | types, key=lambda one: torch.finfo(one).eps)

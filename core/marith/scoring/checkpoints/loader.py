@@ -143,7 +143,8 @@ def _load(
     kind: str, name: str, where: str, placement: Placement, tokenizer: Any = None
 ) -> Checkpoint:
     begun, layout = time.monotonic(), ""
-    with returning_freed() if placement.quantize else nullcontext():
+    in_parts = placement.quantize or where.endswith(GGUF)  # tensor by tensor, each in float32 first
+    with returning_freed() if in_parts else nullcontext():
         found = read(kind, name, where, placement, tokenizer=tokenizer)
         model = found.model
         with threads_of(model):

@@ -7,7 +7,6 @@ architecture is named here, and one whose code differs keeps it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,16 +31,12 @@ from marith.scoring.layouts.fused_modules import (
 )
 from marith.scoring.layouts.packing import is_changed, is_plain
 from marith.scoring.layouts.quantised import QuantisedLinear
+from marith.scoring.layouts.stand_ins import hollow, in_float32, narrow
 
 _RECORDED = "marith_recorded"
 _GIVEN = "_marith_given"
 _ATTENTION = [(*names, "o_proj") for names in (READ[0], READ[1:])]
 _MLP = [(*names, "down_proj") for names in (GATED[0], GATED[1:])]
-# What is put in the place of a fused part while its layer is tried.
-_STANDS_IN: dict[type, Callable[..., Any]] = {
-    FusedAttention: lambda hidden_states, **_: (hidden_states.sin(), None),
-    FusedMLP: lambda x: torch.tanh(2 * x),
-}
 _FAULTS = AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError
 
 
@@ -111,10 +106,18 @@ def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module
     """The module that answers as this one does, but for rounding."""
     if _kinds(module) == {torch.float32} and not _has_quantised(module):
         return _tried(module, module, known, sines)
-    with suppress(*_FAULTS):  # some modules cannot be copied
-        copied = _hollow(module) if _is_layer(module) else _in_float32(module)
-        return _tried(module, copied, known, sines)
+    for copied in _copies(module):
+        with suppress(*_FAULTS):  # some modules cannot be copied, and not all can be made narrow
+            if (fused := _tried(module, copied(module), known, sines)) is not None:
+                return fused
     return None
+
+
+def _copies(module: nn.Module) -> list[Callable[[nn.Module], nn.Module]]:
+    """What copies a module to be tried, the smallest first."""
+    if _is_layer(module):
+        return [hollow]
+    return [narrow, in_float32] if _has(module, _MLP) else [in_float32]
 
 
 def _tried(
@@ -127,39 +130,11 @@ def _tried(
             with suppress(*_FAULTS):
                 fused = make(copied, known, sines)
                 if _same(expected, known.answer(fused)):
-                    return fused if copied is module else make(module, known, sines)
+                    if copied is module:
+                        return fused
+                    del copied, fused  # they are large beside a module of few bits
+                    return make(module, known, sines)
     return None
-
-
-def _in_float32(module: nn.Module) -> nn.Module:
-    """A copy that computes with the weights that quantised ones stand for."""
-    wide = copy.deepcopy(module)
-    for name, one in [*wide.named_modules()]:
-        if isinstance(one, QuantisedLinear):
-            wide.set_submodule(name, one.plain())
-    return wide.float()
-
-
-def _hollow(layer: nn.Module) -> nn.Module:
-    """A copy in float32 with functions in the place of its attention and MLP, which are fused.
-
-    How they are called and added up does not depend on what they compute, and their weights in
-    float32 would be the largest thing that fusing holds.
-    """
-    hollow = copy.copy(layer)
-    hollow._modules = {name: _part(one) for name, one in layer._modules.items()}
-    return hollow
-
-
-def _part(module: nn.Module | None) -> nn.Module | None:
-    if module is None:
-        return None
-    function = _STANDS_IN.get(type(module))
-    if function is None:
-        return copy.deepcopy(module).float()
-    part = copy.copy(module)
-    part.__dict__["forward"] = function
-    return part
 
 
 def _kinds(module: nn.Module) -> set[torch.dtype]:

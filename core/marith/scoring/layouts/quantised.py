@@ -23,6 +23,7 @@ from marith.errors import ModelError
 
 GROUP = 32  # weights of a row that share a scale in int4
 _HIGHEST = 127  # of the levels in int8, and the lowest is its negative
+_AT_ONCE = 2**20  # weights that are brought into few bits at a time
 _TINY = 1e-30  # the least scale: a row of zeros has one too
 
 
@@ -67,13 +68,25 @@ class QuantisedLinear(nn.Linear):
 
     @classmethod
     def quantised(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Levels and scales of weights [out, in]."""
+        """Levels and scales of weights [out, in], by so many rows that floats of them are few."""
+        rows = max(1, _AT_ONCE // weight.shape[1])
+        parts = [cls._of_rows(some.float()) for some in weight.split(rows)]
+        levels, scales = zip(*parts, strict=True)
+        return torch.cat(levels), torch.cat(scales)
+
+    @classmethod
+    def _of_rows(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
 
     def plain(self) -> nn.Linear:
         """A layer in float32 with the weights that the levels stand for."""
-        bias = None if self.bias is None else _kept(self.bias.detach().float())
-        return plain_linear(_kept(self._dequantised()), bias).train(self.training)
+        return self.narrow(slice(None), self.in_features)
+
+    def narrow(self, rows: Any, columns: int) -> nn.Linear:
+        """The same of some outputs, and of so many first inputs: whole groups of them."""
+        levels, scales = self._cut(self.weight.detach()[rows], self.scales.detach()[rows], columns)
+        bias = None if self.bias is None else _kept(self.bias.detach()[rows].float())
+        return plain_linear(_kept(self._floats(levels, scales)), bias).train(self.training)
 
     def lay_out(self) -> None:
         """Put the weights in the operator's own order, in place; twice is as once."""
@@ -90,7 +103,16 @@ class QuantisedLinear(nn.Linear):
             out = out + self.bias
         return out.view(*input.shape[:-1], self.out_features)
 
-    def _dequantised(self) -> Tensor:
+    def _floats_product(self, rows: Tensor) -> Tensor:
+        """[rows, in] → [rows, out] before the weights are laid out, a part of them at a time."""
+        size = max(1, _AT_ONCE // self.in_features)
+        parts = zip(self.weight.split(size), self.scales.split(size), strict=True)
+        return torch.cat([functional.linear(rows, self._floats(*one)) for one in parts], dim=-1)
+
+    def _cut(self, levels: Tensor, scales: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+    def _floats(self, levels: Tensor, scales: Tensor) -> Tensor:
         raise NotImplementedError
 
     def _laid_out(self) -> tuple[Tensor, Tensor]:
@@ -135,14 +157,16 @@ class Int8Linear(QuantisedLinear):
     rounds_as = torch.float16
 
     @classmethod
-    def quantised(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def _of_rows(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
         """By the largest weight of each row."""
-        weight = weight.float()
         scales = (weight.abs().amax(1) / _HIGHEST).clamp_min(_TINY)
         return (weight / scales[:, None]).round_().to(torch.int8), scales
 
-    def _dequantised(self) -> Tensor:
-        return self.weight.float() * self.scales[:, None]
+    def _cut(self, levels: Tensor, scales: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+        return levels[:, :columns], scales
+
+    def _floats(self, levels: Tensor, scales: Tensor) -> Tensor:
+        return levels.float() * scales[:, None]
 
     def _laid_out(self) -> tuple[Tensor, Tensor]:
         packed = torch.ops.onednn.qlinear_prepack(self.weight.detach(), None)
@@ -158,7 +182,7 @@ class Int8Linear(QuantisedLinear):
     def _of_levels(self, levels: Tensor, zero: int) -> Tensor:
         """[rows, in], each `zero` more than it stands for → [rows, out]."""
         if not self.is_laid_out:
-            return functional.linear(levels.float() - zero, self._dequantised())
+            return self._floats_product(levels.float() - zero)
         return _whole_product(levels, zero, self.weight, self.scales, self._zeros)
 
 
@@ -173,9 +197,9 @@ class Int4Linear(QuantisedLinear):
         return inputs % GROUP == 0 and outputs % 16 == 0
 
     @classmethod
-    def quantised(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def _of_rows(cls, weight: Tensor) -> tuple[Tensor, Tensor]:
         """By the least and the largest weight of each group."""
-        groups = weight.float().unflatten(1, (-1, GROUP))
+        groups = weight.unflatten(1, (-1, GROUP))
         least, largest = groups.amin(-1), groups.amax(-1)
         scales = ((largest - least) / 15).clamp_min(_TINY).bfloat16()
         middles = (least + 8 * scales.float()).bfloat16()
@@ -183,28 +207,33 @@ class Int4Linear(QuantisedLinear):
         levels = (distance + 8).round_().clamp_(0, 15).to(torch.uint8).flatten(1)
         return levels[:, ::2] * 16 + levels[:, 1::2], torch.stack((scales, middles), dim=-1)
 
-    def _whole(self) -> Tensor:
-        """Levels from 0 to 15, [out, in]."""
-        return torch.stack((self.weight >> 4, self.weight & 15), dim=-1).flatten(1)
+    def _cut(self, levels: Tensor, scales: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+        return levels[:, : columns // 2], scales[:, : columns // GROUP]
 
-    def _dequantised(self) -> Tensor:
-        scales, middles = self.scales.float().unbind(-1)
-        groups = self._whole().float().unflatten(1, (-1, GROUP)) - 8
-        weight: Tensor = (groups * scales[..., None] + middles[..., None]).flatten(1)
+    def _floats(self, levels: Tensor, scales: Tensor) -> Tensor:
+        sizes, middles = scales.float().unbind(-1)
+        groups = _from_0_to_15(levels).float().unflatten(1, (-1, GROUP)) - 8
+        weight: Tensor = (groups * sizes[..., None] + middles[..., None]).flatten(1)
         return weight
 
     def _laid_out(self) -> tuple[Tensor, Tensor]:
-        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(self._whole().int(), 1)
+        whole = _from_0_to_15(self.weight).int()
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(whole, 1)
         return packed, self.scales.detach().transpose(0, 1).contiguous()
 
     def _product(self, rows: Tensor) -> Tensor:
         rows = rows.bfloat16()
         if not self.is_laid_out:
-            return functional.linear(rows.float(), self._dequantised()).bfloat16()
+            return self._floats_product(rows.float()).bfloat16()
         out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
             rows, self.weight, GROUP, self.scales
         )
         return out
+
+
+def _from_0_to_15(pairs: Tensor) -> Tensor:
+    """Levels [out, in] of bytes [out, in / 2]."""
+    return torch.stack((pairs >> 4, pairs & 15), dim=-1).flatten(1)
 
 
 FORMATS: dict[str, type[QuantisedLinear]] = {"int8": Int8Linear, "int4": Int4Linear}
@@ -247,12 +276,6 @@ def input_bits() -> int:
         "quantize needs products of whole numbers, which this torch does not have on this "
         "processor; leave it out"
     )
-
-
-def rounding_of(model: Any) -> torch.dtype:
-    """The type that rounds as the coarsest product of a model."""
-    types = {one.rounds_as for one in model.modules() if isinstance(one, QuantisedLinear)}
-    return max({model.dtype} | types, key=lambda one: torch.finfo(one).eps)
 
 
 def plain_linear(weight: nn.Parameter, bias: nn.Parameter | None) -> nn.Linear:

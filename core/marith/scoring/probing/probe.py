@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from marith.scoring.checkpoints.checkpoint import rounding_of
 from marith.scoring.language_model.asked import Answer, Asked
-from marith.scoring.layouts.quantised import rounding_of
 from marith.scoring.probing.miniature import WINDOW, miniature, windows
 from marith.scoring.rotary.rotary_scaling import rotary_scaling
 

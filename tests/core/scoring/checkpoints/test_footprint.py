@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from marith import Engine, ModelError
@@ -62,11 +65,12 @@ def test_what_files_say_of_texts() -> None:
 
 
 def test_too_large_a_model_is_refused_and_smaller_choices_are_named(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    shutil.copytree(WEIGHTS / "pocket", tmp_path, dirs_exist_ok=True)  # nobody has loaded it yet
     monkeypatch.setattr("marith.scoring.checkpoints.sizes.free_memory", lambda _: 15_000_000)
     with pytest.raises(ModelError) as refused:
-        Engine.load(str(WEIGHTS / "pocket"), dtype="float32", device="cpu")
+        Engine.load(tmp_path, dtype="float32", device="cpu")
     assert (
         "has 5,868,800 weights, which take 23 MB in float32, and 15 MB of memory is free on "
         in (str(refused.value))
@@ -77,4 +81,4 @@ def test_too_large_a_model_is_refused_and_smaller_choices_are_named(
     )
     monkeypatch.setattr("marith.scoring.checkpoints.sizes.free_memory", lambda _: 1_000_000)
     with pytest.raises(ModelError, match="no smaller choice fits either"):
-        Engine.load(str(WEIGHTS / "pocket"), dtype="float32", device="cpu")
+        Engine.load(tmp_path, dtype="float32", device="cpu")

@@ -1,0 +1,104 @@
+"""Small copies in float32 that stand for a module while it is decided how it may be fused.
+
+Rounding hides no other fault there, and the weights of a whole module in float32 would be the
+largest thing that loading a model of few bits holds.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from marith.scoring.layouts.fused_modules import GATED, FusedAttention, FusedMLP
+from marith.scoring.layouts.quantised import QuantisedLinear, plain_linear
+
+WIDTH = 64  # of the inner layer of a narrow MLP
+_DOWN = "down_proj"
+# What is put in the place of a fused part while its layer is tried.
+_STANDS_IN: dict[type, Callable[..., Any]] = {
+    FusedAttention: lambda hidden_states, **_: (hidden_states.sin(), None),
+    FusedMLP: lambda x: torch.tanh(2 * x),
+}
+
+
+def in_float32(module: nn.Module) -> nn.Module:
+    """A copy that computes with the weights that quantised ones stand for."""
+    if isinstance(module, QuantisedLinear):
+        return module.plain()
+    wide = copy.deepcopy(module)
+    for name, one in [*wide.named_modules()]:
+        if isinstance(one, QuantisedLinear):
+            wide.set_submodule(name, one.plain())
+    return wide.float()
+
+
+def hollow(layer: nn.Module) -> nn.Module:
+    """A copy of a layer with functions in the place of its attention and MLP, which are fused.
+
+    How they are called and added up does not depend on what they compute.
+    """
+    made = copy.copy(layer)
+    made._modules = {name: _part(one) for name, one in layer._modules.items()}
+    return made
+
+
+def narrow(mlp: nn.Module) -> nn.Module:
+    """A copy of a gated MLP with few outputs of its gate: its code does not count them."""
+    made = copy.copy(mlp)
+    made._modules = dict(mlp._modules)
+    names, together = GATED
+    size = _sizes(mlp.get_submodule(_DOWN))[1]
+    first = torch.arange(min(WIDTH, size))
+    for name in names:
+        if name in made._modules:
+            made._modules[name] = _of_rows(mlp.get_submodule(name), first)
+    if together in made._modules:
+        both = torch.cat([first, size + first])
+        made._modules[together] = _of_rows(mlp.get_submodule(together), both)
+    made._modules[_DOWN] = _of_columns(mlp.get_submodule(_DOWN), len(first))
+    for name, part in made._modules.items():
+        if name not in (*names, together, _DOWN) and part is not None:
+            made._modules[name] = in_float32(part)
+    return made
+
+
+def _part(module: nn.Module | None) -> nn.Module | None:
+    if module is None:
+        return None
+    function = _STANDS_IN.get(type(module))
+    if function is None:
+        return copy.deepcopy(module).float()
+    part = copy.copy(module)
+    part.__dict__["forward"] = function
+    return part
+
+
+def _sizes(linear: Any) -> tuple[int, int]:
+    """Outputs and inputs."""
+    return linear.out_features, linear.in_features
+
+
+def _of_rows(linear: Any, rows: Tensor) -> nn.Linear:
+    """In float32, some outputs of a layer."""
+    if isinstance(linear, QuantisedLinear):
+        return linear.narrow(rows, linear.in_features)
+    bias = None if linear.bias is None else linear.bias.detach()[rows].float()
+    return _made(linear.weight.detach()[rows].float(), bias)
+
+
+def _of_columns(linear: Any, count: int) -> nn.Linear:
+    """In float32, of so many first inputs of a layer."""
+    if isinstance(linear, QuantisedLinear):
+        return linear.narrow(slice(None), count)
+    bias = None if linear.bias is None else linear.bias.detach().float()
+    return _made(linear.weight.detach()[:, :count].float(), bias)
+
+
+def _made(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    kept = nn.Parameter(weight, requires_grad=False)
+    added = None if bias is None else nn.Parameter(bias, requires_grad=False)
+    return plain_linear(kept, added)
