@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -26,7 +27,7 @@ from marith.scoring import notices
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.locate import GGUF
-from marith.scoring.checkpoints.placing import Placement
+from marith.scoring.checkpoints.placing import Placement, device_for
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.counting.trivial import PositionScorer
@@ -37,7 +38,7 @@ from marith.scoring.scorer import Scorer
 
 _MUCH = 10  # times that a formula may enlarge rounding without a warning
 _amplification = lru_cache(maxsize=64)(amplification)  # many requests have the same formula
-_Key: TypeAlias = "tuple[type[Term], str | None]"
+_Key: TypeAlias = "tuple[type[Term], str | None, str | None, str | None]"
 ModelScorer: TypeAlias = "PromptedScorer | ClassifierScorer"
 
 
@@ -143,15 +144,24 @@ class Registry:
     def _new_scorer(self, term: Term) -> ModelScorer:
         match term:
             case Prompted(model=str(name)) | Likelihood(Prompted(model=str(name))):
-                return self._language_model(term, name)
+                return self._language_model(term, name, self._placement_of(term, name))
             case Classifier(model=name) | Judgement(model=name):
                 return self._classifier(loader.classifier(name, self.placement))
         raise TypeError(f"no scorer evaluates a {type(term).__name__}")
 
-    def _language_model(self, term: Term, name: str) -> ModelScorer:
-        placement = self.placement
+    def _placement_of(self, term: Term, name: str) -> Placement:
+        """Where the base model is, but for what the term says; few bits are for a CPU alone."""
+        of = term.of if isinstance(term, Likelihood) else term
+        assert isinstance(of, Prompted)
         if self.base.checkpoint.backend is not None and name.endswith(GGUF):
-            placement = Placement(backend=self.base.checkpoint.backend)
+            return Placement(of.device, of.dtype, backend=self.base.checkpoint.backend)
+        placement = self.placement
+        if of.device is not None:
+            few = placement.quantize if device_for(of.device).type == "cpu" else None
+            placement = replace(placement, device=of.device, dtype=None, quantize=few)
+        return placement if of.dtype is None else replace(placement, dtype=of.dtype)
+
+    def _language_model(self, term: Term, name: str, placement: Placement) -> ModelScorer:
         checkpoint = loader.language_model(name, placement)
         if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
             raise FormulaError(
@@ -162,7 +172,8 @@ class Registry:
         for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        return PromptedScorer(checkpoint, self.cache_limit.most_bytes, self._recent)
+        answers = None if checkpoint.device == self.device else self.device
+        return PromptedScorer(checkpoint, self.cache_limit.most_bytes, self._recent, answers)
 
     def _classifier(self, checkpoint: Checkpoint) -> ModelScorer:
         for scorer in self._models.values():
@@ -176,11 +187,11 @@ def _key_of(term: Term) -> _Key:
     match term:
         case Likelihood(of):
             return _key_of(of)
-        case Prompted(model=name):
-            return Prompted, name
+        case Prompted(model=name, device=device, dtype=dtype):
+            return Prompted, name, device, dtype
         case Classifier(model=name) | Judgement(model=name):
-            return Classifier, name
-    return type(term), None
+            return Classifier, name, None, None
+    return type(term), None, None, None
 
 
 def device_of(base: Checkpoint) -> str:

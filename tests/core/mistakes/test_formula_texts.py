@@ -69,7 +69,8 @@ ROWS = [
     (
         'prompted(modle="x")',
         "prompted(system='', mode='append', hide=None, model=None, template=None, options=(), "
-        "adapter=None, exit_layer=None): got an unexpected keyword argument 'modle'; "
+        "adapter=None, exit_layer=None, device=None, dtype=None): got an unexpected keyword "
+        "argument 'modle'; "
         "did you mean 'model'?",
     ),
     ("detox = M - chef", "not a formula: a formula is what is right of =: M - chef"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from marith import Engine
 from marith.errors import FormulaError, ModelError
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 from marith.scoring.checkpoints import loader
@@ -134,3 +135,23 @@ def test_a_device_is_told_with_its_number(device: str) -> None:
     loaded = loader.from_loaded(tiny_model(), tiny_tokenizer(), CPU)
     # A stand-in for a model on a GPU: no machine that runs these tests needs to have one.
     assert device_of(replace(loaded, model=SimpleNamespace(device=torch.device(device)))) == device
+
+
+def test_a_term_over_another_model_has_a_type_and_a_device_of_its_own() -> None:
+    """`cpu:0` is not `cpu` to torch, so what is computed there is copied."""
+    chat = [{"role": "user", "content": "Hi"}]
+    with Engine.load("pocket", device="cpu") as engine:
+        for options in ({"dtype": "bfloat16"}, {"device": "cpu:0"}, {}):
+            with Engine.load("pocket-draft", **({"device": "cpu"} | options)) as alone:
+                term = Prompted(model="pocket-draft", **options)
+                found = engine.next_logprobs(chat, "a", {"a": term})
+                assert torch.equal(found, alone.next_logprobs(chat)), options
+                assert found.device == torch.device("cpu")
+        terms = {f"t{i}": f"prompted(model='pocket-draft', dtype='{kind}')"
+                 for i, kind in enumerate(("float32", "bfloat16"))}  # fmt: skip
+        assert engine.generate(chat, "M - 0.1*t0 + 0.1*t1", terms, max_tokens=3).tokens
+        assert engine.status().checkpoints.count("pocket-draft") <= 1
+        with pytest.raises(ModelError, match="device is a device of torch"):
+            engine.generate("Hi", "a", {"a": Prompted(model="pocket-draft", device="toaster")})
+    with pytest.raises(FormulaError, match="device='cpu' is that of another model"):
+        Prompted(device="cpu")

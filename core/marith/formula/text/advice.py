@@ -13,7 +13,7 @@ from marith.formula.text.calls import CALLS
 METHODS = ("top_k", "top_p", "plausible", "temperature")
 # The arguments of terms that are texts.
 TEXTS = {
-    "prompted": ("system", "mode", "hide", "model", "template", "adapter"),
+    "prompted": ("system", "mode", "hide", "model", "template", "adapter", "device", "dtype"),
     "classifier": ("model", "label", "scale"),
     "ngram": ("path",),
 }

@@ -202,6 +202,7 @@ def _(term: Prompted) -> list[Piece]:
         mode=(term.mode, "append"), hide=(term.hide, None), model=(term.model, None),
         adapter=(term.adapter, None), template=(term.template, None),
         options=(dict(term.options), {}), exit_layer=(term.exit_layer, None),
+        device=(term.device, None), dtype=(term.dtype, None),
     ))  # fmt: skip
 
 

@@ -73,7 +73,8 @@ class Prompted(Term):
 
     `mode` says how `system` is joined to the application's system message; what the regular
     expression `hide` matches is removed from the messages; `model` names another checkpoint of the
-    same vocabulary; `template` is "chat" or "plain" (by default chat where the tokenizer has one);
+    same vocabulary, on a `device` and in a `dtype` of its own, else those of the base model;
+    `template` is "chat" or "plain" (by default chat where the tokenizer has one);
     `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
     in whose pass it is computed. With `exit_layer` the log-probabilities are those of the first so
     many layers, through the model's last norm and head, in the lane of the whole model.
@@ -87,6 +88,8 @@ class Prompted(Term):
     options: tuple[tuple[str, Option], ...] = ()
     adapter: str | None = None
     exit_layer: int | None = None
+    device: str | None = None
+    dtype: str | None = None
     _kinds: tuple[str, ...] = field(init=False, repr=False)  # to a template 1 is not True
 
     def _validate(self) -> None:
@@ -101,6 +104,8 @@ class Prompted(Term):
             _check_text("a model", self.model)
         if self.adapter is not None:
             _check_text("an adapter", self.adapter)
+        for name in ("device", "dtype"):
+            _check_placed(name, getattr(self, name), self.model)
         if self.hide is not None:
             _check_text("hide", self.hide)
             compiled(self.hide)
@@ -242,6 +247,14 @@ def _check_label(model: object, label: object) -> None:
     _check_text("a classifier's model", model)
     if not (isinstance(label, str) or _is_whole(label, -MOST_TOKENS)):
         raise FormulaError(f"label is a class's name or index, not {shown(label)}")
+
+
+def _check_placed(name: str, value: object, model: str | None) -> None:
+    if value is not None:
+        _check_text(f"a {name}", value)
+        if model is None:
+            problem = f"{name}={value!r} is that of another model, and a term without model="
+            raise FormulaError(f"{problem} is computed with the base model's; leave it out")
 
 
 def _check_text(name: str, value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from weakref import WeakValueDictionary
 
+import torch
 from torch import Tensor
 
 from marith.errors import ContextOverflow, ModelError, RequestError
@@ -35,10 +36,12 @@ class PromptedScorer:
         checkpoint: Checkpoint,
         cache_bytes: int = CACHE_BYTES,
         recent: Recent | None = None,
+        answers: torch.device | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
+        self._answers = answers  # where log-probabilities go, if not where they are computed
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
@@ -150,7 +153,8 @@ class PromptedScorer:
                 before = asked.get(span.lane)
                 asked[span.lane] = question if before is None else before.beside(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
-        return [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
+        scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
+        return scored if self._answers is None else _on_device(scored, self._answers)
 
     def _question(self, span: Span, most: int) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known.
@@ -200,6 +204,18 @@ class PromptedScorer:
         """The lane's keys and values stay until another needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
+
+
+def _on_device(answers: list[Scored | None], device: torch.device) -> list[Scored | None]:
+    """The same on another device: each tensor is copied once, whoever has rows of it."""
+    copies: dict[int, Tensor] = {}
+    for answer in answers:
+        if answer is not None:
+            for tensor, _ in answer.rows:
+                if id(tensor) not in copies:
+                    copies[id(tensor)] = tensor.to(device)
+            answer.rows = [(copies[id(tensor)], place) for tensor, place in answer.rows]
+    return answers
 
 
 def _changes(tensors: Iterable[Tensor]) -> int:
