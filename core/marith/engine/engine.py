@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
@@ -27,9 +27,10 @@ from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
-from marith.errors import faults_named, names_checked
+from marith.errors import ModelError, faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
+from marith.request.checks import memory_limits
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import Message
@@ -84,16 +85,20 @@ class Engine(Entrypoints, TokenCalls):
         revision: str | None = None,
         quantize: str | None = None,
         backend: str | None = None,
+        max_memory: Mapping[str, int | str] | None = None,
     ) -> Engine:
         """An engine over "pocket", a directory, a GGUF file, a hub id, or a loaded model.
 
         A loaded model comes with its `tokenizer`; a GGUF file may. `device` and `dtype` default to
-        what the machine has; `quantize`, "int8" or "int4", is for a CPU; `backend`, "llama.cpp", is
-        for GGUF files; `context_length` is in tokens; for the others see `Limits`. No pickle is
+        what the machine has; `quantize`, "int8" or "int4", is for a CPU, and `backend`,
+        "llama.cpp", for GGUF files; the device "auto" is several, of each of which `max_memory`
+        says how much; `context_length` is in tokens; for the others see `Limits`. No pickle is
         read and no code of a checkpoint run; a loaded model has the weights that it has now. Raises
         ModelError for what cannot be loaded; so does a request after these weights were changed.
         """
-        placement = Placement(device, dtype, revision, context_length, quantize, backend)
+        placement = Placement(
+            device, dtype, revision, context_length, quantize, backend, _limits_of(max_memory)
+        )
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
             base = workers.run_in_thread(lambda: loader.base_model(model, tokenizer, placement))
@@ -115,9 +120,12 @@ class Engine(Entrypoints, TokenCalls):
         revision: str | None = None,
         quantize: str | None = None,
         backend: str | None = None,
+        max_memory: Mapping[str, int | str] | None = None,
     ) -> Engine:
         """The one engine of the process for these options, loaded by the first call."""
-        where = _placement(device, dtype, revision, context_length, quantize, backend)
+        where = _placement(
+            device, dtype, revision, context_length, quantize, backend, _limits_of(max_memory)
+        )
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
         engine = _shared.get(key)  # no lock: who needs a loaded engine waits for no other load
@@ -277,3 +285,11 @@ class Engine(Entrypoints, TokenCalls):
             tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
         deadline.check()
         return replace(prepared, more=len(tokens)), tokens
+
+
+def _limits_of(
+    max_memory: Mapping[str, int | str] | None,
+) -> tuple[tuple[str, int | str], ...] | None:
+    """As a `Placement` has them. Raises ModelError."""
+    limits = memory_limits("max_memory", max_memory, ModelError)
+    return None if limits is None else tuple(sorted(limits.items()))

@@ -21,6 +21,7 @@ from marith.request.checks import (
     dtype_name,
     filled,
     flag,
+    memory_limits,
     number,
     optional,
     quantize_name,
@@ -41,7 +42,7 @@ def _listed(check: Check) -> Check:
 
 PLACED = (
     "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision", "quantize", "backend",
+    "context_length", "revision", "quantize", "backend", "max_memory",
 )  # fmt: skip
 
 CHECKS: Mapping[str, Check] = {
@@ -57,6 +58,7 @@ CHECKS: Mapping[str, Check] = {
     "dtype": dtype_name,
     "quantize": quantize_name,
     "backend": backend_name,
+    "max_memory": memory_limits,
     "context_length": optional(whole_from(2)),
     "timeout": seconds,
     "max_retries": whole_from(0),

@@ -58,7 +58,7 @@ class OptionFields(BaseModel):
     seed: int | None = None
     """The same seed gives the same text."""
     device: str | None = Field(default_factory=lambda: variable("device"), validate_default=True)
-    """As for torch, "cpu" or "cuda"; else MARITH_DEVICE, or what the machine has."""
+    """As for torch, "cpu" or "cuda", or "auto" for several; else MARITH_DEVICE."""
     dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
     """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
     max_lanes: int = 256
@@ -77,6 +77,8 @@ class OptionFields(BaseModel):
     """Weights of 8 or 4 bits on a CPU: "int8" or "int4"; None for those of the dtype."""
     backend: str | None = None
     """Who computes a GGUF file: "llama.cpp", or None for transformers."""
+    max_memory: dict[str, int | str] | None = None
+    """With the device "auto": what each may take, such as {"cuda:0": "20GB", "cpu": "60GB"}."""
     speculation: Plan | Literal["auto"] | None = "auto"
     """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
     timeout: float | None = None

@@ -17,8 +17,10 @@ PARTS = 100_000
 
 # Names of torch's devices and types, which are checked without torch.
 QUANTIZED = "int8", "int4"
+SPREAD = "auto"  # the device of a model that accelerate spreads over several
 BACKENDS = ("llama.cpp",)
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
+_AMOUNT = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B", re.IGNORECASE)
 _DEVICE = re.compile(r"([a-z_]+)(:\d+)?")  # torch lets backends add names
 _DTYPE = re.compile(
     r"(torch\.)?(float32|float|float64|double|float16|half|bfloat16|float8_\w+|float4_\w+)"
@@ -220,8 +222,8 @@ def device_name(name: str, value: Any, error: type[MarithError] = RequestError) 
     A name that resembles no known one passes: it may be that of a backend of its own.
     """
     device = _name_of(value)
-    if device is None:
-        return None
+    if device in (None, SPREAD):
+        return device
     match = _DEVICE.fullmatch(device) if isinstance(device, str) else None
     word = match[1] if match else str(device).lower().rstrip("0123456789:")
     is_device = word in DEVICES or not (word in _DEVICE_INSTEAD or similar(word, DEVICES, 0.7))
@@ -260,6 +262,26 @@ def quantize_name(name: str, value: Any, error: type[MarithError] = RequestError
         return value
     known = " or ".join(map(repr, QUANTIZED))
     raise error(f"{name} is {known}, or None for weights of the dtype, not {shown(value)}")
+
+
+def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
+    """How much memory each device may take, as accelerate reads it, or None.
+
+    Raises `error` for what is no table of devices and amounts.
+    """
+    if value is None:
+        return None
+    form = "a table of devices and amounts, such as {'cuda:0': '20GB', 'cpu': '60GB'}"
+    if not isinstance(value, Mapping) or not value:
+        raise error(f"{name} is {form}, not {shown(value)}")
+    limits: dict[str, int | str] = {}
+    for device, most in value.items():
+        key = f"cuda:{device}" if type(device) is int else str(device)
+        whole = type(most) is int and most >= 0
+        if not whole and not (isinstance(most, str) and _AMOUNT.fullmatch(most)):
+            raise error(f"{name} is {form}; {device!r} cannot have {shown(most)}")
+        limits[key] = most
+    return limits
 
 
 def backend_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:

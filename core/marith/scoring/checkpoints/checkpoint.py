@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from marith.scoring.checkpoints.footprint import Footprint, amount, said_of_texts
+from marith.scoring.checkpoints.placing import main_device
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.cpu_threads import threads_for
 from marith.scoring.layouts.quantised import QuantisedLinear
@@ -43,8 +44,7 @@ class Checkpoint:
     @property
     def device(self) -> torch.device:
         """Where its log-probabilities are computed."""
-        device: torch.device = self.model.device
-        return device
+        return main_device(self.model)
 
     @property
     def dtype(self) -> str:

@@ -13,6 +13,7 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from marith.errors import MarithError, ModelError
+from marith.scoring.checkpoints.placing import main_device
 
 LANGUAGE_MODEL = "a causal language model"
 CLASSIFIER = "a sequence classifier"
@@ -101,7 +102,7 @@ def check_loaded(name: str, model: Any) -> None:
 @torch.inference_mode()
 def try_out(name: str, model: Any) -> None:
     """One pass over two tokens. Raises ModelError for a model that fails, or has no logits."""
-    text = torch.zeros(1, 2, dtype=torch.long, device=model.device)
+    text = torch.zeros(1, 2, dtype=torch.long, device=main_device(model))
     kind = type(model).__name__
     with refusing(f"{name!r} ({kind}) cannot read tokens as {LANGUAGE_MODEL} does"):
         out = model.eval()(input_ids=text, use_cache=False)

@@ -136,7 +136,8 @@ def _exactly(name: str, where: str, placement: Placement) -> Placement:
     device = device_for(placement.device)
     on_cpu(placement.quantize, device)
     dtype = dtype_for(name, where, device, placement)
-    return replace(placement, device=str(device), dtype=str(dtype))
+    where_to = placement.device if placement.is_spread else str(device)
+    return replace(placement, device=where_to, dtype=str(dtype))
 
 
 def _load(
@@ -150,7 +151,8 @@ def _load(
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
-            layout = lay_out(model, placement.quantize)
+            # What accelerate has hooked stays as it is.
+            layout = "" if placement.is_spread else lay_out(model, placement.quantize)
     return _logged(_checkpoint(name, found, placement), begun, layout)
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from transformers import PreTrainedConfig
 
 from marith.errors import ModelError
-from marith.request.checks import backend_name, device_name, dtype_name, no_device, quantize_name
+from marith.request.checks import (
+    SPREAD,
+    backend_name,
+    device_name,
+    dtype_name,
+    no_device,
+    quantize_name,
+)
 from marith.scoring.checkpoints.gguf.gguf_download import local_file
 from marith.scoring.checkpoints.gguf.gguf_header import read_header
 from marith.scoring.checkpoints.locate import EMBEDDED, GGUF
@@ -26,13 +34,32 @@ class Placement:
     context_length: int | None = None
     quantize: str | None = None
     backend: str | None = None
+    max_memory: tuple[tuple[str, int | str], ...] | None = None
 
     def __post_init__(self) -> None:
+        self._check_spread()
         quantize_name("quantize", self.quantize, ModelError)
         backend_name("backend", self.backend, ModelError)
         length = self.context_length
         if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
             raise ModelError(f"context_length is a whole number of tokens, not {length!r:.60}")
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether accelerate places the layers, over several devices."""
+        return self.device == SPREAD
+
+    def _check_spread(self) -> None:
+        """Raises ModelError for options that exclude each other."""
+        if self.max_memory is not None and not self.is_spread:
+            raise ModelError("max_memory limits what device='auto' may take; write that too")
+        if not self.is_spread:
+            return
+        if self.quantize is not None or self.backend is not None:
+            what = f"quantize={self.quantize!r}" if self.quantize else f"backend={self.backend!r}"
+            raise ModelError(f"{what} computes on one device alone; leave out it or device='auto'")
+        if find_spec("accelerate") is None:
+            raise ModelError("device='auto' needs `pip install accelerate`")
 
     def context(self, name: str, positions: int) -> int:
         """How many tokens a model reads: those that are asked for, or all of its positions.
@@ -48,6 +75,7 @@ class Placement:
 def device_for(name: str | None) -> torch.device:
     """The device that is given, or else what the machine has. Raises ModelError."""
     device_name("device", name, ModelError)
+    name = None if name == SPREAD else name
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, TypeError):
@@ -57,6 +85,16 @@ def device_for(name: str | None) -> torch.device:
         present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
         raise ModelError(f"this machine has no device {name!r}, but {present}")
     return device
+
+
+def main_device(model: Any) -> torch.device:
+    """Where a model takes tokens and gives logits, over however many devices it is spread."""
+    places = getattr(model, "hf_device_map", None)
+    if not places:
+        device: torch.device = model.device
+        return device
+    first = next((one for one in places.values() if str(one) not in ("cpu", "disk")), "cpu")
+    return torch.device("cuda", first) if isinstance(first, int) else torch.device(str(first))
 
 
 def dtype_for(name: str, where: str, device: torch.device, placement: Placement) -> torch.dtype:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -125,17 +128,17 @@ def _read_stored(
         require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
-        if found is None or found.unpacked:
+        if not placement.is_spread and (found is None or found.unpacked):
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
         with _progress(shown=name not in EMBEDDED):
             files = {"use_safetensors": True, **given, **_how(placement, place[1], found)}
-            if found is not None:
+            if found is not None and not placement.is_spread:
                 files["device_map"] = {"": place[0]}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
-        if found is None:
+        if not placement.is_spread and found is None:
             model = model.to(place[0])
-        elif found.unpacked:
+        elif not placement.is_spread and found is not None and found.unpacked:
             model = model.to(*place)  # transformers makes bfloat16 of it
     complete = _complete(name, kind, model, report["missing_keys"])
     method = found.method if found is not None and not found.unpacked else None
@@ -161,11 +164,12 @@ def _read_gguf(
     with refusing(f"cannot load the model {name!r}"):
         stored = len(header.tensors), header.nbytes
         footprint = Footprint.of(check_held(name, *stored, CLASSES[kind], config), config.to_dict())
-        require_memory(name, footprint, *place, placement)
+        if not placement.is_spread:
+            require_memory(name, footprint, *place, placement)
         made = kinds.class_of(kind, config)
         how = _how(placement, place[1], None)
         model, report = gguf_model(name, header, made, config, **how)
-        model = model.to(place[0])
+        model = model if placement.is_spread else model.to(place[0])
     complete = _complete(name, kind, model, report["missing_keys"])
     return StoredCheckpoint(complete, tokenizer, ends_of(header, tokenizer))
 
@@ -175,7 +179,25 @@ def _how(placement: Placement, dtype: torch.dtype, found: Quantised | None) -> d
     how: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
     if placement.quantize is not None and found is None:
         how["quantization_config"] = loading_in(placement.quantize)
+    if placement.is_spread:
+        how |= {"device_map": "auto", "offload_folder": _offloaded()}
+        if placement.max_memory is not None:
+            how["max_memory"] = {_place(key): most for key, most in placement.max_memory}
     return how
+
+
+@cache
+def _offloaded() -> str:
+    """A folder for weights that neither a GPU nor the memory holds, until the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="marith-weights-")
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
+def _place(name: str) -> int | str:
+    """A device as accelerate's tables name it: a GPU by its number."""
+    device = torch.device(name) if name not in ("cpu", "disk") else None
+    return name if device is None or device.type != "cuda" else device.index or 0
 
 
 def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:

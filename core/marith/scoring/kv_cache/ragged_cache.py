@@ -159,8 +159,9 @@ class _RaggedLayer(AddressedLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         owner = self.owner
-        self.keys[owner._rows, :, owner._slots] = key_states.transpose(1, 2)
-        self.values[owner._rows, :, owner._slots] = value_states.transpose(1, 2)
+        rows, slots = (one.to(self.keys.device) for one in (owner._rows, owner._slots))
+        self.keys[rows, :, slots] = key_states.transpose(1, 2)
+        self.values[rows, :, slots] = value_states.transpose(1, 2)
         return self.keys[owner._view, :, : owner._seen], self.values[owner._view, :, : owner._seen]
 
 

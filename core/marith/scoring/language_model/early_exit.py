@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError, RequestError
+from marith.scoring.checkpoints.placing import main_device
 
 NORMS = ("norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm")
 
@@ -49,7 +50,7 @@ class Exits:
         normed: list[Tensor] = []
         hook = norm.register_forward_hook(lambda _module, _inputs, out: normed.append(out))
         try:
-            text = torch.tensor([[0, 1, 2]], device=model.device)
+            text = torch.tensor([[0, 1, 2]], device=main_device(model))
             out = model(input_ids=text, use_cache=False)
         finally:
             hook.remove()

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints.lora_files import Adapter, Update, read, sizes_of
+from marith.scoring.checkpoints.placing import main_device
 from marith.scoring.checkpoints.shared_weights import shared_copy
 
 __all__ = ["Adapted", "Adapter", "read"]
@@ -81,7 +82,7 @@ class Adapted:
             if adapter is not None:
                 start = self._met[adapter]
                 closed[i, :, start : start + adapter.rank] = False
-        return closed.to(self.model.device)
+        return closed.to(main_device(self.model))
 
 
 @dataclass(slots=True)
@@ -98,7 +99,7 @@ class _Gate:
         if self.by_token and isinstance(self.kept, Tensor) and x.shape[1] == len(self.kept):
             closed = closed[:, self.kept]  # the head, which reads some tokens only
         alike = x.dim() == 3 and len(x) == len(closed) and closed.shape[1] in (1, x.shape[1])
-        return closed if alike else None
+        return closed.to(x.device) if alike else None
 
 
 class _Layer(nn.Module):
@@ -126,8 +127,12 @@ class _Layer(nn.Module):
         like = base.weight
         assert isinstance(like, Tensor)
         dtype = like.dtype if like.is_floating_point() else dtype  # quantised: that of the model
-        self.register_buffer("down", down.to(like.device, dtype), persistent=False)
-        self.register_buffer("up", up.to(like.device, dtype), persistent=False)
+        # A layer that accelerate has hooked computes where its hook says, wherever its weights are.
+        hook = getattr(base, "_hf_hook", None)
+        device = getattr(hook, "execution_device", None)
+        where = like.device if device is None else device
+        self.register_buffer("down", down.to(where, dtype), persistent=False)
+        self.register_buffer("up", up.to(where, dtype), persistent=False)
 
     @property
     def weight(self) -> Tensor | nn.Module:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marith.scoring.checkpoints.placing import main_device
 from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lora import Adapted, Adapter
@@ -31,7 +32,7 @@ class ModelPasses(Passes):
         # A tree of its own where rotary modules are given lengths: others may run the model too.
         scaled = rotary_scaling(model.config).first is not None
         self.model = (shared_copy(model) if scaled else model).eval()
-        super().__init__(vocab, name or type(model).__name__, holes, model.device)
+        super().__init__(vocab, name or type(model).__name__, holes, main_device(model))
         self._length = ForcedLength(self.model)
         self._adapted = Adapted(self.model)
         self._exits: Exits | None = None

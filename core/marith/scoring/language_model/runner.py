@@ -60,7 +60,8 @@ def _probed(
     passes: ModelPasses, context_length: int, cache_bytes: int, capture: bool | None
 ) -> OfModel:
     """A runner with a cache, captured or not, or a plain one."""
-    captures = passes.device.type == "cuda" if capture is None else capture
+    on_gpu = passes.device.type == "cuda" and not getattr(passes.model, "hf_device_map", None)
+    captures = on_gpu if capture is None else capture
     runner, reason = _cached(passes, context_length, cache_bytes, captures)
     if runner is None:
         plain = PlainRunner(passes, context_length)
@@ -131,7 +132,7 @@ def _makers(
     model = passes.model
     if not unread_kinds(model):
         candidates = range(len(LayerMasks.candidates(model)))
-        if model.device.type == "cpu" and not captures:
+        if passes.device.type == "cpu" and not captures:
             for choice in candidates:
                 yield partial(_by_segments, choice, context_length, cache_bytes)
         for choice in candidates:
