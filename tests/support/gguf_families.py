@@ -49,7 +49,7 @@ _SPECIAL = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 
 def family_model(family: str, vocab: int, **more: Any) -> Any:
     """A random model; its vectors are random too, so that a lost bias or norm is seen."""
-    config = AutoConfig.for_model(family, vocab_size=vocab, **_SPECIAL, **SIZES[family], **more)
+    config = AutoConfig.for_model(family, vocab_size=vocab, **_SPECIAL, **(SIZES[family] | more))
     torch.manual_seed(len(family))
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():

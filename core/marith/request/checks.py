@@ -277,6 +277,8 @@ def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError
     limits: dict[str, int | str] = {}
     for device, most in value.items():
         key = f"cuda:{device}" if type(device) is int else str(device)
+        if key != "disk":
+            device_name(name, key, error)
         whole = type(most) is int and most >= 0
         if not whole and not (isinstance(most, str) and _AMOUNT.fullmatch(most)):
             raise error(f"{name} is {form}; {device!r} cannot have {shown(most)}")

@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
+import torch
+
 from marith.errors import FormulaError, ModelError, shown
 from marith.formula.meaning.amplification import amplification
 from marith.formula.tree.nodes import Formula
@@ -26,8 +28,8 @@ from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.checkpoint import Checkpoint
-from marith.scoring.checkpoints.locate import GGUF
-from marith.scoring.checkpoints.placing import Placement, device_for
+from marith.scoring.checkpoints.locate import GGUF, gguf_file, locate
+from marith.scoring.checkpoints.placing import Placement, composing_device, device_for
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.counting.trivial import PositionScorer
@@ -60,12 +62,13 @@ class Registry:
     ) -> None:
         device_of(base)  # before anything else: it may be no checkpoint
         self._recent = Recent(loaded_bytes)
-        self.base = PromptedScorer(base, cache_bytes, self._recent)
+        self.device = composing_device(base.device)
+        self.base = PromptedScorer(base, cache_bytes, self._recent, self._brought_from(base))
         self.cache_limit = CacheLimit(cache_bytes)
         self.base.runner.join(self.cache_limit)
         self.vocabulary = base.vocabulary
-        self.device = base.device  # other checkpoints are loaded to where the base is
-        self.placement = Placement(str(self.device), base.dtype, quantize=base.quantize)
+        # Other checkpoints are loaded to where the base is.
+        self.placement = Placement(str(base.device), base.dtype, quantize=base.quantize)
         self._rounding = base.rounds_coarsely
         self._warned = 0.0  # of the largest factor so far
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
@@ -131,7 +134,7 @@ class Registry:
 
         What is kept of other texts goes for it, if that is enough.
         """
-        free, kept = free_memory(str(self.device)), self.cache_limit.nbytes
+        free, kept = free_memory(str(self.base.checkpoint.device)), self.cache_limit.nbytes
         if free < needed <= free + kept:
             self.cache_limit.drop_idle(needed - free)
         return free + kept
@@ -154,7 +157,8 @@ class Registry:
         of = term.of if isinstance(term, Likelihood) else term
         assert isinstance(of, Prompted)
         if self.base.checkpoint.backend is not None and name.endswith(GGUF):
-            return Placement(of.device, of.dtype, backend=self.base.checkpoint.backend)
+            device = of.device or self.base.checkpoint.backend_device
+            return Placement(device, of.dtype, backend=self.base.checkpoint.backend)
         placement = self.placement
         if of.device is not None:
             few = placement.quantize if device_for(of.device).type == "cpu" else None
@@ -162,6 +166,9 @@ class Registry:
         return placement if of.dtype is None else replace(placement, dtype=of.dtype)
 
     def _language_model(self, term: Term, name: str, placement: Placement) -> ModelScorer:
+        file = gguf_file(locate(name)) if placement.backend is not None else None
+        if file is not None and str(file) == self.base.checkpoint.model.path:
+            return self.base
         checkpoint = loader.language_model(name, placement)
         if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
             raise FormulaError(
@@ -172,14 +179,19 @@ class Registry:
         for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        answers = None if checkpoint.device == self.device else self.device
-        return PromptedScorer(checkpoint, self.cache_limit.most_bytes, self._recent, answers)
+        most, brought = self.cache_limit.most_bytes, self._brought_from(checkpoint)
+        return PromptedScorer(checkpoint, most, self._recent, brought)
 
     def _classifier(self, checkpoint: Checkpoint) -> ModelScorer:
         for scorer in self._models.values():
             if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
                 return scorer
-        return ClassifierScorer(checkpoint, self.vocabulary, self.cache_limit.most_bytes)
+        most, brought = self.cache_limit.most_bytes, self._brought_from(checkpoint)
+        return ClassifierScorer(checkpoint, self.vocabulary, most, brought)
+
+    def _brought_from(self, checkpoint: Checkpoint) -> torch.device | None:
+        """Where a checkpoint's answers are brought to; None where they are there already."""
+        return None if checkpoint.device == self.device else self.device
 
 
 def _key_of(term: Term) -> _Key:

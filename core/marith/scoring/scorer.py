@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from marith.formula.tree.terms import Term
@@ -65,6 +66,18 @@ class Scored:
     def logprobs(self) -> Tensor:
         """The rows as one tensor, [count, vocab]."""
         return gather(self.rows)
+
+
+def brought(answers: list[Scored | None], device: torch.device | None) -> list[Scored | None]:
+    """The same on another device, if one is given: each tensor is copied once."""
+    copies: dict[int, Tensor] = {}
+    for answer in answers if device is not None else ():
+        if answer is not None:
+            for tensor, _ in answer.rows:
+                if id(tensor) not in copies:
+                    copies[id(tensor)] = tensor.to(device)
+            answer.rows = [(copies[id(tensor)], place) for tensor, place in answer.rows]
+    return answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from marith import Engine
 from marith.errors import FormulaError, ModelError
-from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+from marith.formula.tree.terms import Classifier, Likelihood, NGram, Prompted, Uniform
+from marith.request.prompt import to_prompt
 from marith.scoring.checkpoints import loader
+from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
@@ -155,3 +159,51 @@ def test_a_term_over_another_model_has_a_type_and_a_device_of_its_own() -> None:
             engine.generate("Hi", "a", {"a": Prompted(model="pocket-draft", device="toaster")})
     with pytest.raises(FormulaError, match="device='cpu' is that of another model"):
         Prompted(device="cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class OnMps(Checkpoint):
+    """A checkpoint that says it is on Apple's `mps`, where there is no float64."""
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("mps")
+
+
+class WithoutFloat64(TorchDispatchMode):
+    """Refuses every operation that makes a number of float64, as `mps` does."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for one in tree_leaves(out):
+            assert not isinstance(one, torch.Tensor) or one.dtype != torch.float64, func
+        return out
+
+
+def test_what_needs_float64_is_computed_on_the_cpu_where_a_device_has_none() -> None:
+    """What scorers compute on the device needs none, and their answers are brought away."""
+    base = loader.language_model("pocket", Placement("cpu"))
+    fields = (base.name, base.model, base.vocabulary, base.context_length)
+    asked = Registry(OnMps(*fields))
+    assert asked.device == torch.device("cpu")
+    assert asked.placement.device == "mps"
+    prompt = to_prompt("Hi")
+    terms = [Prompted(), Prompted(adapter="pocket-polite"), Prompted(exit_layer=3),
+             Likelihood(Prompted())]  # fmt: skip
+    guided = ClassifierScorer(
+        loader.classifier("pocket-toxicity", Placement("cpu")),
+        base.vocabulary,
+        answers=asked.device,
+    )
+    for scorer, term in [*((asked.base, one) for one in terms), (guided, Classifier("x"))]:
+        held = scorer.loaded(term)
+        reading = scorer.read(term, prompt)
+        span = Span(term, "lane", reading, [40, 41], 2, candidates=[[5, 6], [7]])
+        with WithoutFloat64():
+            [answer] = scorer.score([span])
+        assert answer is not None
+        assert answer.logprobs.device == torch.device("cpu")
+        scorer.release("lane")
+        del held

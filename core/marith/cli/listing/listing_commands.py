@@ -144,8 +144,9 @@ def _takes(model: "StoredModel") -> list[str]:
         dtype = "bfloat16" if "bfloat16" in how or "llama" in how else "float32"
         token = takes.token_bytes(dtype)
         texts = "" if token is None else f"; 1,000 tokens of a lane take {amount(1000 * token)}"
-        lanes = lanes_that_fit(free - size, token, model.context or 1)
-        fit = "" if lanes is None else f", {lanes:,} lanes of {model.context:,} tokens fit"
+        context = model.context
+        lanes = None if context is None else lanes_that_fit(free - size, token, context)
+        fit = "" if lanes is None else f", {lanes:,} lanes of {context:,} tokens fit"
         room = f"{texts}{fit}" if size <= free else f": more than the {amount(free)} that are free"
         lines.append(f"  {how} takes {amount(size)}{room}")
     return lines

@@ -121,17 +121,19 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
 
 def _of_gguf(name: str, file: Path) -> StoredModel:
     """A GGUF file by its header."""
-    header = read_header(file)
+    header, headers = read_header(file), [read_header(part) for part in read_header(file).files]
     takes = header.footprint
+    weights = sum(one.weights for one in headers)
+    largest = max(headers, key=lambda one: one.weights)
     return StoredModel(
         name,
         header.architecture,
         "file",
-        header.parts == 1,
-        header.nbytes,
-        header.weights,
-        header.of_model("context_length"),
-        header.format,
+        len(headers) == header.parts,
+        header.all_bytes,
+        weights or None,
+        header.number("context_length"),
+        largest.format,
         takes.token,
         takes.embedding,
         takes.tied,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.scoring.checkpoints.footprint import Footprint, amount, said_of_texts
+from marith.scoring.checkpoints.footprint import Footprint, amount, room_for_texts
 from marith.scoring.checkpoints.placing import main_device
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.cpu_threads import threads_for
@@ -20,8 +20,9 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 class Checkpoint:
     """A model of transformers, and how it is used.
 
-    `method` is how the files were quantised that it computes as they are; `most_lanes` how many
-    texts its `backend` reads at once. A checkpoint of another library says the same of its own.
+    `backend` computes it, on `backend_device`, and reads `most_lanes` texts at once; None is
+    transformers. `method` is how the files were quantised that it computes as they are. A
+    checkpoint of another library says the same of its own.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Checkpoint:
     context_length: int
     quantize: str | None = None
     backend: str | None = None
+    backend_device: str | None = None
     most_lanes: int | None = None
     method: str | None = None
 
@@ -51,10 +53,14 @@ class Checkpoint:
         """The type of numbers that other checkpoints are loaded in that stand beside it."""
         return str(self.model.dtype)
 
-    def said_of_texts(self, free: int) -> str:
+    @property
+    def token_bytes(self) -> int | None:
+        """What the keys and values of a token take, if its configuration states it."""
+        return Footprint.of(0, self.model.config.to_dict()).token_bytes(self.dtype)
+
+    def room_for_texts(self, free: int) -> str:
         """In words what texts take, and how many lanes of a whole context so much memory holds."""
-        token = Footprint.of(0, self.model.config.to_dict()).token_bytes(self.dtype)
-        return said_of_texts(token, self.context_length, free)
+        return room_for_texts(self.token_bytes, self.context_length, free)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:

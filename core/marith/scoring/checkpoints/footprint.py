@@ -66,7 +66,7 @@ def lanes_that_fit(free: int, token_bytes: int | None, context: int) -> int | No
     return max(0, free) // 2 // (token_bytes * context)
 
 
-def said_of_texts(token_bytes: int | None, context: int, free: int) -> str:
+def room_for_texts(token_bytes: int | None, context: int, free: int) -> str:
     """In words what texts take, and how many lanes of a whole context so much memory holds."""
     lanes = lanes_that_fit(free, token_bytes, context)
     if token_bytes is None or lanes is None:

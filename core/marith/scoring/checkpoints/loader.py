@@ -33,7 +33,7 @@ from marith.scoring.checkpoints.shared_weights import independent
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.free_memory import free_memory, returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
-from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint
+from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 _log = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ def language_model(name: str | PathLike[str], placement: Placement) -> Checkpoin
     name = fspath(name) if isinstance(name, PathLike) else name
     if placement.backend is None:
         return _cached(LANGUAGE_MODEL, name, placement)
+    placement = resolved(placement)
     key = LANGUAGE_MODEL, (where := locate(name)), placement
     checkpoint = _kept.get(key)
     if checkpoint is None:
@@ -158,7 +159,7 @@ def _load(
 
 def _logged(checkpoint: Checkpoint, begun: float, layout: str) -> Checkpoint:
     seconds = time.monotonic() - begun
-    room = checkpoint.said_of_texts(free_memory(str(checkpoint.device)))
+    room = checkpoint.room_for_texts(free_memory(str(checkpoint.device)))
     said = ", ".join(filter(None, (checkpoint.summary, layout))) + room
     _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, said)
     return checkpoint

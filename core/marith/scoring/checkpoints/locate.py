@@ -55,7 +55,7 @@ def locate(name: str | PathLike[str]) -> str:
     if path.is_dir():
         _require_model(path)
         return str(path.resolve())
-    if path.suffix == GGUF and (path.is_file() or ":" not in name):
+    if path.suffix.lower() == GGUF and (path.is_file() or ":" not in name):
         if not path.is_file():
             raise ModelError(f"there is no file {name!r}{meant(name)}")
         return str(path.resolve())
@@ -159,7 +159,7 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
         where = locate(name)
         if where.endswith(GGUF):
             stated = (found := gguf_file(where, revision)) and read_header(found)
-            return None if not stated else stated.of_model("context_length")
+            return None if not stated else stated.number("context_length")
         home = Path(where)
         file = home / "config.json" if home.is_dir() else downloaded(where, revision)
         config = {} if file is None else json.loads(file.read_text(encoding="utf-8"))

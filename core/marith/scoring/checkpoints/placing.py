@@ -23,6 +23,8 @@ from marith.scoring.checkpoints.gguf.gguf_header import read_header
 from marith.scoring.checkpoints.locate import EMBEDDED, GGUF
 from marith.scoring.layouts.quantised import input_bits
 
+_WITHOUT_FLOAT64 = {"mps"}
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -95,6 +97,11 @@ def main_device(model: Any) -> torch.device:
         return device
     first = next((one for one in places.values() if str(one) not in ("cpu", "disk")), "cpu")
     return torch.device("cuda", first) if isinstance(first, int) else torch.device(str(first))
+
+
+def composing_device(device: torch.device) -> torch.device:
+    """Where log-probabilities are composed and drawn from, in float64: not every device has it."""
+    return torch.device("cpu") if device.type in _WITHOUT_FLOAT64 else device
 
 
 def dtype_for(name: str, where: str, device: torch.device, placement: Placement) -> torch.dtype:

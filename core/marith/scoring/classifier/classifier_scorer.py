@@ -30,7 +30,7 @@ from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Demand, Scored, Span, WithoutContext
+from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, brought
 
 Texts: TypeAlias = "tuple[str, ...]"
 
@@ -45,8 +45,13 @@ class ClassifierScorer(WithoutContext):
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, vocabulary: Vocabulary, cache_bytes: int = CACHE_BYTES
+        self,
+        checkpoint: Checkpoint,
+        vocabulary: Vocabulary,
+        cache_bytes: int = CACHE_BYTES,
+        answers: torch.device | None = None,
     ) -> None:
+        self._answers = answers  # where log-probabilities go, if not where they are computed
         self.checkpoint = checkpoint  # the loader keeps it for as long as this does
         self.model = checkpoint.model.eval()
         self.name = checkpoint.name
@@ -117,7 +122,7 @@ class ClassifierScorer(WithoutContext):
                 continue
             ratios = self._ratios(span, column)
             scored.append(Scored.of(ratios, answer.passes, judged=len(asked) - span.count))
-        return scored
+        return brought(scored, self._answers)
 
     def release(self, lane: Hashable) -> None:
         """What the lane has read stays until another needs the room."""

@@ -24,7 +24,7 @@ from marith.scoring.language_model.runner import start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.prompting.templates import require_text, to_tokens
-from marith.scoring.scorer import Demand, Reading, Scored, Span
+from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
 from marith.tensor_rows import Row, gather
 
 
@@ -154,7 +154,7 @@ class PromptedScorer:
                 asked[span.lane] = question if before is None else before.beside(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
         scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
-        return scored if self._answers is None else _on_device(scored, self._answers)
+        return brought(scored, self._answers)
 
     def _question(self, span: Span, most: int) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known.
@@ -198,24 +198,13 @@ class PromptedScorer:
                 return None
             passes, cached = whole
         logprobs = self._histories.logprobs(span.lane, span.count)
-        return Scored.of(logprobs.to(self.checkpoint.device), passes, cached)
+        device = self._answers or self.checkpoint.device
+        return Scored.of(logprobs.to(device), passes, cached)
 
     def release(self, lane: Hashable) -> None:
         """The lane's keys and values stay until another needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
-
-
-def _on_device(answers: list[Scored | None], device: torch.device) -> list[Scored | None]:
-    """The same on another device: each tensor is copied once, whoever has rows of it."""
-    copies: dict[int, Tensor] = {}
-    for answer in answers:
-        if answer is not None:
-            for tensor, _ in answer.rows:
-                if id(tensor) not in copies:
-                    copies[id(tensor)] = tensor.to(device)
-            answer.rows = [(copies[id(tensor)], place) for tensor, place in answer.rows]
-    return answers
 
 
 def _changes(tensors: Iterable[Tensor]) -> int:

@@ -59,7 +59,7 @@ class Histories:
         known = len(history.tokens)
         new = list(continuation[known : known + len(logprobs)])
         at = torch.tensor(new, device=logprobs.device)[:, None]
-        for one in logprobs[-len(new) :].gather(1, at)[:, 0].double().tolist():
+        for one in logprobs[-len(new) :].gather(1, at)[:, 0].tolist():
             history.sums.append(history.sums[-1] + one)
         history.tokens += new
         before, at_hand = history.cost or (frozenset(), cost[1])

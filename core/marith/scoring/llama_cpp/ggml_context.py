@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from marith.errors import ModelError
 from marith.scoring.llama_cpp.ggml_library import last_error
-from marith.scoring.llama_cpp.ggml_model import GGMLModel, pointer_to, scale_of_one
+from marith.scoring.llama_cpp.ggml_model import GGMLAdapter, GGMLModel
 
 Logits: TypeAlias = "NDArray[np.float32]"
-FEWEST = 256  # cells of a context
 FEW_STATES = 16  # texts of a recurrent model for which there is memory at first
 _BATCH = 2048  # tokens of one call
 # Of one product. There is memory for the logits of all: on a CPU more tokens gain no time by it.
@@ -45,11 +44,11 @@ class GGMLContext:
     read. `adapter` changes the weights that it reads with.
     """
 
-    def __init__(self, model: GGMLModel, adapter: Any = None) -> None:
+    def __init__(self, model: GGMLModel, adapter: GGMLAdapter | None = None) -> None:
         self._model, self._adapter, self._lib = model, adapter, model.lib
         self.recurrent = model.recurrent
         self.sequences = FEW_STATES if self.recurrent else self.most_sequences
-        self._open(FEWEST)
+        self._open(model.cells)
 
     @property
     def most_sequences(self) -> int:
@@ -72,10 +71,21 @@ class GGMLContext:
 
     def cut(self, sequence: int, length: int) -> bool:
         """Keep the first tokens of a text. False where it cannot be cut back: it is empty then."""
-        if self._lib.llama_memory_seq_rm(self._memory, sequence, length, -1):
+        cut = self._lib.llama_memory_seq_rm(self._memory, sequence, length, -1)
+        if cut and self.holds(sequence, length):
             return True
         self.drop(sequence)
         return False
+
+    def holds(self, sequence: int, length: int) -> bool:
+        """Whether a text can go on after so many tokens, of those that were read of it.
+
+        Where layers see a window, llama.cpp gives their places behind it to others.
+        """
+        if not self._model.window or not length:
+            return True
+        first = int(self._lib.llama_memory_seq_pos_min(self._memory, sequence))
+        return 0 <= first <= max(0, length - self._model.window)
 
     def drop(self, sequence: int) -> None:
         """Forget a text."""
@@ -100,11 +110,21 @@ class GGMLContext:
         """Twice as many texts, all of which are forgotten; False where there are no more."""
         if self.sequences == self.most_sequences:
             return False
-        self.sequences = min(2 * self.sequences, self.most_sequences)
-        old = self._closing
-        self._open(self.cells)
+        before, old = self.sequences, self._closing
+        self.sequences = min(2 * before, self.most_sequences)
+        try:
+            self._open(self.cells)
+        except ModelError:
+            self.sequences = before
+            raise
         old()
         return True
+
+    @property
+    def working_bytes(self) -> int:
+        """What it takes beside keys, values and states: logits of a product, above all."""
+        piece = _PIECE_OF_GPU if self._model.accelerated else _PIECE
+        return 4 * piece * self._model.vocab
 
     def state_bytes(self, sequence: int) -> int:
         """How many bytes what was read of a text weighs."""
@@ -112,7 +132,7 @@ class GGMLContext:
 
     def _open(self, cells: int) -> None:
         lib, options = self._lib, self._lib.llama_context_default_params()
-        options.n_ctx, options.n_seq_max = max(FEWEST, cells), self.sequences
+        options.n_ctx, options.n_seq_max = max(self._model.cells, cells), self.sequences
         options.n_batch = _BATCH
         options.n_ubatch = _PIECE_OF_GPU if self._model.accelerated else _PIECE
         options.n_threads = options.n_threads_batch = self._model.threads
@@ -122,14 +142,14 @@ class GGMLContext:
         if not handle:
             raise ModelError(f"llama.cpp makes no context of {cells} tokens: {last_error()}")
         if self._adapter is not None:
-            one = pointer_to(lib, self._adapter)
-            lib.llama_set_adapters_lora(handle, one, 1, scale_of_one())
+            self._adapter.set_on(handle)
         self.cells = int(lib.llama_n_ctx(handle))
         self._batch = min(_BATCH, int(lib.llama_n_batch(handle)))  # a larger one ends the process
         self._handle, self._memory = handle, lib.llama_get_memory(handle)
         self._tokens = lib.llama_batch_init(self._batch, 0, 1)
-        # The model goes last: what is finalised may read it.
-        self._closing = weakref.finalize(self, _close, self._model, self._tokens, handle)
+        # The model and the adapter go last: what is finalised may read them.
+        used = self._model, self._adapter
+        self._closing = weakref.finalize(self, _close, used, self._tokens, handle)
 
     def _decode(self, items: Sequence[Item]) -> Logits | None:
         batch, lib = self._tokens, self._lib
@@ -147,6 +167,7 @@ class GGMLContext:
         return np.ctypeslib.as_array(lib.llama_get_logits(self._handle), shape).copy()
 
 
-def _close(model: GGMLModel, tokens: Any, handle: Any) -> None:
+def _close(used: tuple[GGMLModel, GGMLAdapter | None], tokens: Any, handle: Any) -> None:
+    model, _ = used
     model.lib.llama_batch_free(tokens)
     model.lib.llama_free(handle)

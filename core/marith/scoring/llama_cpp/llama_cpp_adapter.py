@@ -22,7 +22,7 @@ from marith.scoring.checkpoints.gguf.gguf_weights import places_of, require_libr
 from marith.scoring.checkpoints.kinds import LANGUAGE_MODEL, class_of
 from marith.scoring.checkpoints.locate import GGUF, locate
 from marith.scoring.checkpoints.lora_files import Adapter, Update, read
-from marith.scoring.llama_cpp.ggml_model import GGMLModel
+from marith.scoring.llama_cpp.ggml_model import GGMLAdapter, GGMLModel
 
 # Whose matrices are as transformers has them, but for the order of outputs of Llama's heads.
 _PLAIN = ("llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "starcoder2", "stablelm")
@@ -30,9 +30,9 @@ _PLAIN = ("llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "starcoder2", "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LlamaCppAdapter(Adapter):
-    """An adapter in llama.cpp's memory; it is freed with its model."""
+    """An adapter in llama.cpp's memory, which is freed when nobody uses it."""
 
-    handle: Any = field(default=None, repr=False)
+    held: GGMLAdapter | None = field(default=None, repr=False)
     size: int = 0
 
     @property
@@ -52,8 +52,8 @@ def read_adapter(name: str, model: GGMLModel) -> Adapter:
 
 
 def _loaded(name: str, path: Path, model: GGMLModel) -> LlamaCppAdapter:
-    digest, handle = hashlib.sha256(path.read_bytes()).hexdigest(), model.adapter(str(path))
-    return LlamaCppAdapter(name, digest, MappingProxyType({}), {}, handle, path.stat().st_size)
+    digest, held = hashlib.sha256(path.read_bytes()).hexdigest(), GGMLAdapter(model, str(path))
+    return LlamaCppAdapter(name, digest, MappingProxyType({}), {}, held, path.stat().st_size)
 
 
 def _rewrite(name: str, model: GGMLModel, path: Path) -> None:

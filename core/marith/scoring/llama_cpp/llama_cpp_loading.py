@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.request.checks import device_name
 from marith.scoring.checkpoints.checkpoint import Checkpoint
-from marith.scoring.checkpoints.footprint import amount, said_of_texts
+from marith.scoring.checkpoints.footprint import amount
+from marith.scoring.checkpoints.gguf.gguf_config import LONG
 from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader
 from marith.scoring.checkpoints.gguf.gguf_tokenizer import ends_of
 from marith.scoring.checkpoints.locate import GGUF
@@ -22,7 +24,7 @@ from marith.scoring.checkpoints.reading import header_of, tokenizer_of
 from marith.scoring.cpu_threads import SMALL
 from marith.scoring.free_memory import free_memory
 from marith.scoring.llama_cpp.ggml_library import library
-from marith.scoring.llama_cpp.ggml_model import GGMLModel
+from marith.scoring.llama_cpp.ggml_model import FEWEST, GGMLModel
 from marith.scoring.llama_cpp.repacking import may_repack
 from marith.scoring.notices import warn
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -43,6 +45,12 @@ class LlamaCppCheckpoint(Checkpoint):
 
     format: str = ""
     accelerated: bool = False
+    kept: int | None = None
+
+    @property
+    def token_bytes(self) -> int | None:
+        """What the keys and values of a token take, in float16."""
+        return self.kept
 
     @property
     def summary(self) -> str:
@@ -95,12 +103,9 @@ def llama_cpp_checkpoint(
     _require_file(name, where, placement)
     lib, header = library(), header_of(name, where, placement.revision)
     accelerated = _accelerated(placement, lib)
-    threads = _threads(header)
-    formats = " ".join(sorted({tensor.kind for tensor in header.tensors}))
-    repacked = not accelerated and may_repack(header.path, formats, threads)
-    require_memory_of_file(name, header, accelerated)
+    _require_memory(name, header, accelerated)
     words = tokenizer_of(name, header, tokenizer)  # before the weights, which may be large
-    model = GGMLModel(header.path, threads=threads, repacked=repacked, accelerated=accelerated)
+    model, repacked = _loaded(name, header, accelerated)
     vocabulary = Vocabulary(words, model.vocab, [*ends_of(header, words), *model.ends()])
     _check_tokens(name, model, vocabulary)
     length = placement.context(name, model.positions)
@@ -110,15 +115,24 @@ def llama_cpp_checkpoint(
         vocabulary,
         length,
         backend=LLAMA_CPP,
+        backend_device=None if accelerated else "cpu",
         most_lanes=int(lib.llama_max_parallel_sequences()),
         format=header.format,
         accelerated=accelerated,
+        kept=header.footprint.token_bytes("float16"),
     )
     said = "repacked weights" if repacked else "weights as the file has them"
-    texts = said_of_texts(header.footprint.token_bytes("float16"), length, free_memory("cpu"))
+    texts = checkpoint.room_for_texts(free_memory("cpu"))
     seconds = time.monotonic() - begun
     _log.info("loaded %r in %.2f s: %s, %s%s", name, seconds, checkpoint.summary, said, texts)
     return checkpoint
+
+
+def resolved(placement: Placement) -> Placement:
+    """With the device that is left to the machine: the CPU, or None for its GPU."""
+    if placement.device is None and not library().llama_supports_gpu_offload():
+        return replace(placement, device="cpu")
+    return placement
 
 
 def _require_file(name: str, where: str, placement: Placement) -> None:
@@ -132,12 +146,31 @@ def _require_file(name: str, where: str, placement: Placement) -> None:
             )
 
 
-def require_memory_of_file(name: str, header: GGUFHeader, accelerated: bool) -> None:
-    """Raises ModelError for a file that is larger than the memory that is free."""
-    free = free_memory("cpu")
-    if not accelerated and header.parts == 1 and header.nbytes > free:
+def _loaded(name: str, header: GGUFHeader, accelerated: bool) -> tuple[GGMLModel, bool]:
+    """The model, and whether its weights are repacked. Raises ModelError for what is no decoder."""
+    threads, cells = _threads(header), FEWEST
+    if any(tensor.name == LONG for tensor in header.tensors):
+        # llama.cpp takes the factors of long texts for all in a memory that holds a long one, and
+        # so they would change while the memory grows.
+        cells += header.number("rope.scaling.original_context_length", 4096) or 0
+        warn(f"by llama.cpp all texts of {name!r} have the rotary factors of its long ones")
+    repacked = may_repack(name, header.path, threads, accelerated) and not accelerated
+    model = GGMLModel(
+        header.path, threads=threads, repacked=repacked, accelerated=accelerated, cells=cells
+    )
+    if not model.is_causal or header.of_model("attention.causal") is False:
         raise ModelError(
-            f"{name!r} is a file of {amount(header.nbytes)}, and {amount(free)} of memory is free; "
+            f"{name!r} ({header.architecture}) is no causal language model, and one is needed"
+        )
+    return model, repacked
+
+
+def _require_memory(name: str, header: GGUFHeader, accelerated: bool) -> None:
+    """Raises ModelError for files that are larger than the memory that is free."""
+    free, size = free_memory("cpu"), header.all_bytes
+    if not accelerated and size > free:
+        raise ModelError(
+            f"{name!r} is a file of {amount(size)}, and {amount(free)} of memory is free; "
             "a file of fewer bits takes less"
         )
 
@@ -145,6 +178,7 @@ def require_memory_of_file(name: str, header: GGUFHeader, accelerated: bool) -> 
 def _accelerated(placement: Placement, lib: Any) -> bool:
     """Whether all layers are on the GPU that the library was built for."""
     supported = bool(lib.llama_supports_gpu_offload())
+    device_name("device", placement.device, ModelError)
     if placement.device is None:
         return supported
     wanted = torch.device(placement.device).type != "cpu"
@@ -164,7 +198,13 @@ def _threads(header: GGUFHeader) -> int:
 
 
 def _check_tokens(name: str, model: GGMLModel, vocabulary: Vocabulary) -> None:
-    """Warn where the tokenizer and llama.cpp's own read a text in different ways."""
+    """Warn where the tokenizer and llama.cpp's own read a text in different ways.
+
+    llama.cpp ends the process for a vocabulary that has no token for some letter of a text.
+    """
+    by_letters = vocabulary.raw.get_vocab()
+    if not model.has_tokenizer or not ("<0x0A>" in by_letters or "Ġ" in by_letters):
+        return
     for text in _TEXTS:
         if model.tokens(text) != vocabulary.encode(text):
             warn(

@@ -13,8 +13,8 @@ from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
-from marith.scoring.llama_cpp.ggml_context import FEWEST, GGMLContext, Item
-from marith.scoring.llama_cpp.ggml_model import GGMLModel
+from marith.scoring.llama_cpp.ggml_context import GGMLContext, Item
+from marith.scoring.llama_cpp.ggml_model import FEWEST, GGMLModel
 from marith.scoring.llama_cpp.llama_cpp_adapter import LlamaCppAdapter, read_adapter
 from marith.scoring.llama_cpp.sequence_lanes import SequenceWeight
 from marith.scoring.llama_cpp.sequence_passes import SequencePasses, SequenceStore
@@ -39,7 +39,7 @@ class LlamaCppRunner:
         self._limit: CacheLimit | None = None
         self._adapted: WeakKeyDictionary[Adapter, CachedRunner] = WeakKeyDictionary()
         context = GGMLContext(model)
-        self._weight = _weight(context)
+        self._weight, self._working = _weight(context), context.working_bytes
         self._bare = self._reading(context)
 
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
@@ -56,8 +56,9 @@ class LlamaCppRunner:
 
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes of keys, values and states these texts take together at most."""
-        fewest = self._weight.of(FEWEST, 0) * len(self._adapted)
-        return self._bare.memory(texts) + fewest
+        others = len(self._adapted)
+        working = self._working * (1 + others)
+        return self._bare.memory(texts) + self._weight.of(FEWEST, 0) * others + working
 
     def join(self, limit: CacheLimit) -> None:
         """Let a limit hold for what this keeps too, from here on."""
@@ -89,7 +90,7 @@ class LlamaCppRunner:
         runner = self._adapted.get(adapter)
         if runner is None:
             assert isinstance(adapter, LlamaCppAdapter)
-            runner = self._reading(GGMLContext(self._model, adapter.handle))
+            runner = self._reading(GGMLContext(self._model, adapter.held))
             self._adapted[adapter] = runner
         return runner
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from marith.errors import ModelError
 from marith.scoring.kv_cache.lanes import Lane, Lanes
 from marith.scoring.kv_cache.planned import Planned, own_lengths
-from marith.scoring.llama_cpp.ggml_context import FEWEST, GGMLContext
+from marith.scoring.llama_cpp.ggml_context import GGMLContext
+from marith.scoring.llama_cpp.ggml_model import FEWEST
 
 IDLE_TOKENS = 8192  # that idle lanes hold: each pass looks at all of the memory
 
@@ -57,7 +58,9 @@ class SequenceLanes(Lanes):
         Raises ModelError where there is no memory; nothing is held then.
         """
         for lane in lanes:  # a part of them may have been read
-            self._context.cut(lane.row, len(lane.tokens))
+            if not self._context.cut(lane.row, len(lane.tokens)):
+                self._lost()
+                raise ModelError("llama.cpp ran out of places, and cannot cut this text back")
         wanted = _roomy(self._context.cells + tokens)
         weight = self._weight.of(wanted, self._context.sequences)
         if weight > self.cache_limit.room(self, weight):
@@ -75,7 +78,7 @@ class SequenceLanes(Lanes):
             dropped += len(lane.tokens)
             self._drop(lane)
         cells = _roomy(sum(len(lane.tokens) for lane in self._all))
-        if dropped and cells < self._context.cells:
+        if extra > 0 and cells < self._context.cells:
             self._resize(cells)
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
@@ -100,6 +103,7 @@ class SequenceLanes(Lanes):
             raise
         if not kept:
             self._lost()
+            raise ModelError("llama.cpp lost what it had read when its memory was resized")
 
     def _lost(self) -> None:
         for lane in self._all:
@@ -123,8 +127,8 @@ class SequenceLanes(Lanes):
         self._context.share(source.row, target.row, length)
 
     def _usable(self, lane: Lane, length: int) -> int:
-        whole = length == len(lane.tokens)
-        return length if whole or not self._context.recurrent else 0
+        whole = length == len(lane.tokens) or not self._context.recurrent
+        return length if whole and self._context.holds(lane.row, length) else 0
 
     def _was_cut(self, lane: Lane, before: int) -> None:
         if not self._context.cut(lane.row, len(lane.tokens)):

@@ -12,7 +12,7 @@ from marith.scoring.checkpoints.footprint import (
     Footprint,
     amount,
     lanes_that_fit,
-    said_of_texts,
+    room_for_texts,
 )
 from marith.scoring.checkpoints.locate import WEIGHTS
 
@@ -61,7 +61,7 @@ def test_what_files_say_of_texts() -> None:
     assert Footprint.of(10**6, {}).token is None
     assert lanes_that_fit(10**6, 100, 50) == 100
     assert lanes_that_fit(-5, 100, 50) == 0
-    assert said_of_texts(None, 50, 10**6) == ""
+    assert room_for_texts(None, 50, 10**6) == ""
 
 
 def test_too_large_a_model_is_refused_and_smaller_choices_are_named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,11 @@ def gguf_config(name: str, header: GGUFHeader) -> Any:
             f"{name!r} is one of {header.parts} files; `llama-gguf-split --merge` makes one of "
             "them, and backend='llama.cpp' reads them as they are"
         )
-    home, _, file = header.path.rpartition("/")
+    path = Path(header.path)
     with refusing(f"cannot read the configuration of {name!r}"):
-        config = AutoConfig.from_pretrained(home or ".", gguf_file=file, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(
+            path.parent, gguf_file=path.name, trust_remote_code=False
+        )
     _state(header, config.get_text_config())
     _scale_rotary(name, header, config)
     _say_what_is_not_read(name, header)
@@ -84,6 +87,8 @@ def _scale_rotary(name: str, header: GGUFHeader, config: Any) -> None:
     """
     text = config.get_text_config()
     rope = getattr(text, "rope_parameters", None)
+    if isinstance(rope, dict) and isinstance(rope.get("full_attention"), dict):
+        rope = rope["full_attention"]  # layers with windows are never scaled
     if not isinstance(rope, dict) or rope.get("rope_type", "default") != "default":
         return
     kind = header.of_model("rope.scaling.type", "none")

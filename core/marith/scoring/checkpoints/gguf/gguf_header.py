@@ -6,6 +6,7 @@ Read without torch and without the tensors. The format: https://github.com/ggml-
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from collections import Counter
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from typing import Any
 from marith.errors import ModelError
 from marith.scoring.checkpoints.footprint import Footprint
 
+_PART = re.compile(r"(.*-)\d{5}(-of-\d{5}\.gguf)")
 _MAGIC, _VERSIONS = b"GGUF", (2, 3)
 _SCALARS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
@@ -25,6 +27,8 @@ _SCALARS = {
 }  # fmt: skip
 _STRING, _ARRAY = 8, 9
 _MOST_DIMENSIONS = 4
+_MOST_LISTED = 4096  # numbers of an array: one for each layer, and not for each token
+_MOST_TEXTS = 4_000_000  # words of a vocabulary, and its merges
 # What the numbers of ggml's types stand for (enum ggml_type).
 _TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
@@ -67,6 +71,12 @@ class GGUFHeader:
         """A value that the file states of the model's own architecture."""
         return self.metadata.get(f"{self.architecture}.{key}", default)
 
+    def number(self, key: str, default: int | None = None) -> int | None:
+        """The same, where it is a whole number from 1."""
+        value = self.of_model(key)
+        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        return value if whole else default
+
     @property
     def format(self) -> str:
         """The type that most weights are stored in, such as "Q4_K"."""
@@ -89,21 +99,37 @@ class GGUFHeader:
 
     def _kept(self) -> int | None:
         """Numbers that all layers keep of a token; None where the file does not say."""
-        layers, heads = self.of_model("block_count"), self.of_model("attention.head_count")
-        width = self.of_model("embedding_length")
+        layers, width = self.number("block_count"), self.number("embedding_length")
+        heads = self.of_model("attention.head_count")
         own = self.of_model("attention.head_count_kv", heads)
-        if not layers or not own or not heads or not width:
+        if not layers or not width:
             return None
-        most = max(heads) if isinstance(heads, list) else heads
-        each = width // most if most else 0
-        key, value = (self.of_model(f"attention.{one}_length", each) for one in ("key", "value"))
-        kept = sum(own) if isinstance(own, list) else own * layers
-        return int(kept * (key + value)) or None
+        all_heads, all_own = (
+            one if isinstance(one, list) else [one] * layers for one in (heads, own)
+        )
+        if not all(isinstance(one, int) for one in (*all_heads, *all_own)) or not any(all_heads):
+            return None
+        each = width // max(all_heads)
+        key, value = (self.number(f"attention.{one}_length", each) for one in ("key", "value"))
+        return int(sum(all_own) * ((key or 0) + (value or 0))) or None
+
+    @property
+    def files(self) -> list[Path]:
+        """All files of the model, those that are on this machine: of several each is named so."""
+        path = Path(self.path)
+        match = _PART.fullmatch(path.name)
+        return [path] if match is None else sorted(path.parent.glob(f"{match[1]}*{match[2]}"))
+
+    @property
+    def all_bytes(self) -> int:
+        """What all of them weigh."""
+        return sum(file.stat().st_size for file in self.files)
 
     @property
     def parts(self) -> int:
         """Of how many files the model consists."""
-        return int(self.metadata.get("split.count", 1) or 1)
+        count = self.metadata.get("split.count")
+        return count if isinstance(count, int) and count > 0 else 1
 
 
 def read_header(path: str | Path) -> GGUFHeader:
@@ -112,6 +138,8 @@ def read_header(path: str | Path) -> GGUFHeader:
     try:
         state = file.stat()
         return _read(str(file), state.st_size, state.st_mtime_ns)
+    except ModelError:  # which is an OSError
+        raise
     except OSError as error:
         raise ModelError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
 
@@ -154,7 +182,7 @@ class _Cursor:
         return self.data[start : self.place].decode("utf-8", errors="replace")
 
     def value(self, kind: int) -> Any:
-        """A value of metadata; of an array of texts only how many there are."""
+        """A value of metadata; of texts, and of many numbers, only how many there are."""
         if kind in _SCALARS:
             return self.take(_SCALARS[kind])[0]
         if kind == _STRING:
@@ -166,9 +194,13 @@ class _Cursor:
             form = _SCALARS[inner]
             start = self.place
             self.skip(count * struct.calcsize(form))
+            if count > _MOST_LISTED:
+                return count
             return [*struct.unpack_from(f"<{count}{form[1]}", self.data, start)]
         if inner != _STRING:
             raise ValueError(f"it has an array of the type {inner}, which nobody writes")
+        if count > _MOST_TEXTS:
+            raise ValueError(f"it has an array of {count:,} texts")
         for _ in range(count):
             (length,) = self.take("<Q")
             self.skip(length)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,9 @@ def gguf_model(
     weights transformers reads at once. Raises ModelError for a tensor that no weight takes.
     """
     if header.architecture in GGUF_CONFIG_ARCHS:
-        home, _, file = header.path.rpartition("/")
+        path = Path(header.path)
         loaded: tuple[Any, Mapping[str, Any]]
-        loaded = kind.from_pretrained(home or ".", gguf_file=file, config=config, **how)
+        loaded = kind.from_pretrained(path.parent, gguf_file=path.name, config=config, **how)
         return loaded
     with torch.device("meta"):
         empty = kind(config)
@@ -85,7 +86,13 @@ class _UnreadTensor:
 
     def __getitem__(self, _: object) -> Tensor:
         quants, stored = import_module("gguf.quants"), self._stored
-        kind = import_module("gguf").GGMLQuantizationType[stored.kind]
+        kinds = import_module("gguf").GGMLQuantizationType
+        if stored.kind not in kinds.__members__:
+            raise ModelError(
+                f"the tensor {stored.name!r} is stored as {stored.kind}, which the installed gguf "
+                "does not read; backend='llama.cpp' may"
+            )
+        kind = kinds[stored.kind]
         shape = quants.quant_shape_to_byte_shape(stored.shape, kind)
         data = np.memmap(self._path, np.uint8, "r", stored.start, shape)
         values = quants.dequantize(data, kind)
