@@ -215,9 +215,9 @@ def test_windows_are_read_anew_where_their_keys_are_gone(tmp_path: Path, tokeniz
         Engine.load(tmp_path / "it.gguf", dtype="float32") as plain,
     ):
         wanted = plain.next_logprobs(long)
-        one.generate(long, sampling=Sampling(seed=1), stop=Stop(100))
-        for i in range(8):
-            one.next_logprobs(f"{i} dogs are kind and they like the sea")
+        one.score(long, [*range(100, 220)])
+        for i in range(150):
+            one.next_logprobs(f"{i} dogs 150 are kind and they like the sea")
         assert apart(one.next_logprobs(long), wanted) <= 0.01
         for end in ("ran", "slept", ""):
             rows = [each.next_logprobs(long[:-40] + end) for each in (one, plain)]
@@ -230,21 +230,22 @@ def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
     factors = np.linspace(1, 4, 4, dtype=np.float32)
     path = tmp_path / "it.gguf"
     write_family(
-        family_model("phi3", 4096),
+        family_model("phi3", 4096, max_position_embeddings=2048),
         path,
         tokenizer,
         extra={"rope_factors_long.weight": factors, "rope_factors_short.weight": factors / factors},
-        rope__scaling__original_context_length=64,
+        rope__scaling__original_context_length=300,
         rope__scaling__attn_factor=1.0,
     )
     with (
         pytest.warns(UserWarning, match="rotary factors of its long ones"),
         Engine.load(path, backend="llama.cpp") as one,
     ):
-        first = one.next_logprobs("the sea is wide")
+        text = "the sea is wide and blue and " * 14
+        first = one.next_logprobs(text)
         for i in range(40):
-            one.next_logprobs(f"{i} dogs are kind and they like the sea")
-        assert apart(one.next_logprobs("the sea is wide"), first) <= 0.01
+            one.next_logprobs(f"{i} dogs 150 are kind and they like the sea")
+        assert apart(one.next_logprobs(text), first) <= 0.01
 
 
 def test_adapters_that_nobody_uses_are_freed(exact: Engine) -> None:
