@@ -14,10 +14,23 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from marith.scoring.checkpoints.locate import WEIGHTS
 from marith.testing.gguf_file import write_gguf
 
 Q4_K = Path(__file__).parents[1] / "data" / "llama-q4_k.gguf"
+POCKET = str(WEIGHTS / "pocket")
+# By format: total variation of a row computed alone and in a batch, and to the dequantised model.
+FORMATS = {"f32": (0.004, 0.004), "f16": (0.004, 0.004), "q8_0": (0.06, 0.08), "q4_0": (0.06, 0.08)}
 _Q4_K_M = 15  # LLAMA_FTYPE_MOSTLY_Q4_K_M
+
+
+def apart(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The total variation of two rows of log-probabilities."""
+    return float((one.exp() - other.exp()).abs().sum()) / 2
+
+
+def chat(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
 
 
 def byte_tokenizer() -> Any:

@@ -43,7 +43,7 @@ Model = Annotated[
         "--model",
         "-m",
         autocompletion=completed_models,
-        help="pocket, a directory or a hub id.  [default: pocket]",
+        help="pocket, a directory, a GGUF file or a hub id.  [default: pocket]",
     ),
 ]
 File = Annotated[

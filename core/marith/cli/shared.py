@@ -52,7 +52,7 @@ Model = Annotated[
         "--model",
         "-m",
         autocompletion=completed_models,
-        help="pocket, a directory or a hub id.",
+        help="pocket, a directory, a GGUF file or a hub id.",
     ),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]

@@ -38,7 +38,8 @@ Numbers = Annotated[str, typer.Option(help="float32 or bfloat16, for everybody."
 @app.command()
 def bench(
     model: Annotated[
-        str | None, typer.Option(help="pocket, a directory or a hub id; else a random Llama.")
+        str | None,
+        typer.Option(help="pocket, a directory, a GGUF file or a hub id; else a random Llama."),
     ] = None,
     shape: Sizes = None,
     tokens: Annotated[int, typer.Option(help="Tokens a measurement.")] = 32,

@@ -70,6 +70,14 @@ class Personas:
             names = ", ".join(self.formulas) or "none"
             raise FormulaError(f"{self.path!r} has no formula {name!r}; there are {names}")
 
+    def over_model(self, model: object) -> Personas:
+        """The same over another model, whatever the file says of its formulas' models."""
+        formulas = {
+            name: {option: value for option, value in each.items() if option != "model"}
+            for name, each in self.formulas.items()
+        }
+        return replace(self, options={**self.options, "model": model}, formulas=formulas)
+
     def require_model(self, model: object) -> None:
         """Raises FormulaError for a mistyped formula: a bare name that no model here has.
 

@@ -34,7 +34,7 @@ class OptionFields(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
 
     model: str = Field(default_factory=lambda: variable("model") or "pocket")
-    """A directory, a hub id, "pocket", or a formula of `file` by name; else MARITH_MODEL."""
+    """A directory, GGUF file, hub id or "pocket", or a formula of `file`; else MARITH_MODEL."""
     formula: str = Field(default_factory=lambda: variable("formula") or "M")
     """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
     terms: dict[str, str] = Field(default_factory=dict)

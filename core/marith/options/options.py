@@ -53,17 +53,15 @@ class Options(OptionFields):
 
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
-        """The options of a file with its formula `name`; other options may be given.
-
-        Raises FormulaError for a file in which anything is wrong, and for an unknown name.
-        """
+        """Those of a file with its formula `name`, and others. FormulaError for any fault in it."""
         file = opened_file(path, by_name(options).get("model") if name is None else name)
         if file is None:
             raise RequestError(f"a file has a path, not {path!r}")
         if name is None:
             return cls(file=file, **options)
         file.require(name)
-        return cls(file=file, model=name, **options)
+        over = file.over_model(options.pop("model")) if "model" in options else file
+        return cls(file=over, model=name, **options)
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ PARTS = 100_000
 # Names of torch's devices and types, which are checked without torch.
 QUANTIZED = "int8", "int4"
 SPREAD = "auto"  # the device of a model that accelerate spreads over several
-BACKENDS = ("llama.cpp",)
+BACKENDS = "transformers", "llama.cpp"  # the first where none is given
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
 _AMOUNT = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B", re.IGNORECASE)
 _DEVICE = re.compile(r"([a-z_]+)(:\d+)?")  # torch lets backends add names
@@ -287,11 +287,11 @@ def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError
 
 
 def backend_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """Who computes a model, or None. Raises `error` for a name that nobody has."""
+    """Who computes a model, or None for transformers. Raises `error` for any other name."""
     if value is None or (isinstance(value, str) and value in BACKENDS):
-        return value
+        return None if value == BACKENDS[0] else value
     known = " or ".join(map(repr, BACKENDS))
-    raise error(f"{name} is {known}, or None for transformers, not {shown(value)}")
+    raise error(f"{name} is {known}, not {shown(value)}")
 
 
 def _name_of(value: Any) -> Any:

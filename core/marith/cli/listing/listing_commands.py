@@ -18,6 +18,7 @@ from marith.scoring.checkpoints.footprint import amount
 if TYPE_CHECKING:
     from marith.cli.listing.stored_models import StoredModel
 
+_LLAMA_CPP_LANES = 256  # texts that llama.cpp reads at once
 OWN = "Methods that are not of marith"
 HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context")
 NOTE = """
@@ -37,7 +38,7 @@ def completed_recipes(incomplete: str) -> list[str]:
 def models(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="A directory or hub id; else all that are here."),
+        typer.Argument(metavar="NAME", help="A directory, GGUF file or hub id; else all here."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")] = False,
 ) -> None:
@@ -146,6 +147,8 @@ def _takes(model: "StoredModel") -> list[str]:
         texts = "" if token is None else f"; 1,000 tokens of a lane take {amount(1000 * token)}"
         context = model.context
         lanes = None if context is None else lanes_that_fit(free - size, token, context)
+        if lanes is not None and "llama" in how:
+            lanes = min(lanes, _LLAMA_CPP_LANES)
         fit = "" if lanes is None else f", {lanes:,} lanes of {context:,} tokens fit"
         room = f"{texts}{fit}" if size <= free else f": more than the {amount(free)} that are free"
         lines.append(f"  {how} takes {amount(size)}{room}")

@@ -55,7 +55,7 @@ class Footprint:
         """The ways to load it with the bytes that each takes, the most exact first."""
         for dtype in ("float32", "bfloat16"):
             yield f"dtype={dtype!r}", self.nbytes(dtype)
-        for quantize, dtype in (("int8", "bfloat16"), ("int4", "bfloat16")):
+        for quantize, dtype in (("int8", "float32"), ("int4", "float32"), ("int4", "bfloat16")):
             yield f"quantize={quantize!r}, dtype={dtype!r}", self.nbytes(dtype, quantize)
 
 

@@ -34,6 +34,7 @@ _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _HUB_ADDRESS = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+).*")
 _HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
+_HUB_TAG = re.compile(r"[\w.-]+/[\w.-]+:[\w.-]+")
 _OLLAMA = re.compile(r"([\w.-]+/)?[\w.-]+:[\w.-]+")
 _CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
 
@@ -50,7 +51,13 @@ def locate(name: str | PathLike[str]) -> str:
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
     if name in ADAPTERS and not path.is_dir():
         raise _is_adapter(name)
-    if name.startswith("pocket") and name not in EMBEDDED and not path.is_dir():
+    is_file_name = name.lower().endswith(GGUF)
+    if (
+        name.startswith("pocket")
+        and name not in EMBEDDED
+        and not path.is_dir()
+        and not is_file_name
+    ):
         raise ModelError(f"no model in the package is called {name!r}; there are {_listed()}")
     if path.is_dir():
         _require_model(path)
@@ -68,6 +75,11 @@ def locate(name: str | PathLike[str]) -> str:
         return name
     if address := _HUB_ADDRESS.fullmatch(name):
         raise ModelError(f"a model on the hub is named by its id: write {address[1]!r}")
+    if _HUB_TAG.fullmatch(name):
+        raise ModelError(
+            f"a GGUF file on the hub is named by its own name behind a colon, such as "
+            f"'{name.partition(':')[0]}:model-Q4_K_M.gguf', not {name!r}"
+        )
     if _OLLAMA.fullmatch(name):
         raise ModelError(
             f"{name!r} is a name of Ollama's; a hub id names the same model by its owner, such as "
@@ -104,8 +116,9 @@ def _require_model(path: Path) -> None:
     if not (path / "config.json").is_file():
         if (path / ADAPTER_CONFIG).is_file():
             raise _is_adapter(str(path))
-        file = next(iter(sorted(path.glob(f"*{GGUF}"))), None)
-        instead = f"; {str(file)!r} names its GGUF file" if file else ""
+        files = sorted(path.glob(f"*{GGUF}"))
+        which = "its GGUF file" if len(files) == 1 else f"one of its {len(files)} GGUF files"
+        instead = f"; {str(files[0])!r} names {which}" if files else ""
         problem = f"the directory {str(path)!r} holds no model: it has no config.json"
         raise ModelError(problem + instead)
     if not list(path.glob("*.safetensors")):

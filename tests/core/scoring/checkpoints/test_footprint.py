@@ -76,8 +76,9 @@ def test_too_large_a_model_is_refused_and_smaller_choices_are_named(
         in (str(refused.value))
     )
     assert str(refused.value).endswith(
-        "; dtype='bfloat16' takes 12 MB, quantize='int8', dtype='bfloat16' takes 8 MB, "
-        "quantize='int4', dtype='bfloat16' takes 6.2 MB"
+        "; dtype='bfloat16' takes 12 MB, quantize='int8', dtype='float32' takes 10 MB, "
+        "quantize='int4', dtype='float32' takes 8.3 MB, quantize='int4', dtype='bfloat16' takes "
+        "6.2 MB"
     )
     monkeypatch.setattr("marith.scoring.checkpoints.sizes.free_memory", lambda _: 1_000_000)
     with pytest.raises(ModelError, match="no smaller choice fits either"):

@@ -7,79 +7,30 @@ in a batch differ by rounding, which BATCH bounds, per format, in total variatio
 
 from __future__ import annotations
 
-import gc
 import itertools
-import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from support.ggml_files import Q4_K
+from support.ggml_files import FORMATS, Q4_K, apart, chat
 from support.gguf_families import family_model, write_family
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from marith import Classifier, Engine, ModelError, Plan, Prompted, Request, Sampling, Stop
 from marith.request.prompt import to_prompt
-from marith.scoring.checkpoints.locate import WEIGHTS
-from marith.testing.gguf_file import write_gguf
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
 from marith.scoring.llama_cpp.ggml_context import GGMLContext, Item
 from marith.scoring.llama_cpp.ggml_model import FEWEST
 
-POCKET = str(WEIGHTS / "pocket")
-# By format: total variation of a row computed alone and in a batch, and to the dequantised model.
-FORMATS = {"f32": (0.004, 0.004), "f16": (0.004, 0.004), "q8_0": (0.06, 0.08), "q4_0": (0.06, 0.08)}
 PROMPTS = [
     "Tell me of 12 dogs.", "Who are you?", "Name a color, and say why you like it so much.",
     "Hi", "What is two plus two?", "Write a line on the sea.",
 ]  # fmt: skip
 TERMS: dict[str, Any] = {"rude": "You are rude.", "kind": "You are kind and calm."}
 FORMULA = "M - 0.4*rude + 0.3*kind"
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    return AutoTokenizer.from_pretrained(POCKET)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
-    made = tmp_path_factory.mktemp("ggml")
-    model = AutoModelForCausalLM.from_pretrained(POCKET, dtype=torch.float32)
-    for numbers in FORMATS:
-        write_gguf(model, made / f"{numbers}.gguf", numbers, tokenizer)
-    return made
-
-
-@pytest.fixture(params=FORMATS)
-def numbers(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def engine(folder: Path, numbers: str) -> Iterator[Engine]:
-    with Engine.load(folder / f"{numbers}.gguf", backend="llama.cpp") as loaded:
-        yield loaded
-
-
-@pytest.fixture
-def exact(folder: Path) -> Iterator[Engine]:
-    with Engine.load(folder / "f32.gguf", backend="llama.cpp") as loaded:
-        yield loaded
-
-
-def apart(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The total variation of two rows of log-probabilities."""
-    return float((one.exp() - other.exp()).abs().sum()) / 2
-
-
-def chat(text: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": text}]
 
 
 def test_it_computes_the_dequantised_model(engine: Engine, folder: Path, numbers: str) -> None:
@@ -203,111 +154,6 @@ def test_a_recurrent_model_is_read_anew_where_it_cannot_be_cut_back(
         found = [sum(future.result().logprobs) for future in futures]
         wanted = [sum(plain.score(f"{i} dogs", "are kind", FORMULA, TERMS)) for i in range(20)]
         assert max(abs(a - b) for a, b in zip(found, wanted, strict=True)) <= 0.05
-
-
-def test_windows_are_read_anew_where_their_keys_are_gone(tmp_path: Path, tokenizer: Any) -> None:
-    """llama.cpp gives places behind a window to others, whatever it says of a cut."""
-    model = family_model("gemma2", 4096, max_position_embeddings=2048)
-    write_family(model, tmp_path / "it.gguf", tokenizer)
-    long = "the sea is wide and blue and " * 30
-    with (
-        Engine.load(tmp_path / "it.gguf", backend="llama.cpp") as one,
-        Engine.load(tmp_path / "it.gguf", dtype="float32") as plain,
-    ):
-        wanted = plain.next_logprobs(long)
-        one.score(long, [*range(100, 220)])
-        for i in range(150):
-            one.next_logprobs(f"{i} dogs 150 are kind and they like the sea")
-        assert apart(one.next_logprobs(long), wanted) <= 0.01
-        for end in ("ran", "slept", ""):
-            rows = [each.next_logprobs(long[:-40] + end) for each in (one, plain)]
-            assert apart(*rows) <= 0.01
-
-
-def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
-    tmp_path: Path, tokenizer: Any
-) -> None:
-    factors = np.linspace(1, 4, 4, dtype=np.float32)
-    path = tmp_path / "it.gguf"
-    write_family(
-        family_model("phi3", 4096, max_position_embeddings=2048),
-        path,
-        tokenizer,
-        extra={"rope_factors_long.weight": factors, "rope_factors_short.weight": factors / factors},
-        rope__scaling__original_context_length=300,
-        rope__scaling__attn_factor=1.0,
-    )
-    with (
-        pytest.warns(UserWarning, match="rotary factors of its long ones"),
-        Engine.load(path, backend="llama.cpp") as one,
-    ):
-        text = "the sea is wide and blue and " * 14
-        first = one.next_logprobs(text)
-        for i in range(40):
-            one.next_logprobs(f"{i} dogs 150 are kind and they like the sea")
-        assert apart(one.next_logprobs(text), first) <= 0.01
-
-
-def test_adapters_that_nobody_uses_are_freed(exact: Engine) -> None:
-    from marith.scoring.llama_cpp import ggml_model
-
-    runner: Any = exact._registry.base.runner
-    adapter = runner.read_adapter("pocket-polite")
-    held = weakref.ref(adapter.held)
-    assert isinstance(adapter.held, ggml_model.GGMLAdapter)
-    runner._of(adapter)
-    del adapter
-    gc.collect()
-    assert held() is None
-    assert not runner._adapted
-
-
-def test_the_memory_of_a_long_text_can_be_given_back(exact: Engine) -> None:
-    exact.next_logprobs(chat("The sea is wide and blue. " * 60))
-    context = exact._registry.base.runner._bare._store.context  # type: ignore[union-attr]
-    assert context.cells > 2 * FEWEST
-    exact._registry.cache_limit.drop_idle(10**9)
-    assert context.cells == FEWEST
-
-
-def test_a_file_that_ends_the_process_ends_another_one(tmp_path: Path, folder: Path) -> None:
-    """llama.cpp asserts what a file holds: it is tried in a process of its own."""
-    raw = bytearray((folder / "q8_0.gguf").read_bytes())
-    at = raw.index(b"llama.block_count") + len(b"llama.block_count") + 4
-    raw[at : at + 4] = (0).to_bytes(4, "little")
-    bad = tmp_path / "bad.gguf"
-    bad.write_bytes(raw)
-    with pytest.raises(ModelError, match=r"llama\.cpp does not load"):
-        Engine.load(bad, backend="llama.cpp")
-
-
-def test_a_term_over_the_base_models_own_file_is_the_base_model(folder: Path) -> None:
-    path = str(folder / "q8_0.gguf")
-    with Engine.load(path, backend="llama.cpp", tokenizer=POCKET) as engine:
-        engine.next_logprobs("Hi", "M + 0.5*x", {"x": Prompted("Be kind.", model=path)})
-        assert len(engine._registry.scorers()) == 1
-
-
-def test_what_it_cannot_do_is_one_sentence(folder: Path, tmp_path: Path, exact: Engine) -> None:
-    path = folder / "f32.gguf"
-    for options, problem in [
-        ({"dtype": "bfloat16"}, "computes in the numbers of the file"),
-        ({"quantize": "int8"}, "computes in the numbers of the file"),
-        ({"max_lanes": 1000}, "at most 256 texts at once, and max_lanes is 1000"),
-        ({"backend": "vllm"}, "backend is 'llama.cpp', or None for transformers, not 'vllm'"),
-        ({"context_length": 5000}, "holds 1024 tokens, not 5000"),
-        ({"device": "gpu"}, "device is a device of torch, .* write 'cuda'"),
-    ]:
-        with pytest.raises(ModelError, match=problem):
-            Engine.load(path, **({"backend": "llama.cpp"} | options))
-    with pytest.raises(ModelError, match="reads GGUF files, and 'pocket' is none"):
-        Engine.load("pocket", backend="llama.cpp")
-    with pytest.raises(ModelError, match="gives no log-probabilities of inner layers"):
-        exact.next_logprobs("Hi", "a", {"a": Prompted(exit_layer=2)})
-    junk = tmp_path / "junk.gguf"
-    junk.write_bytes(path.read_bytes()[:150_000])
-    with pytest.raises(ModelError, match="is no whole GGUF file"):
-        Engine.load(junk, backend="llama.cpp")
 
 
 def test_requests_that_are_cancelled_leave_nothing(exact: Engine) -> None:

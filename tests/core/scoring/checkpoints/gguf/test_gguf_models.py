@@ -215,7 +215,7 @@ def test_what_cannot_be_loaded_is_one_sentence(pocket: Path, tmp_path: Path) -> 
         Engine.load(split)
     with pytest.raises(ModelError, match="is a file; leave out revision"):
         Engine.load(pocket / "f16.gguf", revision="main")
-    with pytest.raises(ModelError, match=r"no config\.json; '.*f16\.gguf' names its GGUF file"):
+    with pytest.raises(ModelError, match=r"json; '.*f16\.gguf' names one of its 3 GGUF files"):
         Engine.load(pocket)
     with pytest.raises(ModelError, match=r"there is no file '/nowhere\.gguf'"):
         locate("/nowhere.gguf")

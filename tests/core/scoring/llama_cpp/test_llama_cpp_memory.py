@@ -1,0 +1,129 @@
+"""What llama.cpp holds of texts, what it gives back, and what it refuses."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.ggml_files import POCKET, apart, chat
+from support.gguf_families import family_model, write_family
+
+from marith import Engine, ModelError, Prompted
+
+pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
+
+from marith.scoring.llama_cpp.ggml_model import FEWEST
+
+
+def test_windows_are_read_anew_where_their_keys_are_gone(tmp_path: Path, tokenizer: Any) -> None:
+    """llama.cpp gives places behind a window to others, whatever it says of a cut."""
+    model = family_model("gemma2", 4096, max_position_embeddings=2048)
+    write_family(model, tmp_path / "it.gguf", tokenizer)
+    long = "the sea is wide and blue and " * 30
+    with (
+        Engine.load(tmp_path / "it.gguf", backend="llama.cpp") as one,
+        Engine.load(tmp_path / "it.gguf", dtype="float32") as plain,
+    ):
+        wanted = plain.next_logprobs(long)
+        one.score(long, [*range(100, 220)])
+        for i in range(150):
+            one.next_logprobs(f"{i} dogs 150 are kind and they like the sea")
+        assert apart(one.next_logprobs(long), wanted) <= 0.01
+        for end in ("ran", "slept", ""):
+            rows = [each.next_logprobs(long[:-40] + end) for each in (one, plain)]
+            assert apart(*rows) <= 0.01
+
+
+def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
+    tmp_path: Path, tokenizer: Any
+) -> None:
+    factors = np.linspace(1, 4, 4, dtype=np.float32)
+    path = tmp_path / "it.gguf"
+    write_family(
+        family_model("phi3", 4096, max_position_embeddings=2048),
+        path,
+        tokenizer,
+        extra={"rope_factors_long.weight": factors, "rope_factors_short.weight": factors / factors},
+        rope__scaling__original_context_length=300,
+        rope__scaling__attn_factor=1.0,
+    )
+    with (
+        pytest.warns(UserWarning, match="rotary factors of its long ones"),
+        Engine.load(path, backend="llama.cpp") as one,
+    ):
+        text = "the sea is wide and blue and " * 14
+        first = one.next_logprobs(text)
+        for i in range(40):
+            one.next_logprobs(f"{i} dogs 150 are kind and they like the sea")
+        assert apart(one.next_logprobs(text), first) <= 0.01
+
+
+def test_adapters_that_nobody_uses_are_freed(exact: Engine) -> None:
+    from marith.scoring.llama_cpp import ggml_model
+
+    runner: Any = exact._registry.base.runner
+    adapter = runner.read_adapter("pocket-polite")
+    held = weakref.ref(adapter.held)
+    assert isinstance(adapter.held, ggml_model.GGMLAdapter)
+    runner._of(adapter)
+    del adapter
+    gc.collect()
+    assert held() is None
+    assert not runner._adapted
+
+
+def test_the_memory_of_a_long_text_can_be_given_back(exact: Engine) -> None:
+    exact.next_logprobs(chat("The sea is wide and blue. " * 60))
+    context = exact._registry.base.runner._bare._store.context  # type: ignore[union-attr]
+    assert context.cells > 2 * FEWEST
+    for _ in range(100):  # until the engine's thread has let the lane go
+        exact._registry.cache_limit.drop_idle(10**9)
+        if context.cells == FEWEST:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{context.cells} places stay")
+
+
+def test_a_file_that_ends_the_process_ends_another_one(tmp_path: Path, folder: Path) -> None:
+    """llama.cpp asserts what a file holds: it is tried in a process of its own."""
+    raw = bytearray((folder / "q8_0.gguf").read_bytes())
+    at = raw.index(b"llama.block_count") + len(b"llama.block_count") + 4
+    raw[at : at + 4] = (0).to_bytes(4, "little")
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(raw)
+    with pytest.raises(ModelError, match=r"llama\.cpp does not load"):
+        Engine.load(bad, backend="llama.cpp")
+
+
+def test_a_term_over_the_base_models_own_file_is_the_base_model(folder: Path) -> None:
+    path = str(folder / "q8_0.gguf")
+    with Engine.load(path, backend="llama.cpp", tokenizer=POCKET) as engine:
+        engine.next_logprobs("Hi", "M + 0.5*x", {"x": Prompted("Be kind.", model=path)})
+        assert len(engine._registry.scorers()) == 1
+
+
+def test_what_it_cannot_do_is_one_sentence(folder: Path, tmp_path: Path, exact: Engine) -> None:
+    path = folder / "f32.gguf"
+    for options, problem in [
+        ({"dtype": "bfloat16"}, "computes in the numbers of the file"),
+        ({"quantize": "int8"}, "computes in the numbers of the file"),
+        ({"max_lanes": 1000}, "at most 256 texts at once, and max_lanes is 1000"),
+        ({"backend": "vllm"}, "backend is 'transformers' or 'llama.cpp', not 'vllm'"),
+        ({"context_length": 5000}, "holds 1024 tokens, not 5000"),
+        ({"device": "gpu"}, "device is a device of torch, .* write 'cuda'"),
+    ]:
+        with pytest.raises(ModelError, match=problem):
+            Engine.load(path, **({"backend": "llama.cpp"} | options))
+    with pytest.raises(ModelError, match="reads GGUF files, and 'pocket' is none"):
+        Engine.load("pocket", backend="llama.cpp")
+    with pytest.raises(ModelError, match="gives no log-probabilities of inner layers"):
+        exact.next_logprobs("Hi", "a", {"a": Prompted(exit_layer=2)})
+    junk = tmp_path / "junk.gguf"
+    junk.write_bytes(path.read_bytes()[:150_000])
+    with pytest.raises(ModelError, match="is no whole GGUF file"):
+        Engine.load(junk, backend="llama.cpp")
