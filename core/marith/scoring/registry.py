@@ -156,7 +156,7 @@ class Registry:
         """Where the base model is, but for what the term says; few bits are for a CPU alone."""
         of = term.of if isinstance(term, Likelihood) else term
         assert isinstance(of, Prompted)
-        if self.base.checkpoint.backend is not None and name.endswith(GGUF):
+        if self.base.checkpoint.backend is not None and name.lower().endswith(GGUF):
             device = of.device or self.base.checkpoint.backend_device
             return Placement(device, of.dtype, backend=self.base.checkpoint.backend)
         placement = self.placement

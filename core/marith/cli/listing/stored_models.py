@@ -72,7 +72,7 @@ def named(name: str) -> StoredModel:
     stored = {model.name: model for model in all_models()}
     if name in stored:
         return stored[name]
-    if (where := locate(name)).endswith(GGUF) and (file := gguf_file(where)) is not None:
+    if (where := locate(name)).lower().endswith(GGUF) and (file := gguf_file(where)) is not None:
         return _of_gguf(name, file)
     folder = Path(where)
     if not folder.is_dir():

@@ -65,7 +65,7 @@ def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     if tokenizer is None:
         return language_model(model, placement)
     name, where = fspath(model), locate(model)
-    if not where.endswith(GGUF):
+    if not where.lower().endswith(GGUF):
         raise ModelError(f"{model!r} brings its own tokenizer; leave out tokenizer=")
     if placement.backend is not None:
         return llama_cpp_checkpoint(name, where, placement, tokenizer)
@@ -145,7 +145,9 @@ def _load(
     kind: str, name: str, where: str, placement: Placement, tokenizer: Any = None
 ) -> Checkpoint:
     begun, layout = time.monotonic(), ""
-    in_parts = placement.quantize or where.endswith(GGUF)  # tensor by tensor, each in float32 first
+    in_parts = placement.quantize or where.lower().endswith(
+        GGUF
+    )  # tensor by tensor, each in float32 first
     with returning_freed() if in_parts else nullcontext():
         found = read(kind, name, where, placement, tokenizer=tokenizer)
         model = found.model

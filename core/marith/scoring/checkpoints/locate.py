@@ -51,13 +51,8 @@ def locate(name: str | PathLike[str]) -> str:
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
     if name in ADAPTERS and not path.is_dir():
         raise _is_adapter(name)
-    is_file_name = name.lower().endswith(GGUF)
-    if (
-        name.startswith("pocket")
-        and name not in EMBEDDED
-        and not path.is_dir()
-        and not is_file_name
-    ):
+    ours = name.startswith("pocket") and not name.lower().endswith(GGUF)
+    if ours and name not in EMBEDDED and not path.is_dir():
         raise ModelError(f"no model in the package is called {name!r}; there are {_listed()}")
     if path.is_dir():
         _require_model(path)
@@ -71,8 +66,14 @@ def locate(name: str | PathLike[str]) -> str:
             f"{name!r} names a file; a model is a directory with config.json and safetensors, "
             "a GGUF file, or the hub id of a model"
         )
+    _require_id(name)
+    return name
+
+
+def _require_id(name: str) -> None:
+    """Raises ModelError for what names neither a model on the hub nor a file there."""
     if _HUB_FILE.fullmatch(name):
-        return name
+        return
     if address := _HUB_ADDRESS.fullmatch(name):
         raise ModelError(f"a model on the hub is named by its id: write {address[1]!r}")
     if _HUB_TAG.fullmatch(name):
@@ -89,7 +90,6 @@ def locate(name: str | PathLike[str]) -> str:
         raise ModelError(f"there is no model directory {name!r}{meant(name)}")
     if "/" not in name and downloaded(name) is None and (hint := meant(name)):
         raise ModelError(f"there is no model {name!r}{hint}")
-    return name
 
 
 def gguf_file(where: str, revision: str | None = None) -> Path | None:
@@ -97,7 +97,7 @@ def gguf_file(where: str, revision: str | None = None) -> Path | None:
 
     Of the hub's cache where it is one of the hub's: whoever loads it downloads it before.
     """
-    if not where.endswith(GGUF):
+    if not where.lower().endswith(GGUF):
         return None
     if match := _HUB_FILE.fullmatch(where):
         return downloaded(match[1], revision, match[2])
@@ -158,7 +158,7 @@ def _near(name: str) -> str | None:
 
 def is_here(name: str) -> bool:
     """Whether a name is that of a model in the package, a path, or one in the hub's cache."""
-    if name.endswith(GGUF) and gguf_file(name) is not None:
+    if name.lower().endswith(GGUF) and gguf_file(name) is not None:
         return True
     return name in EMBEDDED or Path(name).expanduser().is_dir() or downloaded(name) is not None
 
@@ -170,7 +170,7 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
     """
     try:
         where = locate(name)
-        if where.endswith(GGUF):
+        if where.lower().endswith(GGUF):
             stated = (found := gguf_file(where, revision)) and read_header(found)
             return None if not stated else stated.number("context_length")
         home = Path(where)

@@ -141,7 +141,7 @@ def multiplies_bfloat16() -> bool:
 
 
 def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
-    if where.endswith(GGUF):
+    if where.lower().endswith(GGUF):
         try:
             return read_header(local_file(where, where, revision)).format == "BF16"
         except ModelError:  # whoever loads it says what is wrong with it

@@ -62,7 +62,7 @@ def read(
     """
     device = device_for(placement.device)
     dtype = dtype_for(name, where, device, placement)
-    reader = _read_gguf if where.endswith(GGUF) else _read_stored
+    reader = _read_gguf if where.lower().endswith(GGUF) else _read_stored
     return reader(kind, name, where, placement, (device, dtype), fits or _any, tokenizer)
 
 

@@ -43,7 +43,7 @@ class LlamaCppAdapter(Adapter):
 
 def read_adapter(name: str, model: GGMLModel) -> Adapter:
     """The adapter, checked by llama.cpp too. Raises ModelError."""
-    if isinstance(name, str) and name.endswith(GGUF):
+    if isinstance(name, str) and name.lower().endswith(GGUF):
         return _loaded(name, local_file(name, locate(name)), model)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "adapter.gguf"

@@ -136,7 +136,7 @@ def resolved(placement: Placement) -> Placement:
 
 
 def _require_file(name: str, where: str, placement: Placement) -> None:
-    if not where.endswith(GGUF):
+    if not where.lower().endswith(GGUF):
         raise ModelError(f"backend={LLAMA_CPP!r} reads GGUF files, and {name!r} is none")
     for option in ("dtype", "quantize"):
         if (value := getattr(placement, option)) is not None:
