@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers llamacpp quantised speed way pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers llamacpp quantised gpu speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -74,6 +74,11 @@ llamacpp: .venv/installed
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[llamacpp]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/llama_cpp peers/test_llama_cpp.py
 	$(BIN)/pytest -s tests/evidence/test_llama_cpp.py
+
+# On a machine with CUDA: the engine's checks there, and its tokens a second beside transformers'.
+gpu: .venv/installed
+	$(BIN)/pytest -s tests/evidence/test_gpu.py
+	$(BIN)/python -m tools.gpu_figures
 
 # A minute: checkpoints of bitsandbytes, torchao and compressed-tensors, made and read on the CPU.
 quantised: .venv/installed
