@@ -30,14 +30,12 @@ _DEFAULT = "leave it out for what the machine has"
 _DEVICE_INSTEAD = {
     **dict.fromkeys(("gpu", "nvidia", "rocm", "amd"), "write 'cuda'"),
     **dict.fromkeys(("metal", "apple"), "write 'mps'"),
-    "auto": _DEFAULT,
     "meta": "it holds no weights",
 }
 _DTYPE_INSTEAD = {
     **dict.fromkeys(("fp16", "f16"), "write 'float16'"),
     "bf16": "write 'bfloat16'",
     **dict.fromkeys(("fp32", "f32"), "write 'float32'"),
-    "auto": _DEFAULT,
 }
 
 Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → the value to store

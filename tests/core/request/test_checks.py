@@ -23,7 +23,6 @@ def test_a_device_of_torch_or_of_a_backend_passes(name: str | None) -> None:
         ("GPU", "write 'cuda'"),
         ("cdua", "write 'cuda'"),
         ("cuda:x", "write 'cuda'"),
-        ("auto", "leave it out for what the machine has"),
         ("meta", "it holds no weights"),
     ],
 )
