@@ -33,6 +33,7 @@ _DEVICE_INSTEAD = {
     "meta": "it holds no weights",
 }
 _DTYPE_INSTEAD = {
+    "auto": _DEFAULT,
     **dict.fromkeys(("fp16", "f16"), "write 'float16'"),
     "bf16": "write 'bfloat16'",
     **dict.fromkeys(("fp32", "f32"), "write 'float32'"),
