@@ -21,12 +21,12 @@ import psutil
 import torch
 from rich.console import Console
 from rich.table import Table
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith import Engine, Sampling, Stop
 from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel, trial
 from marith.testing.gguf_file import write_gguf
+from marith.testing.models import byte_tokenizer
 
 NUMBERS, ROWS = ("f32", "f16", "q8_0", "q4_0"), (1, 4, 8)
 VOCAB, TOKENS, ROUNDS = 16_000, 24, 6
@@ -46,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for numbers in NUMBERS:
             path = Path(folder) / f"{numbers}.gguf"
-            write_gguf(model, path, numbers, byte_tokenizer(VOCAB), splits="gpt-2")
+            write_gguf(model, path, numbers, words_tokenizer(VOCAB), splits="gpt-2")
             steps.add_row(numbers, *(_compared(path, rows) for rows in ROWS))
             memory.add_row(numbers, *_weighed(path))
     console = Console()
@@ -108,14 +108,9 @@ def _weighed(path: Path) -> tuple[str, str, str]:
     return f"{(file + cache) / 1e6:.0f}", f"{grown / 1e6:.0f}", f"{grown / (file + cache):.2f}"
 
 
-def byte_tokenizer(count: int) -> Any:
-    """A token for each byte, and words that no text has: `count` tokens in all."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    texts = [*letters, "th", *(f"word{i}" for i in range(count - len(letters) - 1))]
-    raw = Tokenizer(models.BPE({text: i for i, text in enumerate(texts)}, [("t", "h")]))
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=raw)
+def words_tokenizer(count: int) -> Any:
+    """A byte-level tokenizer of `count` tokens."""
+    return byte_tokenizer([f"word{i}" for i in range(count - 257)])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith import Engine
 from marith.testing.gguf_file import write_gguf
-from tools.llama_cpp_cost import byte_tokenizer
+from tools.llama_cpp_cost import words_tokenizer
 
 _VOCAB = 16_000
 _SIZE = {
@@ -44,7 +44,7 @@ def main() -> None:
     """Load in all ways, and print the table."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**_SIZE, bos_token_id=None, eos_token_id=None)).eval()
-    tokenizer = byte_tokenizer(_VOCAB)
+    tokenizer = words_tokenizer(_VOCAB)
     table = Table("file", "loaded", "MB after", "peak of its own", "peak of all resident")
     with tempfile.TemporaryDirectory() as folder:
         for numbers in ("f16", "q4_0"):

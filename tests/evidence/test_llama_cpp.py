@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from support.ggml_files import write_pocket
 
 from marith import Engine, MarithError, Request, Sampling, Stop
-from marith.scoring.checkpoints.locate import WEIGHTS
-from marith.testing.gguf_file import write_gguf
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*enlarges rounding")
-POCKET = str(WEIGHTS / "pocket")
 TOKENS, REQUESTS = 200, 2000
 PROMPTS = [
     "Tell me of your day.", "Who are you?", "Name a color.", "What is two plus two?", "Hi!",
@@ -35,12 +31,7 @@ TIE = 0.005  # nats between two tokens: llama.cpp rounds keys, values and inputs
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("texts")
-    tokenizer = AutoTokenizer.from_pretrained(POCKET)
-    model = AutoModelForCausalLM.from_pretrained(POCKET, dtype=torch.float32)
-    for numbers in ("f16", "q4_0"):
-        write_gguf(model, folder / f"{numbers}.gguf", numbers, tokenizer)
-    return folder
+    return write_pocket(tmp_path_factory.mktemp("texts"), ("f16", "q4_0"))
 
 
 @pytest.fixture(scope="module")

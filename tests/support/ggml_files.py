@@ -7,15 +7,21 @@ llama-cpp-python, whose quantiser alone writes these formats.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 from marith.scoring.checkpoints.locate import WEIGHTS
 from marith.testing.gguf_file import write_gguf
+from marith.testing.models import byte_tokenizer
 
 Q4_K = Path(__file__).parents[1] / "data" / "llama-q4_k.gguf"
 POCKET = str(WEIGHTS / "pocket")
@@ -31,15 +37,6 @@ def apart(one: torch.Tensor, other: torch.Tensor) -> float:
 
 def chat(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
-
-
-def byte_tokenizer() -> Any:
-    """A token for each byte, one for "th", and one that ends a text."""
-    texts = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "th", "<|end|>"]
-    raw = Tokenizer(models.BPE({text: i for i, text in enumerate(texts)}, [("t", "h")]))
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<|end|>")
 
 
 def byte_model() -> Any:
@@ -61,13 +58,22 @@ def byte_model() -> Any:
     return LlamaForCausalLM(config).eval()
 
 
+def write_pocket(folder: Path, formats: Iterable[str]) -> Path:
+    """Write `pocket` into a folder, a file `f16.gguf` for each format, and return the folder."""
+    tokenizer = AutoTokenizer.from_pretrained(POCKET)
+    model = AutoModelForCausalLM.from_pretrained(POCKET, dtype=torch.float32)
+    for numbers in formats:
+        write_gguf(model, folder / f"{numbers}.gguf", numbers, tokenizer)
+    return folder
+
+
 def write_q4_k(path: Path) -> None:
     """Write it in Q4_K_M, by llama.cpp's own quantiser."""
     import llama_cpp
 
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "f32.gguf"
-        write_gguf(byte_model(), plain, "f32", byte_tokenizer(), splits="gpt-2")
+        write_gguf(byte_model(), plain, "f32", byte_tokenizer(end="<|end|>"), splits="gpt-2")
         options = llama_cpp.llama_model_quantize_default_params()
         options.ftype = _Q4_K_M
         assert not llama_cpp.llama_model_quantize(str(plain).encode(), str(path).encode(), options)

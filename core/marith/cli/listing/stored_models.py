@@ -121,7 +121,8 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
 
 def _of_gguf(name: str, file: Path) -> StoredModel:
     """A GGUF file by its header."""
-    header, headers = read_header(file), [read_header(part) for part in read_header(file).files]
+    header = read_header(file)
+    headers = [*map(read_header, header.files)]
     takes = header.footprint
     weights = sum(one.weights for one in headers)
     largest = max(headers, key=lambda one: one.weights)

@@ -20,9 +20,8 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 class Checkpoint:
     """A model of transformers, and how it is used.
 
-    `backend` computes it, on `backend_device`, and reads `most_lanes` texts at once; None is
-    transformers. `method` is how the files were quantised that it computes as they are. A
-    checkpoint of another library says the same of its own.
+    `backend` computes it; None is transformers. `method` is how the files were quantised that it
+    computes as they are. A checkpoint of another library says the same of its own.
     """
 
     name: str
@@ -31,9 +30,17 @@ class Checkpoint:
     context_length: int
     quantize: str | None = None
     backend: str | None = None
-    backend_device: str | None = None
-    most_lanes: int | None = None
     method: str | None = None
+
+    @property
+    def most_lanes(self) -> int | None:
+        """How many texts the backend reads at once; None for any number."""
+        return None
+
+    @property
+    def backend_device(self) -> str | None:
+        """Where others of its backend are loaded; None where the backend chooses."""
+        return None
 
     @property
     def summary(self) -> str:

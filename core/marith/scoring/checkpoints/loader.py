@@ -48,14 +48,7 @@ def language_model(name: str | PathLike[str], placement: Placement) -> Checkpoin
     Packed where oneDNN can, unless a backend computes it.
     """
     name = fspath(name) if isinstance(name, PathLike) else name
-    if placement.backend is None:
-        return _cached(LANGUAGE_MODEL, name, placement)
-    placement = resolved(placement)
-    key = LANGUAGE_MODEL, (where := locate(name)), placement
-    checkpoint = _kept.get(key)
-    if checkpoint is None:
-        checkpoint = _kept[key] = llama_cpp_checkpoint(name, where, placement)
-    return checkpoint
+    return _cached(LANGUAGE_MODEL, name, placement)
 
 
 def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
@@ -67,16 +60,12 @@ def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     name, where = fspath(model), locate(model)
     if not where.lower().endswith(GGUF):
         raise ModelError(f"{model!r} brings its own tokenizer; leave out tokenizer=")
-    if placement.backend is not None:
-        return llama_cpp_checkpoint(name, where, placement, tokenizer)
     return _load(LANGUAGE_MODEL, name, where, _exactly(name, where, placement), tokenizer)
 
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
-    """A sequence classifier by embedded name, directory or hub id."""
-    return _cached(
-        CLASSIFIER, name, replace(placement, quantize=None, backend=None)
-    )  # stays in floats
+    """A sequence classifier by embedded name, directory or hub id; it stays in floats."""
+    return _cached(CLASSIFIER, name, replace(placement, quantize=None, backend=None))
 
 
 def as_stored(
@@ -134,6 +123,8 @@ def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
 
 def _exactly(name: str, where: str, placement: Placement) -> Placement:
     """The placement with the device and the type that it leaves to the loader."""
+    if placement.backend is not None:
+        return resolved(placement)
     device = device_for(placement.device)
     on_cpu(placement.quantize, device)
     dtype = dtype_for(name, where, device, placement)
@@ -144,10 +135,11 @@ def _exactly(name: str, where: str, placement: Placement) -> Placement:
 def _load(
     kind: str, name: str, where: str, placement: Placement, tokenizer: Any = None
 ) -> Checkpoint:
+    if placement.backend is not None:
+        return llama_cpp_checkpoint(name, where, placement, tokenizer)
     begun, layout = time.monotonic(), ""
-    in_parts = placement.quantize or where.lower().endswith(
-        GGUF
-    )  # tensor by tensor, each in float32 first
+    # Tensor by tensor, each in float32 first.
+    in_parts = placement.quantize or where.lower().endswith(GGUF)
     with returning_freed() if in_parts else nullcontext():
         found = read(kind, name, where, placement, tokenizer=tokenizer)
         model = found.model

@@ -128,18 +128,13 @@ def _read_stored(
         require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
-        if not placement.is_spread and (found is None or found.unpacked):
+        if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
         with _progress(shown=name not in EMBEDDED):
-            files = {"use_safetensors": True, **given, **_how(placement, place[1], found)}
-            if found is not None and not placement.is_spread:
-                files["device_map"] = {"": place[0]}
+            files = {"use_safetensors": True, **given, **_how(placement, place, found)}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
-        if not placement.is_spread and found is None:
-            model = model.to(place[0])
-        elif not placement.is_spread and found is not None and found.unpacked:
-            model = model.to(*place)  # transformers makes bfloat16 of it
+        model = _placed(model, placement, place, found)
     complete = _complete(name, kind, model, report["missing_keys"])
     method = found.method if found is not None and not found.unpacked else None
     return StoredCheckpoint(complete, tokenizer, method=method)
@@ -164,26 +159,41 @@ def _read_gguf(
     with refusing(f"cannot load the model {name!r}"):
         stored = len(header.tensors), header.nbytes
         footprint = Footprint.of(check_held(name, *stored, CLASSES[kind], config), config.to_dict())
-        if not placement.is_spread:
-            require_memory(name, footprint, *place, placement)
+        require_memory(name, footprint, *place, placement)
         made = kinds.class_of(kind, config)
-        how = _how(placement, place[1], None)
+        how = _how(placement, place, None)
         model, report = gguf_model(name, header, made, config, **how)
-        model = model if placement.is_spread else model.to(place[0])
+        model = _placed(model, placement, place, None)
     complete = _complete(name, kind, model, report["missing_keys"])
     return StoredCheckpoint(complete, tokenizer, ends_of(header, tokenizer))
 
 
-def _how(placement: Placement, dtype: torch.dtype, found: Quantised | None) -> dict[str, Any]:
-    """In which numbers transformers reads weights."""
-    how: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
-    if placement.quantize is not None and found is None:
+def _how(
+    placement: Placement, place: tuple[torch.device, torch.dtype], found: Quantised | None
+) -> dict[str, Any]:
+    """In which numbers transformers reads weights, and where to."""
+    how: dict[str, Any] = {"dtype": place[1], "output_loading_info": True}
+    if found is not None:
+        how["device_map"] = {"": place[0]}
+    elif placement.quantize is not None:
         how["quantization_config"] = loading_in(placement.quantize)
     if placement.is_spread:
         how |= {"device_map": "auto", "offload_folder": _offloaded()}
         if placement.max_memory is not None:
             how["max_memory"] = {_place(key): most for key, most in placement.max_memory}
     return how
+
+
+def _placed(
+    model: Any,
+    placement: Placement,
+    place: tuple[torch.device, torch.dtype],
+    found: Quantised | None,
+) -> Any:
+    """The model where it computes, if transformers has not put it there."""
+    if placement.is_spread or (found is not None and not found.unpacked):
+        return model
+    return model.to(*place[: 1 if found is None else 2])  # it makes bfloat16 of what it unpacks
 
 
 @cache

@@ -56,6 +56,8 @@ def require_memory(
     name: str, footprint: Footprint, device: torch.device, dtype: torch.dtype, placement: Placement
 ) -> None:
     """Raises ModelError for weights that are larger than what is free; it names smaller choices."""
+    if placement.is_spread:  # accelerate places what fits
+        return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
     needed = footprint.nbytes(how, placement.quantize)
     if needed <= free:

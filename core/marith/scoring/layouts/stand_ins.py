@@ -51,7 +51,8 @@ def narrow(mlp: nn.Module) -> nn.Module:
     made = copy.copy(mlp)
     made._modules = dict(mlp._modules)
     names, together = GATED
-    size = _sizes(mlp.get_submodule(_DOWN))[1]
+    down: Any = mlp.get_submodule(_DOWN)
+    size = down.in_features
     first = torch.arange(min(WIDTH, size))
     for name in names:
         if name in made._modules:
@@ -59,7 +60,7 @@ def narrow(mlp: nn.Module) -> nn.Module:
     if together in made._modules:
         both = torch.cat([first, size + first])
         made._modules[together] = _of_rows(mlp.get_submodule(together), both)
-    made._modules[_DOWN] = _of_columns(mlp.get_submodule(_DOWN), len(first))
+    made._modules[_DOWN] = _of_columns(down, len(first))
     for name, part in made._modules.items():
         if name not in (*names, together, _DOWN) and part is not None:
             made._modules[name] = in_float32(part)
@@ -75,11 +76,6 @@ def _part(module: nn.Module | None) -> nn.Module | None:
     part = copy.copy(module)
     part.__dict__["forward"] = function
     return part
-
-
-def _sizes(linear: Any) -> tuple[int, int]:
-    """Outputs and inputs."""
-    return linear.out_features, linear.in_features
 
 
 def _of_rows(linear: Any, rows: Tensor) -> nn.Linear:

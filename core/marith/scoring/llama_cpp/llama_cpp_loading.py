@@ -44,8 +44,17 @@ class LlamaCppCheckpoint(Checkpoint):
     """A GGUF file that llama.cpp computes, in the numbers of the file."""
 
     format: str = ""
-    accelerated: bool = False
     kept: int | None = None
+
+    @property
+    def most_lanes(self) -> int | None:
+        """As many as the library was built for."""
+        return int(self.model.lib.llama_max_parallel_sequences())
+
+    @property
+    def backend_device(self) -> str | None:
+        """The CPU, or its GPU."""
+        return None if self.model.accelerated else "cpu"
 
     @property
     def token_bytes(self) -> int | None:
@@ -55,7 +64,7 @@ class LlamaCppCheckpoint(Checkpoint):
     @property
     def summary(self) -> str:
         """The file's architecture, size in memory, type of numbers, and who computes it."""
-        where = "a GPU" if self.accelerated else f"{self.model.threads} threads"
+        where = "a GPU" if self.model.accelerated else f"{self.model.threads} threads"
         return f"{amount(self.nbytes)}, {self.format} by llama.cpp on {where}"
 
     @property
@@ -115,10 +124,7 @@ def llama_cpp_checkpoint(
         vocabulary,
         length,
         backend=LLAMA_CPP,
-        backend_device=None if accelerated else "cpu",
-        most_lanes=int(lib.llama_max_parallel_sequences()),
         format=header.format,
-        accelerated=accelerated,
         kept=header.footprint.token_bytes("float16"),
     )
     said = "repacked weights" if repacked else "weights as the file has them"

@@ -48,8 +48,12 @@ class SequenceLanes(Lanes):
     def make_room(self, longest: int) -> None:
         """Idle lanes go where they hold much, and where all that is kept weighs too much."""
         idle = _idle(self)
-        while idle and sum(len(lane.tokens) for lane in idle) > IDLE_TOKENS:
-            self._drop(idle.pop(0))
+        held = sum(len(lane.tokens) for lane in idle)
+        for lane in idle if held > IDLE_TOKENS else ():
+            held -= len(lane.tokens)
+            self._drop(lane)
+            if held <= IDLE_TOKENS:
+                break
         self.drop_idle(self.nbytes - self.cache_limit.room(self, self.nbytes))
 
     def make_places(self, lanes: Sequence[Lane], tokens: int) -> None:

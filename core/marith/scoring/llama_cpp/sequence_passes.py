@@ -73,7 +73,7 @@ class SequencePasses(Passes):
         )
 
     def read_by(self, _tree: None) -> Self:
-        """The same: contexts are told by what a pass is aimed at."""
+        """Itself: what a pass is given names the context that it reads."""
         return self
 
     def rotated(self, _length: int) -> AbstractContextManager[None]:

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from support.ggml_files import FORMATS, POCKET
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from support.ggml_files import FORMATS, POCKET, write_pocket
+from transformers import AutoTokenizer
 
 from marith import Engine
-from marith.testing.gguf_file import write_gguf
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +19,8 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
-    made = tmp_path_factory.mktemp("ggml")
-    model = AutoModelForCausalLM.from_pretrained(POCKET, dtype=torch.float32)
-    for numbers in FORMATS:
-        write_gguf(model, made / f"{numbers}.gguf", numbers, tokenizer)
-    return made
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pocket(tmp_path_factory.mktemp("ggml"), FORMATS)
 
 
 @pytest.fixture(params=FORMATS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import huggingface_hub
@@ -10,9 +9,8 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints import hub_lookup
+from marith.scoring.checkpoints.gguf.gguf_header import file_parts
 from marith.scoring.checkpoints.locate import hub_file
-
-_PART = re.compile(r"(.*-)(\d{5})(-of-(\d{5})\.gguf)")
 
 
 def require_file(name: str, where: str, revision: str | None = None) -> None:
@@ -35,18 +33,9 @@ def local_file(name: str, where: str, revision: str | None = None) -> Path:
     try:
         found = [
             huggingface_hub.hf_hub_download(repository, part, revision=revision)
-            for part in _parts(file)
+            for part in file_parts(file)
         ]
     except (OSError, ValueError, HfHubHTTPError) as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(f"cannot find {name!r} on the hub: {first}") from error
     return Path(found[0])
-
-
-def _parts(file: str) -> list[str]:
-    """The names of all files that a model is split into, where one is named; else the one name."""
-    match = _PART.fullmatch(file)
-    if match is None:
-        return [file]
-    start, _, end, count = match.groups()
-    return [f"{start}{i:05}{end}" for i in range(1, int(count) + 1)]

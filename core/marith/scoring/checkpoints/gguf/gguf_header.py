@@ -19,7 +19,7 @@ from typing import Any
 from marith.errors import ModelError
 from marith.scoring.checkpoints.footprint import Footprint
 
-_PART = re.compile(r"(.*-)\d{5}(-of-\d{5}\.gguf)")
+_PART = re.compile(r"(.*-)\d{5}(-of-(\d{5})\.gguf)")
 _MAGIC, _VERSIONS = b"GGUF", (2, 3)
 _SCALARS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
@@ -117,8 +117,8 @@ class GGUFHeader:
     def files(self) -> list[Path]:
         """All files of the model, those that are on this machine: of several each is named so."""
         path = Path(self.path)
-        match = _PART.fullmatch(path.name)
-        return [path] if match is None else sorted(path.parent.glob(f"{match[1]}*{match[2]}"))
+        files = (path.parent / name for name in file_parts(path.name))
+        return [file for file in files if file.is_file()]
 
     @property
     def all_bytes(self) -> int:
@@ -130,6 +130,14 @@ class GGUFHeader:
         """Of how many files the model consists."""
         count = self.metadata.get("split.count")
         return count if isinstance(count, int) and count > 0 else 1
+
+
+def file_parts(file: str) -> list[str]:
+    """The names of all files that a model is split into, where one is named; else the one name."""
+    match = _PART.fullmatch(file)
+    if match is None:
+        return [file]
+    return [f"{match[1]}{i:05}{match[2]}" for i in range(1, int(match[3]) + 1)]
 
 
 def read_header(path: str | Path) -> GGUFHeader:

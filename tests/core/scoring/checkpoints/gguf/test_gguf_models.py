@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.ggml_files import POCKET, write_pocket
 from support.gguf_families import SIZES, family_model, write_family
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -19,12 +20,11 @@ from marith import Engine, ModelError, Prompted, Sampling, Stop
 from marith.options.options import Options
 from marith.scoring.checkpoints.gguf.gguf_header import read_header
 from marith.scoring.checkpoints.kinds import LANGUAGE_MODEL
-from marith.scoring.checkpoints.locate import WEIGHTS, context_length_of, locate
+from marith.scoring.checkpoints.locate import context_length_of, locate
 from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.checkpoints.reading import read
 from marith.testing.gguf_file import write_gguf
 
-POCKET = str(WEIGHTS / "pocket")
 TEXT = torch.tensor([[5, 77, 300, 9, 12, 1000, 4, 4, 900, 31]])
 CHAT = [{"role": "user", "content": "Tell me of 365 dogs and of <|end|> ½ é."}]
 FORMULA, TERMS = "M - 0.5*rude + 0.3*kind", {"rude": "You are rude.", "kind": "You are kind."}
@@ -36,13 +36,9 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="module")
-def pocket(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
+def pocket(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `pocket` in three types of numbers."""
-    folder = tmp_path_factory.mktemp("gguf")
-    model = AutoModelForCausalLM.from_pretrained(POCKET, dtype=torch.float32)
-    for numbers in ("f32", "f16", "q8_0"):
-        write_gguf(model, folder / f"{numbers}.gguf", numbers, tokenizer)
-    return folder
+    return write_pocket(tmp_path_factory.mktemp("gguf"), ("f32", "f16", "q8_0"))
 
 
 def loaded(path: Path) -> Any:

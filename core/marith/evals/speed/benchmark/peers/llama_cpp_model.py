@@ -5,18 +5,17 @@ Imports no torch, so that a process that tries it out starts fast.
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from marith.scoring.llama_cpp.ggml_library import library
 
 Logits: TypeAlias = "NDArray[np.float32]"
 _BATCH = 2048  # tokens of a call
@@ -38,9 +37,7 @@ class LlamaCppModel:
     """
 
     def __init__(self, path: Path, texts: int, length: int, threads: int, repacked: bool) -> None:
-        lib = self._lib = import_module("llama_cpp")  # a peer's, installed for the bench alone
-        lib.llama_log_set(_silence(), ctypes.c_void_p())
-        lib.llama_backend_init()
+        lib = self._lib = library()
         options = lib.llama_model_default_params()
         options.use_extra_bufts, options.n_gpu_layers = repacked, 0
         self._model = lib.llama_model_load_from_file(str(path).encode(), options)
@@ -127,12 +124,6 @@ def _drawn(rows: Logits, draw: np.random.Generator) -> list[int]:
     last = rows.shape[1] - 1
     pairs = zip(mass, chances, strict=True)
     return [min(int(np.searchsorted(row, chance, "right")), last) for row, chance in pairs]
-
-
-@cache
-def _silence() -> Any:
-    """A log that goes nowhere. It stays as long as the process: models log when they are freed."""
-    return import_module("llama_cpp").llama_log_callback(lambda *_: None)
 
 
 def _free(lib: Any, batch: Any, context: Any, model: Any) -> None:
