@@ -35,6 +35,8 @@ from marith.scoring.free_memory import free_memory, returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
 from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.tensor_parallel.following import load_together
+from marith.scoring.tensor_parallel.parallel_plan import require_safetensors
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +103,8 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     kinds.check_loaded(name, model)
+    if (getattr(model, "_tp_size", None) or 1) > 1:
+        raise ModelError(f"{name!r} is cut in parts; write its directory, with device='tp'")
     with threads_of(model):
         unchanging = independent(model, partial(kinds.try_out, name))
         layout = lay_out_copy(
@@ -128,7 +132,8 @@ def _exactly(name: str, where: str, placement: Placement) -> Placement:
     device = device_for(placement.device)
     on_cpu(placement.quantize, device)
     dtype = dtype_for(name, where, device, placement)
-    where_to = placement.device if placement.is_spread else str(device)
+    several = placement.is_spread or placement.is_parallel
+    where_to = placement.device if several else str(device)
     return replace(placement, device=where_to, dtype=str(dtype))
 
 
@@ -137,6 +142,15 @@ def _load(
 ) -> Checkpoint:
     if placement.backend is not None:
         return llama_cpp_checkpoint(name, where, placement, tokenizer)
+    if placement.is_parallel:
+        require_safetensors(name, where)
+        return load_together(_load_here, kind, name, where, placement)
+    return _load_here(kind, name, where, placement, tokenizer)
+
+
+def _load_here(
+    kind: str, name: str, where: str, placement: Placement, tokenizer: Any = None
+) -> Checkpoint:
     begun, layout = time.monotonic(), ""
     # Tensor by tensor, each in float32 first.
     in_parts = placement.quantize or where.lower().endswith(GGUF)
@@ -146,8 +160,9 @@ def _load(
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
-            # What accelerate has hooked stays as it is.
-            layout = "" if placement.is_spread else lay_out(model, placement.quantize)
+            # What accelerate has hooked stays as it is, and what is one part of a layer.
+            several = placement.is_spread or placement.is_parallel
+            layout = "" if several else lay_out(model, placement.quantize)
     return _logged(_checkpoint(name, found, placement), begun, layout)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -11,6 +12,7 @@ from transformers import PreTrainedConfig
 
 from marith.errors import ModelError
 from marith.request.checks import (
+    PARALLEL,
     SPREAD,
     backend_name,
     device_name,
@@ -39,7 +41,7 @@ class Placement:
     max_memory: tuple[tuple[str, int | str], ...] | None = None
 
     def __post_init__(self) -> None:
-        self._check_spread()
+        self._check_several()
         quantize_name("quantize", self.quantize, ModelError)
         backend_name("backend", self.backend, ModelError)
         length = self.context_length
@@ -51,16 +53,22 @@ class Placement:
         """Whether accelerate places the layers, over several devices."""
         return self.device == SPREAD
 
-    def _check_spread(self) -> None:
+    @property
+    def is_parallel(self) -> bool:
+        """Whether several processes compute a part of every layer each."""
+        return self.device == PARALLEL
+
+    def _check_several(self) -> None:
         """Raises ModelError for options that exclude each other."""
         if self.max_memory is not None and not self.is_spread:
             raise ModelError("max_memory limits what device='auto' may take; write that too")
-        if not self.is_spread:
+        if not (self.is_spread or self.is_parallel):
             return
         if self.quantize is not None or self.backend is not None:
             what = f"quantize={self.quantize!r}" if self.quantize else f"backend={self.backend!r}"
-            raise ModelError(f"{what} computes on one device alone; leave out it or device='auto'")
-        if find_spec("accelerate") is None:
+            device = f"device={self.device!r}"
+            raise ModelError(f"{what} computes on one device alone; leave out it or {device}")
+        if self.is_spread and find_spec("accelerate") is None:
             raise ModelError("device='auto' needs `pip install accelerate`")
 
     def context(self, name: str, positions: int) -> int:
@@ -77,7 +85,7 @@ class Placement:
 def device_for(name: str | None) -> torch.device:
     """The device that is given, or else what the machine has. Raises ModelError."""
     device_name("device", name, ModelError)
-    name = None if name == SPREAD else name
+    name = _own_device() if name == PARALLEL else None if name == SPREAD else name
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, TypeError):
@@ -87,6 +95,12 @@ def device_for(name: str | None) -> torch.device:
         present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
         raise ModelError(f"this machine has no device {name!r}, but {present}")
     return device
+
+
+def _own_device() -> str:
+    """That of this process among those that torchrun started on this machine."""
+    own = os.environ.get("LOCAL_RANK", "0")
+    return f"cuda:{own}" if torch.cuda.is_available() else "cpu"
 
 
 def main_device(model: Any) -> torch.device:

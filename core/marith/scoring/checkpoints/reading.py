@@ -30,6 +30,7 @@ from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
 from marith.scoring.checkpoints.quantised_files import Quantised, quantised
 from marith.scoring.checkpoints.sizes import check_held, check_size, require_memory
 from marith.scoring.layouts.quantising import loading_in
+from marith.scoring.tensor_parallel.parallel_plan import in_parts
 
 Fits: TypeAlias = Callable[[Any], None]
 _ANY = 2048  # tokens of context where a configuration does not say
@@ -128,11 +129,12 @@ def _read_stored(
         require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
+        parts = in_parts(name, config) if placement.is_parallel else {}
         if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
         with _progress(shown=name not in EMBEDDED):
-            files = {"use_safetensors": True, **given, **_how(placement, place, found)}
+            files = {"use_safetensors": True, **given, **_how(placement, place, found), **parts}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
         model = _placed(model, placement, place, found)
     complete = _complete(name, kind, model, report["missing_keys"])
@@ -191,7 +193,8 @@ def _placed(
     found: Quantised | None,
 ) -> Any:
     """The model where it computes, if transformers has not put it there."""
-    if placement.is_spread or (found is not None and not found.unpacked):
+    several = placement.is_spread or placement.is_parallel
+    if several or (found is not None and not found.unpacked):
         return model
     return model.to(*place[: 1 if found is None else 2])  # it makes bfloat16 of what it unpacks
 

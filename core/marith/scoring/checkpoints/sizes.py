@@ -17,6 +17,7 @@ from marith.errors import ModelError
 from marith.scoring.checkpoints.footprint import Footprint, amount
 from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.free_memory import free_memory
+from marith.scoring.tensor_parallel.process_group import process_group
 
 _REPEATED = re.compile(r"(layers?|blocks?|depth)$")
 _LEAST = 512  # so many layers are always built: configurations list some that a model leaves out
@@ -60,6 +61,8 @@ def require_memory(
         return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
     needed = footprint.nbytes(how, placement.quantize)
+    if placement.is_parallel and device.type != "cpu":  # each process has a device of its own
+        needed //= process_group().size
     if needed <= free:
         return
     fitting = [

@@ -25,6 +25,7 @@ from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
+from marith.scoring.tensor_parallel.parallel_passes import require_whole
 from marith.tensor_rows import Row, gather
 
 
@@ -134,6 +135,7 @@ class PromptedScorer:
     def _read_adapter(self, name: str) -> Adapter:
         if isinstance(self.runner, LlamaCppRunner):
             return self.runner.read_adapter(name)
+        require_whole(self.checkpoint.model)
         return lora.read(name, self.checkpoint.model)
 
     def count(self, term: Prompted, prompt: Prompt) -> int:

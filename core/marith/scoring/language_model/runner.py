@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
+from marith.scoring.kv_cache.layer_masks import LayerMasks, layer_count, unread_kinds
+from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
@@ -21,6 +22,11 @@ from marith.scoring.notices import warn
 from marith.scoring.probing.probe import DIFFER, compare, why_inexact
 from marith.scoring.rotary.length_runner import LengthRunner
 from marith.scoring.rotary.rotary_scaling import rotary_scaling
+from marith.scoring.tensor_parallel.parallel_passes import (
+    ParallelCache,
+    ParallelPasses,
+    is_parallel,
+)
 
 Cached: TypeAlias = CachedRunner | LanewiseRunner
 OfModel: TypeAlias = Cached | PlainRunner | LengthRunner
@@ -48,7 +54,7 @@ def start_runner(
     if isinstance(model, GGMLModel):
         return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
     begun = time.monotonic()
-    passes = ModelPasses(model, vocab, name, holes)
+    passes = (ParallelPasses if is_parallel(model) else ModelPasses)(model, vocab, name, holes)
     runner = _probed(passes, context_length, cache_bytes, capture)
     runner.passes.forget_counts()
     mode = "without a cache" if runner.plain else "with a cache"
@@ -60,7 +66,8 @@ def _probed(
     passes: ModelPasses, context_length: int, cache_bytes: int, capture: bool | None
 ) -> OfModel:
     """A runner with a cache, captured or not, or a plain one."""
-    on_gpu = passes.device.type == "cuda" and not getattr(passes.model, "hf_device_map", None)
+    several = getattr(passes.model, "hf_device_map", None) or isinstance(passes, ParallelPasses)
+    on_gpu = passes.device.type == "cuda" and not several
     captures = on_gpu if capture is None else capture
     runner, reason = _cached(passes, context_length, cache_bytes, captures)
     if runner is None:
@@ -112,6 +119,8 @@ def _cached(
         if not reason:
             return runner, ""
         reasons.append(reason)
+    if not reasons:
+        return None, unread_kinds(passes.model)
     if not {"past_key_values", "cache_params"} & passes.arguments:
         return None, "its code has no argument for a cache (`past_key_values` or `cache_params`)"
     answered = [reason for reason in reasons if DIFFER in reason]
@@ -129,14 +138,16 @@ def _makers(
     passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
 ) -> Iterator[Maker]:
     """What makes a runner with a cache of passes, the fastest first."""
-    model = passes.model
+    model, parallel = passes.model, isinstance(passes, ParallelPasses)
     if not unread_kinds(model):
         candidates = range(len(LayerMasks.candidates(model)))
-        if passes.device.type == "cpu" and not captures:
+        if passes.device.type == "cpu" and not captures and not parallel:
             for choice in candidates:
                 yield partial(_by_segments, choice, context_length, cache_bytes)
         for choice in candidates:
             yield partial(_by_slots, choice, cache_bytes)
+    if parallel:  # the other processes move keys and values alone
+        return
     for places in (False, True) if "position_ids" in passes.arguments else (False,):
         for pieces in (True, False):
             for joins in (True, False):
@@ -159,4 +170,6 @@ def _by_segments(
 
 def _by_slots(choice: int, cache_bytes: int, passes: ModelPasses) -> CachedRunner:
     masks = LayerMasks.candidates(passes.model)[choice]
-    return CachedRunner(passes, RectangleStore(passes.model, masks, cache_bytes))
+    make = ParallelCache if isinstance(passes, ParallelPasses) else KVCache
+    store = RectangleStore(passes.model, masks, cache_bytes, make(layer_count(passes.model)))
+    return CachedRunner(passes, store)

@@ -43,7 +43,7 @@ def longest_texts(section: str, settings: BenchmarkSettings) -> list[tuple[tuple
             chat = max(settings.tokens + cost_variants.CHATS, cost_variants.MOST)
             return [((SHORT_PROMPT[0], cost_variants.LONG_WORDS), 1), (SHORT_PROMPT, chat)]
         case "step" | "step-peers":
-            return [(SHORT_PROMPT, settings.tokens + step_variants.FULL)]
+            return [(SHORT_PROMPT, settings.tokens + step_variants.full(max(settings.requests)))]
         case "start":
             return []
     return [short]
@@ -66,9 +66,10 @@ def _terms(
 def _step(
     subject: TimedModel, engine: Engine, settings: BenchmarkSettings, _: list[str]
 ) -> list[Variant]:
+    more = [(FOUR, count) for count in settings.requests if count > ROWS[-1][1]]
     return [
         variant
-        for weights, requests in ROWS
+        for weights, requests in (*ROWS, *more)
         for variant in (
             step_variants.products(engine, requests * len(weights), settings.tokens),
             step_variants.step(subject, engine, weights, requests, settings.tokens),

@@ -19,7 +19,7 @@ from marith.evals.speed.benchmark.timed_model import TimedModel
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.layouts.joining import LinearPart
 
-FULL = 32  # steps that others go on for while all texts are begun and the last one is timed
+FULL = 32  # steps that each of 16 requests goes on for while the others are begun and timed
 
 
 def products(engine: Engine, rows: int, count: int) -> Variant:
@@ -62,7 +62,7 @@ def step(
                     timed_request(
                         subject.prompt(len(weights), f"{name} {turn} {i}"),
                         weights,
-                        tokens + (FULL if i < requests - 1 else 0),
+                        tokens + (full(requests) if i < requests - 1 else 0),
                         i,
                         speculation=None,
                     )
@@ -76,6 +76,11 @@ def step(
             return _timed(passes, time.perf_counter(), tokens - 1)
 
     return Variant(name, run, over=f"products alone, {counted(rows, 'row')}")
+
+
+def full(requests: int) -> int:
+    """How many steps others go on for while all of so many are begun and the last one is timed."""
+    return FULL * max(1, requests // 16)
 
 
 def _timed(passes: Sequence[tuple[float, float]], end: float, steps: int) -> Sample:

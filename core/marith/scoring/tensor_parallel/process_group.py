@@ -1,0 +1,143 @@
+"""The processes that compute one model: the first one leads, and says to the others what to do.
+
+torchrun starts them and says in the environment who is who. A command is a short JSON object and
+tensors, in one safetensors buffer, so that no process unpickles what another one sends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from threading import RLock
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from safetensors.torch import load, save
+from torch import Tensor
+
+from marith.errors import ModelError
+
+END = "end"  # the command after which a process ends
+_COMMAND = "command"
+_FOR_EVER = timedelta(days=3650)  # a server without requests sends no commands
+_A_PASS = timedelta(minutes=10)  # after so long a process that does not answer is taken for dead
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a process is to do, with which arguments and tensors."""
+
+    what: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def packed(self) -> bytearray:
+        """As bytes."""
+        text = json.dumps([self.what, self.arguments]).encode()
+        header = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        tensors = {key: one.detach().cpu().contiguous() for key, one in self.tensors.items()}
+        return bytearray(save({_COMMAND: header, **tensors}))
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> Command:
+        """From the bytes of `packed`."""
+        tensors = load(packed)
+        what, arguments = json.loads(tensors.pop(_COMMAND).numpy().tobytes())
+        return cls(what, arguments, tensors)
+
+
+class ProcessGroup:
+    """All processes, as one of them sees them.
+
+    Commands go through a group of their own, on the CPU. Once a command could not be computed by
+    all, the processes hold different keys and values, and each later command raises ModelError.
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()  # each engine has a thread of its own
+        self._lost = ""
+        self.dropped: list[int] = []  # models and caches that the others may let go of
+        self._last = 0
+        try:
+            if not dist.is_initialized():
+                backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+                dist.init_process_group(backend, timeout=_A_PASS)
+            self._commands: Any = dist.new_group(backend="gloo", timeout=_FOR_EVER)
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"the processes of device='tp' did not meet: {error}") from None
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        if self.rank == 0:
+            atexit.register(self._end)
+
+    def number(self) -> int:
+        """A new number, by which all processes know a model or a cache."""
+        self._last += 1
+        return self._last
+
+    def receive(self) -> Command:
+        """The next command of the first process, once there is one. Raises RuntimeError."""
+        length = torch.zeros(1, dtype=torch.long)
+        dist.broadcast(length, 0, group=self._commands)
+        packed = torch.empty(int(length), dtype=torch.uint8)
+        dist.broadcast(packed, 0, group=self._commands)
+        return Command.unpacked(packed.numpy().tobytes())
+
+    @contextmanager
+    def together(
+        self, what: str, tensors: Mapping[str, Tensor] | None = None, **arguments: Any
+    ) -> Iterator[None]:
+        """The first process does within what this command tells the others to do.
+
+        Raises ModelError where one of them has ended, or does not answer. What else is raised
+        within is so for all of them if it is a ModelError; any other error loses the model.
+        """
+        with self._lock:
+            if self._lost:
+                raise ModelError(self._lost)
+            dropped, self.dropped = self.dropped, []
+            try:
+                self._send(Command(what, {**arguments, "dropped": dropped}, tensors or {}))
+                yield
+            except ModelError:
+                raise
+            except BaseException as error:
+                self._lost = (
+                    f"the model that {self.size} processes compute is lost, for one of them has "
+                    f"ended or failed ({type(error).__name__}); start all of them again"
+                )
+                raise ModelError(self._lost) from error
+
+    def failed(self, here: bool) -> list[int]:
+        """The ranks of the processes that failed, of which each one says it for itself."""
+        states = torch.zeros(self.size, dtype=torch.long)
+        states[self.rank] = here
+        dist.all_reduce(states, group=self._commands)
+        return states.nonzero()[:, 0].tolist()
+
+    def _send(self, command: Command) -> None:
+        packed = torch.frombuffer(command.packed(), dtype=torch.uint8)
+        dist.broadcast(torch.tensor([len(packed)]), 0, group=self._commands)
+        dist.broadcast(packed, 0, group=self._commands)
+
+    def _end(self) -> None:
+        if not self._lost:
+            with suppress(RuntimeError):
+                self._send(Command(END))
+
+
+@cache
+def process_group() -> ProcessGroup:
+    """That of this process. Raises ModelError where torchrun did not start it."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        raise ModelError(
+            "device='tp' computes a model by several processes, which torchrun starts: "
+            "`torchrun --nproc-per-node 2 application.py`"
+        )
+    return ProcessGroup()
