@@ -1,7 +1,6 @@
 """What only a process of its own shows, as a program: how it forks, what threads it has, its end.
 
 It prints "ready" once all is imported, then the bits of a distribution, then what it found as JSON.
-Forks come first: who has computed by several threads waits for them for ever in a child.
 """
 
 from __future__ import annotations
@@ -70,9 +69,11 @@ def forked(engine: Engine) -> dict[str, Any]:
     model = engine._registry.base.runner.passes.reader
     model.register_forward_pre_hook(lambda *_: passes.add(torch.get_num_threads()))
     engine.score("Hello!", "Good day.")
+    torch.ones(1 << 20).exp()  # by a team, whose workers the child does not have
     child = os.fork()
     if child == 0:
         torch.ones(1 << 20).exp()
+        engine.score("Hello!", "Good day.")
         os._exit(7)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return {"child": status, "caller": torch.get_num_threads(), "passes": [*passes]}

@@ -11,6 +11,8 @@ import threading
 from typing import Protocol
 from weakref import WeakSet
 
+from marith.scoring.cpu_threads import dismiss_team
+
 
 class ForkAware(Protocol):
     """Something with threads or locks of its own."""
@@ -72,6 +74,7 @@ def _all() -> list[ForkAware]:
 
 
 def _before_fork() -> None:
+    dismiss_team()  # the child would wait for ever for the workers of the thread that forks
     stopped = _forks.stopped = []
     while new := [each for each in _all() if each not in stopped]:  # some are made meanwhile
         for each in new:
