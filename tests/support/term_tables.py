@@ -62,6 +62,11 @@ def composed(law: Law, sampling: Sampling, text: Sequence[int]) -> Row:
 def _warped(logprobs: Row, sampling: Sampling, text: Sequence[int]) -> Row:
     seen = np.isin(np.arange(VOCAB), list(text))
     logprobs = np.where(seen, logprobs * sampling.repetition_penalty, logprobs)
+    logprobs = logprobs - sampling.presence_penalty * seen
+    for token in text:
+        logprobs = logprobs - sampling.frequency_penalty * (np.arange(VOCAB) == token)
+    for token, bias in dict(sampling.logit_bias).items():
+        logprobs = logprobs + bias * (np.arange(VOCAB) == token)
     logprobs = log_softmax(log_softmax(logprobs) / sampling.temperature)
     if sampling.top_k is not None:
         logprobs = cut_top_k(logprobs, sampling.top_k)

@@ -121,6 +121,12 @@ SETUPS: dict[str, Setup] = {
         Plan.drafts("d", length=2),
         Sampling(1.5, top_p=0.9, min_p=0.2, repetition_penalty=1.3),
     ),
+    "penalties and biases": Setup(
+        SUM,
+        SUMMED,
+        Plan.drafts("d", length=2),
+        Sampling(0.9, presence_penalty=0.6, frequency_penalty=0.4, logit_bias={0: 0.7, 2: -0.5}),
+    ),
     "auto": Setup(SUM, SUMMED, "auto", lengths=lengths),
     "auto, a draft for a part": Setup(PART, SUMMED, "auto", lengths=lengths),
     "auto, another formula aside": Setup(

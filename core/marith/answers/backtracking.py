@@ -46,8 +46,9 @@ class Backtracking:
         self._left: dict[int, int] = {}  # how many tokens are allowed at a place
         self._lasting: dict[int, bool] = {}  # whether rewinds cannot forbid all tokens at a place
         self._unreleased: list[Unreleased] = []
-        self._released = 0  # tokens whose chunks were returned by `release`
-        self._certain = 0  # tokens that no rewind can reach
+        # Tokens whose chunks were returned by `release`, or that were given as a prefix; and those
+        # that no rewind can reach.
+        self._released = self._certain = self._given = output.count
 
     def allow(
         self, logprobs: Tensor, allowed: Tensor | None, places: Sequence[int], whole: Sequence[bool]
@@ -118,11 +119,11 @@ class Backtracking:
     def _place_of(self, character: int) -> int:
         """The place of the token in which a character begins."""
         latest_first = reversed(range(len(self._unreleased)))
-        index = next(i for i in latest_first if self._unreleased[i].before.begun <= character)
-        return self._released + index
+        begins = (i for i in latest_first if self._unreleased[i].before.begun <= character)
+        return self._released + next(begins, 0)  # no token of a prefix is taken back
 
     def _go_back(self, place: int) -> None:
-        if place < 0:
+        if place < self._given:
             raise RequestError("no answer is left: every first token leads to a banned word")
         if self.count == MOST:
             times = f"{MOST + 1} times"

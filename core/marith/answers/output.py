@@ -9,6 +9,7 @@ from itertools import groupby
 from marith.answers.ban_detector import BanDetector
 from marith.answers.output_parser import OutputParser, Piece, arguments_as_text
 from marith.answers.stop_strings import StopStringFilter
+from marith.errors import RequestError
 from marith.request.completion import (
     CallChunk,
     Chunk,
@@ -39,7 +40,8 @@ class Output:
     ) -> None:
         self.count = self.reasoning_tokens = 0
         self.finish_reason: FinishReason | None = None
-        self._ends, self._max_tokens = vocabulary.eos_ids, max_tokens
+        self._given = ""  # text of a prefix that a reader withholds, and its caller has
+        self._ends, self._max_tokens = request.stop.ends(vocabulary.eos_ids), max_tokens
         self._tokens: tuple[int, ...] = ()  # since the last chunk
         self._logprobs: tuple[TokenLogprob, ...] = ()
         tool_format, tools = vocabulary.tool_format, request.tools
@@ -102,11 +104,36 @@ class Output:
         calls: tuple[CallChunk, ...] = ()
         if not self._plain:
             text, reasoning, calls = self._parsed(text)
+        if self._given and text:
+            text = self._beyond_given(text)
         if not (text or reasoning or calls or self.finish_reason):
             return None
         tokens, self._tokens = self._tokens, ()
         logprobs, self._logprobs = self._logprobs, ()
         return Chunk(text, tokens, self.finish_reason, reasoning, calls, logprobs)
+
+    def replay(self, tokens: Sequence[int]) -> None:
+        """Take the tokens of a prefix, which the caller has: nothing of them is returned.
+
+        Raises RequestError for a prefix after which the answer does not go on.
+        """
+        for token in tokens:
+            self.take(token)
+            if self.finish_reason is not None:
+                raise RequestError("the prefix is a whole answer: a stop string in it ends it")
+        if self.banned is not None:
+            raise RequestError("the prefix has a banned word")
+        if self._filter is not None:
+            self._given = self._filter.held
+        if self._parser is not None and self._parser.state == "text":
+            self._given += self._parser.held
+        self._tokens, self.reasoning_tokens = (), 0
+
+    def _beyond_given(self, text: str) -> str:
+        """The text without what of the prefix was withheld until now."""
+        count = len(self._given)
+        self._given = self._given[len(text) :]
+        return text[count:]
 
     def copy(self) -> Output:
         """An output that has taken the same tokens."""

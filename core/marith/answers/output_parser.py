@@ -27,7 +27,7 @@ class Piece(NamedTuple):
 
 
 class OutputParser:
-    """Splits an answer into pieces. Characters that may begin a mark are held back.
+    """Splits an answer into pieces. Characters that may begin a mark are `held` back.
 
     `tool_format` has the model's marks for calls and reasoning. `names` are the tools that may be
     called; a mark without such a name after it is text, as in JSON that begins like a call. With
@@ -48,7 +48,7 @@ class OutputParser:
         if opened:
             self.state = "reasoning"
         self.calls = 0
-        self._held = ""
+        self.held = ""
         self._start = 0  # the number of the first character that is held
         self._trims = opened  # whether white space is skipped
         self._json = JsonState()
@@ -58,7 +58,7 @@ class OutputParser:
         """Whether characters are held back that may be text or reasoning."""
         if self.state == "name":  # the mark before it is text if no name follows
             return not self.calls
-        return bool(self._held) and self.state in ("start", "reasoning", "text")
+        return bool(self.held) and self.state in ("start", "reasoning", "text")
 
     def read(self, pieces: Iterable[Piece]) -> list[Piece]:
         """Split the text of these pieces as far as it is certain; after the last piece, all."""
@@ -71,7 +71,7 @@ class OutputParser:
 
     def feed(self, text: str) -> list[Piece]:
         """Add text, and return the pieces that are certain now."""
-        self._held += text
+        self.held += text
         parsed: list[Piece] = []
         while (pieces := self._next()) is not None:
             parsed += pieces
@@ -81,9 +81,9 @@ class OutputParser:
         """The pieces that remain when the answer is over: what was held back is no mark."""
         match self.state:
             case "reasoning":
-                return [self._cut(len(self._held), "reasoning", last=True)]
+                return [self._cut(len(self.held), "reasoning", last=True)]
             case "start" | "text" if self._has_text:
-                return [self._cut(len(self._held), "text", last=True)]
+                return [self._cut(len(self.held), "text", last=True)]
             case "start" | "text" if not self.calls:  # half a mark of a call is no text
                 return [end_of_text(self._start, "")]
             case "name" if not self.calls:
@@ -93,8 +93,8 @@ class OutputParser:
     def _next(self) -> list[Piece] | None:
         """Read up to the next mark; None where more text is needed."""
         if self._trims:
-            self._skip(len(self._held) - len(self._held.lstrip()))
-            self._trims = not self._held
+            self._skip(len(self.held) - len(self.held.lstrip()))
+            self._trims = not self.held
         match self.state:
             case "start":
                 return self._beginning()
@@ -108,15 +108,15 @@ class OutputParser:
                 return self._arguments()
             case "after":
                 return self._after()
-        self._skip(len(self._held))
+        self._skip(len(self.held))
         return None
 
     def _beginning(self) -> list[Piece] | None:
         """Reasoning can only be at the beginning of an answer."""
         assert self._thinking is not None
-        begin, text = self._thinking[0], self._held.lstrip()
+        begin, text = self._thinking[0], self.held.lstrip()
         if text.startswith(begin):
-            self._skip(len(self._held) - len(text) + len(begin))
+            self._skip(len(self.held) - len(text) + len(begin))
             self.state, self._trims = "reasoning", True
             return []
         if text and not begin.startswith(text):
@@ -127,7 +127,7 @@ class OutputParser:
     def _reasoning(self) -> list[Piece] | None:
         assert self._thinking is not None
         end = self._thinking[1]
-        before, marked = before_mark(self._held, end)
+        before, marked = before_mark(self.held, end)
         count = len(before.rstrip())
         if not marked:
             return [self._cut(count, "reasoning")] if count else None
@@ -138,8 +138,8 @@ class OutputParser:
 
     def _text(self) -> list[Piece] | None:
         if self._markup is None:
-            return [self._cut(len(self._held), "text")] if self._held else None
-        before, marked = before_mark(self._held, self._markup.opening)
+            return [self._cut(len(self.held), "text")] if self.held else None
+        before, marked = before_mark(self.held, self._markup.opening)
         pieces = [self._cut(len(before), "text")] if before else []
         if not marked:
             return pieces or None
@@ -148,7 +148,7 @@ class OutputParser:
         return pieces
 
     def _name(self) -> list[Piece] | None:
-        name_text = next((text for text in self._names if self._held.startswith(text)), None)
+        name_text = next((text for text in self._names if self.held.startswith(text)), None)
         if name_text is None:
             return self._no_name()
         pieces = [] if self.calls else [end_of_text(self._start, self._opening)]
@@ -162,33 +162,33 @@ class OutputParser:
     def _no_name(self) -> list[Piece] | None:
         """No name of a tool follows the mark: it is text, unless a name may still follow."""
         assert self._markup is not None
-        if self.calls or any(text.startswith(self._held) for text in self._names):
+        if self.calls or any(text.startswith(self.held) for text in self._names):
             return None
         opening = self._markup.opening
-        self._held, self._start = opening + self._held, self._start - len(opening)
+        self.held, self._start = opening + self.held, self._start - len(opening)
         self.state = "text"
         return [self._cut(1, "text")]
 
     def _arguments(self) -> list[Piece] | None:
-        end, self._json = object_end(self._held, self._json)
+        end, self._json = object_end(self.held, self._json)
         if end is not None:
             self.state = "after"
-        elif not self._held:
+        elif not self.held:
             return None
-        start, text = self._start, self._skip(len(self._held) if end is None else end)
+        start, text = self._start, self._skip(len(self.held) if end is None else end)
         return [Piece("call", "", start, call=CallChunk(self.calls - 1, None, None, text))]
 
     def _after(self) -> list[Piece] | None:
         """After a call follows another call, or the closing mark."""
         assert self._markup is not None
         joint, closing = self._markup.joint, self._markup.closing
-        if joint is not None and self._held.startswith(joint):
+        if joint is not None and self.held.startswith(joint):
             self._skip(len(joint))
             self.state = "name"
             return []
-        if joint is not None and joint.startswith(self._held):
+        if joint is not None and joint.startswith(self.held):
             return None  # more text decides
-        if closing and self._held.startswith(closing):
+        if closing and self.held.startswith(closing):
             self.state = "over"
             return []
         return None
@@ -199,7 +199,7 @@ class OutputParser:
 
     def _skip(self, count: int) -> str:
         """Remove the first `count` of the characters that are held, and return them."""
-        text, self._held = self._held[:count], self._held[count:]
+        text, self.held = self.held[:count], self.held[count:]
         self._start += count
         return text
 

@@ -9,7 +9,9 @@ from marith.request.stop import Stop
 
 
 class StopStringFilter:
-    """Returns text once it cannot be part of a stop string. Keeps state; can be copied.
+    """Returns text once it cannot be part of a stop string; until then it is `held`.
+
+    Keeps state; can be copied.
 
     A character costs the same however many strings there are: an automaton searches for all of
     them at once (Aho and Corasick, 1975).
@@ -17,13 +19,13 @@ class StopStringFilter:
 
     def __init__(self, stop: Stop) -> None:
         self.found: str | None = None
-        self._held = ""
+        self.held = ""
         self._search = stop.search
 
     @property
     def pending(self) -> bool:
         """Whether text is held back."""
-        return bool(self._held)
+        return bool(self.held)
 
     def read(self, pieces: Iterable[Piece]) -> list[Piece]:
         """The pieces up to the first stop string; pieces of other kinds are not searched."""
@@ -32,7 +34,7 @@ class StopStringFilter:
             if piece.kind != "text":
                 kept.append(piece)
                 continue
-            start = piece.start - len(self._held)
+            start = piece.start - len(self.held)
             text = self.feed(piece.text) + (self.flush() if piece.last else "")
             ended = self.found is not None
             kept.append(Piece("text", text, start, piece.last or ended))
@@ -44,19 +46,19 @@ class StopStringFilter:
         """Add text, and return the text that is certain now; nothing from a stop string on."""
         if self._search is None or self.found is not None:
             return "" if self.found is not None else text
-        self._held += text
-        for last, length in self._search.iter(self._held):  # the first to be complete
+        self.held += text
+        for last, length in self._search.iter(self.held):  # the first to be complete
             start = last + 1 - length
-            self.found = self._held[start : last + 1]
+            self.found = self.held[start : last + 1]
             return self._release(start)
-        held = self._held
+        held = self.held
         may_begin = (start for start in range(len(held)) if self._search.match(held[start:]))
         return self._release(next(may_begin, len(held)))
 
     def flush(self) -> str:
         """The text that was held back, once no more follows: it is no stop string."""
-        return "" if self.found is not None else self._release(len(self._held))
+        return "" if self.found is not None else self._release(len(self.held))
 
     def _release(self, count: int) -> str:
-        text, self._held = self._held[:count], self._held[count:]
+        text, self.held = self.held[:count], self.held[count:]
         return text

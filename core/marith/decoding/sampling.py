@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.constraints.repetition import penalised
+from marith.decoding.constraints.penalties import penalised
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 
@@ -19,10 +19,10 @@ COLDEST = 1e-30  # at this temperature only the likeliest is drawn; float32 divi
 def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ()) -> Tensor:
     """The warped distribution, from which tokens are drawn, [positions, vocab], normalised.
 
-    `continuation` has the tokens so far, to which the repetition penalty applies.
+    `continuation` has the tokens so far, to which penalties apply.
     """
-    if sampling.repetition_penalty != 1.0:
-        logprobs = penalised(logprobs, continuation, sampling.repetition_penalty)
+    if sampling.penalises:
+        logprobs = penalised(logprobs, continuation, sampling)
     if sampling.temperature == 0.0:
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
     if sampling.temperature != 1.0:

@@ -11,7 +11,7 @@ from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 from marith.request.completion import Completion
-from marith.request.prompt import Message, prompts_of
+from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import Stop, read_stop
@@ -28,8 +28,14 @@ class CallOptions(RequestOptions, total=False):
     top_p: float | None
     min_p: float | None
     repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[int, float] | None
     seed: int | None
     max_tokens: int | None
+    min_tokens: int
+    stop_token_ids: Sequence[int]
+    ignore_eos: bool
 
 
 class ScoringOptions(TypedDict, total=False):
@@ -42,10 +48,17 @@ class ScoringOptions(TypedDict, total=False):
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
+# Options of a call, and the fields of `Stop` that they are.
+_STOP = {
+    "max_tokens": "max_tokens",
+    "min_tokens": "min_tokens",
+    "stop_token_ids": "token_ids",
+    "ignore_eos": "ignore_eos",
+}
 
 
 def request_of(
-    prompt: str | Sequence[Message],
+    prompt: AnyPrompt,
     formula: str | Formula,
     terms: Terms | None,
     sampling: Sampling | None,
@@ -63,7 +76,7 @@ def request_of(
     rest: dict[str, Any] = dict(options)
     drawn = {name: rest.pop(name) for name in _SAMPLING if name in rest}
     drawn = {name: value for name, value in drawn.items() if value is not None}
-    bound = {"max_tokens": rest.pop("max_tokens")} if "max_tokens" in rest else {}
+    bound = {field: rest.pop(name) for name, field in _STOP.items() if name in rest}
     return Request(
         prompt,
         formula,
@@ -78,7 +91,7 @@ def request_of(
 
 
 def scoring_request(
-    prompt: str | Sequence[Message],
+    prompt: AnyPrompt,
     formula: str | Formula,
     terms: Terms | None,
     timeout: float | None,
@@ -147,7 +160,7 @@ def _samples(request: Request, count: int) -> list[Request]:
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
-    names = [*RequestOptions.__annotations__, *_SAMPLING, "max_tokens"]
+    names = [*RequestOptions.__annotations__, *_SAMPLING, *_STOP]
     for name in options:
         if name in names:
             continue
@@ -175,6 +188,7 @@ _OTHER_NAMES = {
     "max_completion_tokens": "max_tokens=…",
     "max_length": "max_tokens=…",
     "strings": "stop=['…']",
+    "token_ids": "stop_token_ids=[…]",
     "stop_strings": "stop=['…']",
     "stop_sequences": "stop=['…']",
     "request_timeout": "timeout=…",

@@ -33,7 +33,7 @@ from marith.formula.tree.nodes import Formula
 from marith.request.checks import memory_limits
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
-from marith.request.prompt import Message
+from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
@@ -182,7 +182,7 @@ class Engine(Entrypoints, TokenCalls):
     @names_checked()
     def next_logprobs(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         formula: str | Formula = "M",
         terms: Terms | None = None,
         continuation: str | Sequence[int] = (),
@@ -200,7 +200,7 @@ class Engine(Entrypoints, TokenCalls):
     @names_checked()
     def score(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         continuation: str | Sequence[int],
         formula: str | Formula = "M",
         terms: Terms | None = None,
@@ -216,7 +216,7 @@ class Engine(Entrypoints, TokenCalls):
     @names_checked()
     def submit_scoring(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         continuation: str | Sequence[int],
         formula: str | Formula = "M",
         terms: Terms | None = None,

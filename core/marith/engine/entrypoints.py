@@ -20,7 +20,7 @@ from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import distinct_texts
 from marith.request.completion import Choice, Chunk, Completion
-from marith.request.prompt import Message
+from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request, Speculation
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
@@ -67,20 +67,20 @@ class Entrypoints(ABC):
     ) -> list[list[Completion]]: ...
     @overload
     def generate(  # type: ignore[overload-overlap]  # 1 is an int
-        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        self, prompt: AnyPrompt, formula: str | Formula = ...,
         terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
         speculation: Speculation = ..., n: Literal[1] = ..., **options: Unpack[CallOptions],
     ) -> Completion: ...
     @overload
     def generate(
-        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        self, prompt: AnyPrompt, formula: str | Formula = ...,
         terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
         speculation: Speculation = ..., *, n: int, **options: Unpack[CallOptions],
     ) -> list[Completion]: ...
     # fmt: on
     def generate(
         self,
-        prompt: str | Sequence[Message] | list[str] | list[list[Message]],
+        prompt: AnyPrompt | list[str] | list[list[Message]],
         formula: str | Formula = "M",
         terms: Terms | None = None,
         sampling: Sampling | None = Sampling(),
@@ -100,7 +100,7 @@ class Entrypoints(ABC):
 
     def stream(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         formula: str | Formula = "M",
         terms: Terms | None = None,
         sampling: Sampling | None = Sampling(),
@@ -128,20 +128,20 @@ class Entrypoints(ABC):
     ) -> list[list[Completion]]: ...
     @overload
     async def agenerate(  # type: ignore[overload-overlap]  # 1 is an int
-        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        self, prompt: AnyPrompt, formula: str | Formula = ...,
         terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
         speculation: Speculation = ..., n: Literal[1] = ..., **options: Unpack[CallOptions],
     ) -> Completion: ...
     @overload
     async def agenerate(
-        self, prompt: str | Sequence[Message], formula: str | Formula = ...,
+        self, prompt: AnyPrompt, formula: str | Formula = ...,
         terms: Terms | None = ..., sampling: Sampling | None = ..., stop: Stops = ...,
         speculation: Speculation = ..., *, n: int, **options: Unpack[CallOptions],
     ) -> list[Completion]: ...
     # fmt: on
     async def agenerate(
         self,
-        prompt: str | Sequence[Message] | list[str] | list[list[Message]],
+        prompt: AnyPrompt | list[str] | list[list[Message]],
         formula: str | Formula = "M",
         terms: Terms | None = None,
         sampling: Sampling | None = Sampling(),
@@ -156,7 +156,7 @@ class Entrypoints(ABC):
 
     async def astream(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         formula: str | Formula = "M",
         terms: Terms | None = None,
         sampling: Sampling | None = Sampling(),
@@ -173,7 +173,7 @@ class Entrypoints(ABC):
 
     def choose(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         options: Sequence[str],
         formula: str | Formula = "M",
         terms: Terms | None = None,

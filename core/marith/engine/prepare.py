@@ -35,7 +35,7 @@ class Prepared:
     ends where reasoning has begun. `loaded` is what was loaded for its terms, which stays while
     this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
     keeps what it has read for a term, and `salt` with whom it shares that. At most `more` tokens
-    follow the prompt.
+    follow the prompt, of which `prefix` are given.
     """
 
     plan: ExecutionPlan
@@ -50,6 +50,7 @@ class Prepared:
     deadline: Deadline = NEVER
     more: int = 0
     salt: str | None = None
+    prefix: tuple[int, ...] = ()
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +82,8 @@ def prepare(
     one at a time, under `loading`. Raises DeadlineExceeded where the deadline passes meanwhile.
     """
     tools = request.tools.definitions if request.tools else ()
-    prompt = to_prompt(request.prompt, tools, request.template_options)
+    prompt = _with_text(to_prompt(request.prompt, tools, request.template_options), registry)
+    prefix = _prefix(request, registry)
     plan, bare = bound(request)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
@@ -91,21 +93,58 @@ def prepare(
     unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
     with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
     rooms = {term: scorers[term].room(readings[term]) for term in with_context} | unread
-    room = min(rooms[term] for term in plan.terms)
+    room = _room([rooms[term] for term in plan.terms], prefix)
     return Prepared(
         plan,
         scorers,
         readings,
-        len(visible),
+        len(visible) + len(prefix),
         room,
         {draft: rooms[draft] for draft in plan.drafts if draft in rooms},
         registry.vocabulary.opens_reasoning(visible),
         loaded,
         registry.vocabulary.size,
         deadline,
-        min(request.stop.max_tokens or room, room),
+        min(len(prefix) + (request.stop.max_tokens or room), room),
         request.cache_salt,
+        prefix,
     )
+
+
+def _with_text(prompt: Prompt, registry: Registry) -> Prompt:
+    """A prompt of tokens with their text, for what reads no tokens. Raises RequestError."""
+    if not prompt.tokens:
+        return prompt
+    _require_known(prompt.tokens, registry, "the prompt")
+    text = registry.vocabulary.decode(prompt.tokens)
+    return replace(prompt, messages=({"role": "user", "content": text},))
+
+
+def _room(rooms: Sequence[int], prefix: Sequence[int]) -> int:
+    """How many tokens the shortest context holds. ContextOverflow for none after the prefix."""
+    room = min(rooms)
+    if prefix and len(prefix) >= room:
+        problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
+        raise ContextOverflow(f"{problem} {room}, one of which is the answer's")
+    return room
+
+
+def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
+    """The tokens that the answer begins with. Raises RequestError for what are no such tokens."""
+    given, vocabulary = request.prefix, registry.vocabulary
+    tokens = tuple(vocabulary.encode(given)) if isinstance(given, str) else tuple(given)
+    _require_known(tokens, registry, "the prefix")
+    _require_known([*dict(request.sampling.logit_bias)], registry, "logit_bias")
+    _require_known(request.stop.token_ids, registry, "token_ids")
+    if ended := request.stop.ends(vocabulary.eos_ids).intersection(tokens):
+        raise RequestError(f"the prefix has token {min(ended)}, which ends a text")
+    return tokens
+
+
+def _require_known(tokens: Sequence[int], registry: Registry, where: str) -> None:
+    size = registry.vocabulary.size
+    if tokens and max(tokens) >= size:
+        raise RequestError(f"{where} has token {max(tokens)}, and the model has {size} tokens")
 
 
 def bound(request: Request) -> tuple[ExecutionPlan, Formula]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE_MODEL
-from marith.request.prompt import Message, to_prompt
+from marith.request.prompt import AnyPrompt, to_prompt
 from marith.request.tools import Tools
 from marith.scoring.registry import Registry
 
@@ -31,7 +31,7 @@ class TokenCalls:
     @names_checked()
     def count_tokens(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         tools: Sequence[Mapping[str, Any]] = (),
         template_options: Mapping[str, Any] | None = None,
     ) -> int:

@@ -67,9 +67,9 @@ def sampling(*values: Any) -> Sampling:
 
 
 @lru_cache(maxsize=8, typed=True)
-def stop(max_tokens: int | None, strings: tuple[str, ...]) -> Stop:
-    """A `Stop`, whose automaton is made once."""
-    return Stop(max_tokens, strings)
+def stop(*values: Any) -> Stop:
+    """A `Stop` from the values of its fields, in their order; its automaton is made once."""
+    return Stop(*values)
 
 
 @lru_cache(maxsize=8)

@@ -31,8 +31,9 @@ from marith.request.checks import (
 )
 from marith.request.limits import Limits
 from marith.request.request import row_functions, template_options
-from marith.request.sampling import Sampling
+from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import LETTERS as STOP_LETTERS
+from marith.request.stop import token_numbers
 
 
 def _listed(check: Check) -> Check:
@@ -47,7 +48,11 @@ PLACED = (
 
 CHECKS: Mapping[str, Check] = {
     **{each.name: each.metadata["check"] for kind in (Sampling, Limits) for each in fields(kind)},
+    "logit_bias": lambda name, value: dict(token_biases(name, value)),
     "max_tokens": optional(whole_from(1)),
+    "stop_token_ids": _listed(token_numbers),
+    "min_tokens": whole_from(0),
+    "ignore_eos": flag,
     "stop": _listed(
         texts("stop is", "a stop string has at least one letter", "the stop strings", STOP_LETTERS)
     ),
@@ -87,9 +92,15 @@ _NOT_GIVEN = frozenset(
         "cache_salt",
         "chat_template_kwargs",
         "constraints",
+        "frequency_penalty",
+        "ignore_eos",
+        "logit_bias",
         "min_p",
+        "min_tokens",
+        "presence_penalty",
         "repetition_penalty",
         "stop",
+        "stop_token_ids",
         "temperature",
         "terms",
         "top_p",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Literal, Self
 
 from pydantic import (
@@ -26,6 +27,10 @@ from marith.options.option_checks import CHECKS, PLACED, by_name, check_fields, 
 from marith.request.limits import LOADED_BYTES
 from marith.request.plan import Plan, read_speculation
 from marith.request.request import RowFunction
+from marith.request.sampling import Sampling
+from marith.request.stop import Stop
+
+_OF_SAMPLING = tuple(field.name for field in fields(Sampling))
 
 
 class OptionFields(BaseModel):
@@ -49,10 +54,22 @@ class OptionFields(BaseModel):
     """Draw from tokens at least this many times as likely as the likeliest."""
     repetition_penalty: float = 1.0
     """Multiplies log-probabilities of tokens that the answer already contains."""
+    presence_penalty: float = 0.0
+    """Is taken from the log-probability of each token that the answer already contains."""
+    frequency_penalty: float = 0.0
+    """The same, for each time that the answer contains it."""
+    logit_bias: dict[int, float] = Field(default_factory=dict)
+    """What is added to the log-probabilities of tokens, by their numbers."""
     max_tokens: int | None = 256
     """The most tokens of an answer; None for as many as the context holds."""
     stop: list[str] = Field(default_factory=list)
     """Texts before which an answer ends; those of a call are added."""
+    stop_token_ids: list[int] = Field(default_factory=list)
+    """Tokens that end an answer, beside those of the model's vocabulary."""
+    min_tokens: int = 0
+    """No answer ends by a token before it has so many."""
+    ignore_eos: bool = False
+    """True: the tokens that end a text in the model's vocabulary end no answer."""
     ban: list[str] = Field(default_factory=list)
     """Words that no answer contains, whole and in either case."""
     seed: int | None = None
@@ -143,9 +160,21 @@ class OptionFields(BaseModel):
     def _plan_as_written(cls, speculation: Any) -> Any:
         return read_speculation(speculation)
 
+    @property
+    def _drawn(self) -> Sampling:
+        values = {name: getattr(self, name) for name in _OF_SAMPLING}
+        values["logit_bias"] = tuple(self.logit_bias.items())  # what is made is kept by its values
+        return meaning.sampling(*values.values())
+
+    @property
+    def _ended(self) -> Stop:
+        texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)
+        return meaning.stop(self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos)
+
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
+        _ = self._ended  # its fields may contradict each other
         meaning.require_meaning(*self._meaning, self.speculation)
         return self
 

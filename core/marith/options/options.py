@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -19,9 +19,9 @@ from marith.options.object_options import NO_DATA, is_found_by_name, unique_name
 from marith.options.option_checks import ALIASES, ONCE, PLACED, by_name, check_call
 from marith.options.option_fields import OptionFields, opened_file
 from marith.request.plan import Plan
-from marith.request.prompt import Message, hides, to_prompt
+from marith.request.prompt import AnyPrompt, hides, to_prompt
 from marith.request.request import Request, RequestOptions
-from marith.request.sampling import Sampling, sample_seed
+from marith.request.sampling import sample_seed
 from marith.request.stop import read_stop
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _OF_FRAMEWORKS = (
     "metadata",
     "profile",
 )
-_DRAWN = tuple(field.name for field in fields(Sampling))
 
 
 class Options(OptionFields):
@@ -213,7 +212,7 @@ class Options(OptionFields):
         others = map(context_length_of, meaning.other_models(self.faithfully, self._meaning[1]))
         return base and min([base, *filter(None, others)])
 
-    def retrieves(self, prompt: str | Sequence[Message]) -> bool:
+    def retrieves(self, prompt: AnyPrompt) -> bool:
         """Whether `faithful_to` matches in a prompt, if `faithful` is set. Raises RequestError."""
         if not self.faithful:
             return False
@@ -234,7 +233,7 @@ class Options(OptionFields):
 
     def submit(
         self,
-        prompt: str | Sequence[Message],
+        prompt: AnyPrompt,
         *,
         begun: float | None = None,
         **asked: Unpack[RequestOptions],
@@ -268,7 +267,7 @@ class Options(OptionFields):
 
         return Deadline.of(self.timeout, begun)
 
-    def request(self, prompt: str | Sequence[Message], **asked: Unpack[RequestOptions]) -> Request:
+    def request(self, prompt: AnyPrompt, **asked: Unpack[RequestOptions]) -> Request:
         """The request for a prompt; the fields in `asked` override these options."""
         tools = asked.get("tools")
         if tools is not None and not self.steer_tools:
@@ -284,8 +283,8 @@ class Options(OptionFields):
             prompt,
             self.faithfully if self.retrieves(prompt) else self.formula,
             self.terms,
-            meaning.sampling(*(getattr(self, name) for name in _DRAWN)),
-            meaning.stop(self.max_tokens, tuple(self.stop)),
+            self._drawn,
+            self._ended,
             self.speculation,
             **(from_options | asked),
         )

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 from marith.errors import RequestError, shown
 from marith.formula.patterns import compiled
-from marith.request.checks import require_json, require_shallow
+from marith.request.checks import require_json, require_shallow, whole
 
 Message: TypeAlias = "Mapping[str, Any]"
+AnyPrompt: TypeAlias = "str | Sequence[Message] | Sequence[int]"
 _SHAPE = {"role": "user", "content": "…"}
 
 
@@ -21,21 +22,24 @@ class Prompt:
     """Messages with text content, before any term reads them.
 
     `tools` are those that the prompt contains, in OpenAI's format; `options` are the chat
-    template's. `read` caches the tokens that terms read, each by what they depend on.
+    template's. `tokens` are the prompt where it is given by their numbers, without a template;
+    `messages` have their text then. `read` caches the tokens that terms read, each by what they
+    depend on.
     """
 
     messages: tuple[Message, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    tokens: tuple[int, ...] = ()
     read: dict[Any, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
 
 def to_prompt(
-    prompt: str | Sequence[Message],
+    prompt: AnyPrompt,
     tools: Sequence[Mapping[str, Any]] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """A prompt as messages with text content. Raises RequestError for anything else.
+    """A prompt as messages with text content, or as tokens. Raises RequestError for anything else.
 
     `tools` are those that the prompt contains, `options` are the chat template's.
     """
@@ -45,6 +49,11 @@ def to_prompt(
         raise RequestError(
             f"a prompt is a text or a list of messages, not {shown(prompt)}{_as_prompt(prompt)}"
         )
+    if isinstance(prompt[0], int):
+        if tools:
+            raise RequestError("a prompt of tokens has no template that could offer tools")
+        tokens = tuple(whole("a token of a prompt", token, 0) for token in prompt)
+        return Prompt(options=options or {}, tokens=tokens)
     if many := prompts_of(prompt):
         kind = f"one prompt is needed here, not a list of {len(many)}"
         written = f"and a message is written as {_SHAPE}"

@@ -22,11 +22,12 @@ from marith.request.checks import (
     optional,
     require_shallow,
     seconds,
+    whole,
     whole_from,
 )
 from marith.request.grammar import Grammar
 from marith.request.plan import Plan, check_speculation
-from marith.request.prompt import Message
+from marith.request.prompt import AnyPrompt
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.request.tools import Tools
@@ -45,6 +46,7 @@ class RequestOptions(TypedDict, total=False):
     allowed: Collection[str]
     constraints: Sequence[RowFunction]
     cache_salt: str | None
+    prefix: str | Sequence[int]
 
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
@@ -74,6 +76,15 @@ def row_functions(name: str, functions: Any) -> tuple[RowFunction, ...]:
     if not isinstance(functions, (list, tuple)) or not all(map(callable, functions)):
         raise RequestError(f"{name} is a list of functions, not {shown(functions)}")
     return tuple(functions)
+
+
+def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
+    """The beginning of an answer: a text, or tokens by their numbers."""
+    if isinstance(prefix, str):
+        return prefix
+    if not isinstance(prefix, (list, tuple)):
+        raise RequestError(f"{name} is a text or a list of tokens, not {shown(prefix)}")
+    return tuple(whole(f"a token of {name}", token, 0) for token in prefix)
 
 
 def template_options(name: str, options: Any) -> Mapping[str, Any]:
@@ -109,6 +120,14 @@ class Request:
     only on itself and the tokens before its place: several rows may be of drafts. They run on the
     engine's thread.
 
+    The answer goes on from `prefix`, a text or tokens, and does not repeat it: what bounds an
+    answer (a grammar, tools, bans, stop strings, penalties) counts it in, but `max_tokens` and
+    `min_tokens` do not, and numbers are drawn by place. So the text of a seed, cut after any token
+    and gone on from, is the same text, but for a ban that has taken tokens back.
+
+    The prompt may be tokens by their numbers too: then no template is applied, and a term's system
+    prompt stands before them as plain text.
+
     Requests share what was read of their texts only if they have the same `cache_salt` (vLLM's
     word, RFC 16016), or none: keys, values, states, and a classifier's tokens. With a salt for
     each tenant, neither `cached` nor how soon the first token comes says what another's texts
@@ -117,7 +136,7 @@ class Request:
     drafted; and the load. What is drafted from texts is from the request's own, whatever the salt.
     """
 
-    prompt: str | Sequence[Message]
+    prompt: AnyPrompt
     formula: str | Formula = field(default=BARE, metadata=by(_formula))
     terms: Terms | None = None
     sampling: Sampling = field(default=Sampling(), metadata=by(IS_SAMPLING))
@@ -137,6 +156,7 @@ class Request:
     allowed: Collection[str] = ()
     constraints: Sequence[RowFunction] = field(default=(), metadata=by(row_functions))
     cache_salt: str | None = field(default=None, metadata=by(optional(filled)))
+    prefix: str | Sequence[int] = field(default=(), metadata=by(prefix_of))
 
     def __post_init__(self) -> None:
         hold(self)
@@ -146,6 +166,9 @@ class Request:
         if not self.steered and isinstance(self.speculation, Plan):
             allowed = "None or 'auto' for speculation"
             raise RequestError(f"tools without steer take {allowed}, not {self.speculation}")
+        if self.stop.ignore_eos and (self.grammar is not None or self.tools is not None):
+            what = "a grammar" if self.tools is None else "tools"
+            raise RequestError(f"ignore_eos lets a text go on for ever, and {what} lets it end")
         if self.allowed != ():
             check_allowed(self.allowed, self.trusted)
         if not self.trusted:

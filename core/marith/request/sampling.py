@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-from marith.errors import names_checked
-from marith.request.checks import by, hold, number, optional, whole_from
+from marith.errors import RequestError, names_checked, shown
+from marith.request.checks import by, finite, hold, number, optional, whole, whole_from
+
+Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
+MOST_BIASES = 1024  # tokens of one logit_bias: each is a number of every row
 
 _INSTEAD = {
     **dict.fromkeys(("max_tokens", "max_new_tokens", "max_length"), "write Stop(max_tokens=…)"),
@@ -14,14 +19,36 @@ _INSTEAD = {
 }
 
 
+def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
+    """What is added to the log-probability of each token, by its number, as pairs in order."""
+    form = f"{name} says what is added to a token, by its number, such as {{50256: -100.0}}"
+    try:
+        pairs = dict(value)
+    except (TypeError, ValueError):
+        raise RequestError(f"{form}, not {shown(value)}") from None
+    if len(pairs) > MOST_BIASES:
+        raise RequestError(f"{name} has at most {MOST_BIASES} tokens, not {len(pairs)}")
+    biases: dict[int, float] = {}
+    for token, bias in pairs.items():
+        written = isinstance(token, str) and token.isascii() and token.isdigit()  # as JSON has it
+        number = finite(bias)
+        if number is None:
+            raise RequestError(f"{form}; {shown(token)} cannot have {shown(bias)}")
+        biases[whole(f"a token of {name}", int(token) if written else token, 0)] = number
+    return tuple(sorted(biases.items()))
+
+
 @names_checked(instead=_INSTEAD)
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How a token is drawn from the composed distribution.
 
     Applied in this order: `repetition_penalty` (Keskar et al., 2019: log-probabilities of tokens
-    already in the continuation are multiplied by it), `temperature` (0 takes the likeliest),
-    `top_k`, `top_p`, `min_p`. The same `seed` gives the same text; all its 64 bits are used.
+    already in the continuation are multiplied by it); what is added to a token's log-probability:
+    its `logit_bias`, less `presence_penalty` if the continuation has the token, less
+    `frequency_penalty` for each time that it does (as OpenAI's); `temperature` (0 takes the
+    likeliest), `top_k`, `top_p`, `min_p`. The same `seed` gives the same text; all its 64 bits are
+    used.
     """
 
     temperature: float = field(
@@ -38,9 +65,30 @@ class Sampling:
     repetition_penalty: float = field(
         default=1.0, metadata=by(number("a number above 0", lambda r: r > 0))
     )
+    presence_penalty: float = field(
+        default=0.0, metadata=by(number("a finite number", lambda _: True))
+    )
+    frequency_penalty: float = field(
+        default=0.0, metadata=by(number("a finite number", lambda _: True))
+    )
+    logit_bias: Bias = field(default=(), metadata=by(token_biases))
 
     def __post_init__(self) -> None:
         hold(self)
+
+    @property
+    def penalises(self) -> bool:
+        """Whether it changes the log-probabilities of tokens by which ones they are."""
+        counts = self.presence_penalty or self.frequency_penalty
+        return bool(self.repetition_penalty != 1.0 or counts or self.logit_bias)
+
+    @property
+    def warping(self) -> Sampling:
+        """What is left of it once its penalties have been applied; without a seed."""
+        return replace(
+            self, seed=None, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0,
+            logit_bias=(),
+        )  # fmt: skip
 
 
 def sample_seed(seed: int, i: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ahocorasick import STORE_LENGTH, Automaton
 
 from marith.errors import RequestError, names_checked, shown
-from marith.request.checks import by, hold, optional, texts, whole_from
+from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
 
 LETTERS = 2_000_000  # of all stop strings: their automaton takes 60 MB and a second
 
@@ -24,16 +25,28 @@ _INSTEAD = {
 }
 
 
+def token_numbers(name: str, value: Any) -> tuple[int, ...]:
+    """Tokens by their numbers, each once."""
+    if not isinstance(value, (list, tuple)):
+        raise RequestError(f"{name} are numbers of tokens, such as [2, 7], not {shown(value)}")
+    return tuple(dict.fromkeys(whole(f"a token of {name}", token, 0) for token in value))
+
+
 @names_checked(instead=_INSTEAD)
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text.
 
-    With `max_tokens=None` the context alone bounds the text.
+    With `max_tokens=None` the context alone bounds the text. `token_ids` end it as the tokens do
+    that end a text in the model's own vocabulary, which `ignore_eos` makes tokens like any other.
+    None of them is drawn before there are `min_tokens` tokens, unless nothing else may follow.
     """
 
     max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))
     strings: tuple[str, ...] = field(default=(), metadata=by(_STRINGS))
+    token_ids: tuple[int, ...] = field(default=(), metadata=by(token_numbers))
+    min_tokens: int = field(default=0, metadata=by(whole_from(0)))
+    ignore_eos: bool = field(default=False, metadata=by(flag))
     search: Automaton | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +55,14 @@ class Stop:
             named = f"Stop(strings=[{shown(self.max_tokens)}])"
             raise RequestError(f"{problem}; a text that ends an answer is written {named}")
         hold(self)
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            problem = f"min_tokens is at most max_tokens, {self.max_tokens}"
+            raise RequestError(f"{problem}, not {self.min_tokens}")
         object.__setattr__(self, "search", _search(self.strings))
+
+    def ends(self, eos: Iterable[int]) -> frozenset[int]:
+        """The tokens that end a text: these, and those of the vocabulary, `eos`."""
+        return frozenset(self.token_ids) if self.ignore_eos else frozenset((*eos, *self.token_ids))
 
 
 def _search(strings: tuple[str, ...]) -> Automaton | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from marith.tensor_rows import Row
@@ -24,11 +24,12 @@ class Pending:
 class DraftedText:
     """The tokens of a text, the last of which are pending. Keeps state.
 
-    `most` bounds the number of tokens; `ends` are the tokens that end a text.
+    `most` bounds the number of tokens; `ends` are the tokens that end a text; those of `prefix`
+    are final.
     """
 
-    def __init__(self, most: int, ends: Collection[int]) -> None:
-        self.tokens: list[int] = []
+    def __init__(self, most: int, ends: Collection[int], prefix: Sequence[int] = ()) -> None:
+        self.tokens: list[int] = [*prefix]
         self.pending: list[Pending] = []  # the last tokens
         self._most, self._ends = most, ends
 

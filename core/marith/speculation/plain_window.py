@@ -17,17 +17,21 @@ class PlainWindow:
     """A text for which every term is evaluated at every position.
 
     It has the methods of `DraftWindow`, without drafts, stages or stored rows. For one thread.
-    `steered` says whether the formula is composed after a text, or the plan's `aside`.
+    `steered` says whether the formula is composed after a text, or the plan's `aside`; the text
+    begins with `prefix`.
     """
 
     drafted = accepted = 0
     verified: Mapping[Formula, Verified] = {}
 
     def __init__(
-        self, plan: ExecutionPlan, steered: Callable[[Sequence[int]], bool] | None = None
+        self,
+        plan: ExecutionPlan,
+        steered: Callable[[Sequence[int]], bool] | None = None,
+        prefix: Sequence[int] = (),
     ) -> None:
         self.plan = plan
-        self.tokens: list[int] = []
+        self.tokens: list[int] = [*prefix]
         self._steered = steered
         formulas = [formula for formula in (plan.whole, plan.aside) if formula is not None]
         self._terms = {formula: plan.leaves(formula) for formula in formulas}
@@ -94,8 +98,9 @@ def window_of(
     ends: Collection[int],
     rooms: Mapping[Term, int],
     steered: Callable[[Sequence[int]], bool] | None = None,
+    prefix: Sequence[int] = (),
 ) -> Window:
     """The plain window of a plan that drafts nothing, and the draft window of any other."""
     if plan.drafts or plan.sizes != (1,):
-        return DraftWindow(plan, most, ends, rooms, steered)
-    return PlainWindow(plan, steered)
+        return DraftWindow(plan, most, ends, rooms, steered, prefix)
+    return PlainWindow(plan, steered, prefix)

@@ -56,7 +56,7 @@ class DraftWindow:
     verifies which positions; the rows of terms are kept until their positions are final. `formulas`
     are composed at `places` in this step. `rooms` has the number of tokens that fit into the
     context of each draft; `steered` says whether the formula is composed after a text, or the
-    plan's `aside`.
+    plan's `aside`; the text begins with `prefix`, which is final.
     """
 
     def __init__(
@@ -66,9 +66,10 @@ class DraftWindow:
         ends: Collection[int],
         rooms: Mapping[Term, int],
         steered: Callable[[Sequence[int]], bool] | None = None,
+        prefix: Sequence[int] = (),
     ) -> None:
         self.plan = plan
-        self.text = DraftedText(most, ends)
+        self.text = DraftedText(most, ends, prefix)
         self.tokens = self.text.tokens
         self.places: list[int] = []
         self.formulas: list[Formula] = []
@@ -78,6 +79,8 @@ class DraftWindow:
         self._steered = steered
         self._rows: dict[int, dict[Term, Row]] = {}  # by position, from `final` on
         self._order = VerificationOrder(plan, rooms)
+        if prefix:
+            self._order.rewind(len(prefix))
         self._unproposed = -1  # the last length at which no proposer had a proposal
         self._stage: Stage | None = None  # the stage that verifies next
         self._end = 0  # one past the last position that it verifies

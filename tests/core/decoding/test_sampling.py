@@ -20,6 +20,7 @@ from marith.errors import RequestError
 from marith.request.sampling import Sampling
 
 rows = logprobs(2, 7, holes=True)
+ADDED = ("presence_penalty", "frequency_penalty", "logit_bias")
 
 
 def one_by_one(row: list[float], sampling: Sampling, seen: set[int]) -> list[float]:
@@ -94,6 +95,19 @@ def test_a_tiny_temperature_takes_the_likeliest(temperature: float) -> None:
     assert warped.exp().tolist() == [[0.0, 1.0, 0.0]]
 
 
+def test_penalties_and_biases_are_taken_and_added() -> None:
+    row = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]]).log()
+    sampling = Sampling(presence_penalty=0.5, frequency_penalty=0.25, logit_bias={"2": 1, 1: -2})
+    added = torch.tensor([-0.5 - 2 * 0.25, -2.0, -0.5 - 0.25 + 1.0])
+    expected = torch.softmax(row + added, dim=-1)
+    torch.testing.assert_close(warp(row, sampling, [0, 2, 0]).exp(), expected)
+    only_biased = torch.softmax(row + torch.tensor([0.0, -2.0, 1.0]), dim=-1)
+    torch.testing.assert_close(warp(row, sampling).exp(), only_biased)
+    assert sampling.penalises
+    assert not sampling.warping.penalises
+    assert hash(sampling) == hash(Sampling(**{n: getattr(sampling, n) for n in ADDED}))
+
+
 def test_the_repetition_penalty_multiplies_what_was_said() -> None:
     row = torch.tensor([[0.5, 0.3, 0.2]]).log()
     warped = warp(row, Sampling(repetition_penalty=2.0), [0, 0])
@@ -138,8 +152,20 @@ BAD: list[tuple[str, Any]] = [
     *(("top_p", v) for v in (0.0, 1.1, -1, math.nan, "1", None, False)),
     *(("min_p", v) for v in (-0.1, 1.1, math.nan, "0", None)),
     *(("repetition_penalty", v) for v in (0.0, -1, math.inf, math.nan, "1", None)),
+    *(("presence_penalty", v) for v in (math.inf, math.nan, "1", None)),
+    *(("frequency_penalty", v) for v in (math.inf, "0", True)),
     *(("seed", v) for v in (1.0, "7", True, 2**63, -(2**63) - 1, 10**400)),
 ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [3, "x", {-1: 1}, {1: math.nan}, {"a": 1}, {1.5: 1}, None, dict.fromkeys(range(1025), 1.0)],
+    ids=lambda value: str(value)[:9],
+)
+def test_a_bad_bias_is_refused(value: Any) -> None:
+    with pytest.raises(RequestError, match="logit_bias"):
+        Sampling(logit_bias=value)
 
 
 @pytest.mark.parametrize(("name", "value"), BAD, ids=[f"{n}={str(v)[:9]}" for n, v in BAD])

@@ -22,7 +22,8 @@ class Drafts:
     @property
     def begin(self) -> bool:
         """Whether a new round begins, whose length is to be chosen; the prompt is read first."""
-        return self._prepared.plan.adapts and self.window.idle and bool(self.window.tokens)
+        read = len(self.window.tokens) > len(self._prepared.prefix)
+        return self._prepared.plan.adapts and self.window.idle and read
 
     def proposals(self, most: int) -> Iterator[Sequence[Proposal]]:
         """What each proposer takes for the next tokens."""

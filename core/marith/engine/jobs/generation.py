@@ -6,7 +6,6 @@ import logging
 import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from torch import Tensor
@@ -17,8 +16,9 @@ from marith.answers.logprobs import LogprobRecorder
 from marith.answers.output import Output, completion
 from marith.decoding.constraints.constraint import Constraint
 from marith.decoding.constraints.custom import CustomConstraint
+from marith.decoding.constraints.least_length import LeastLength
 from marith.decoding.constraints.matcher import Matcher
-from marith.decoding.constraints.repetition import RepetitionPenalty
+from marith.decoding.constraints.penalties import Penalties
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.engine.jobs.costs import Costs
@@ -75,17 +75,19 @@ class Generation:
         steered = None
         if not request.steered:
             steered = partial(answers.outside_calls, self.prepared.opened)
-        self.window = window_of(plan, most, vocabulary.eos_ids, self.prepared.rooms, steered)
+        ends, prefix = request.stop.ends(vocabulary.eos_ids), self.prepared.prefix
+        self.window = window_of(plan, most, ends, self.prepared.rooms, steered, prefix)
         if isinstance(self.window, DraftWindow):
             self.drafts = Drafts(self.window, self.prepared)
         self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
-        self._sampling = replace(sampling, seed=None, repetition_penalty=1.0)
+        self._sampling = sampling.warping
         self._output = Output(request, vocabulary, most, self.prepared.opened)
+        self._output.replay(prefix)
         if request.logprobs is not None:
             self._logprobs = LogprobRecorder(request.logprobs, answers.lexicon)
         if request.ban is not None:
-            self._backtracking = Backtracking(self._output, vocabulary.eos_ids)
+            self._backtracking = Backtracking(self._output, ends)
         if self._grammar is not None or self._backtracking is not None:
             matcher = None if self._grammar is None else Matcher(self._grammar)
             self._allowed = AllowedTokens(matcher, self._backtracking, self.window)
@@ -93,8 +95,11 @@ class Generation:
         if request.constraints:
             custom = map(CustomConstraint, request.constraints)
             self._constraints = [*self._constraints, *custom]
-        if sampling.repetition_penalty != 1.0:
-            self._constraints = [*self._constraints, RepetitionPenalty(sampling.repetition_penalty)]
+        if request.stop.min_tokens:
+            least = LeastLength(ends, len(prefix) + request.stop.min_tokens)
+            self._constraints = [*self._constraints, least]
+        if sampling.penalises:
+            self._constraints = [*self._constraints, Penalties(sampling)]
         self._begun = True
 
     @property
@@ -192,9 +197,10 @@ class Generation:
     def _completion(self) -> Completion:
         output = self._output if self._backtracking is None else self._backtracking.output
         cached = self._costs.cached_prompt()
-        usage = Usage(self.prepared.prompt_tokens, output.count, cached, output.reasoning_tokens)
+        made = output.count - len(self.prepared.prefix)
+        usage = Usage(self.prepared.prompt_tokens, made, cached, output.reasoning_tokens)
         rewinds = 0 if self._backtracking is None else self._backtracking.count
-        stats = self._costs.stats(self.window, output.count, rewinds)
+        stats = self._costs.stats(self.window, made, rewinds)
         return completion(self._request, self._chunks, usage, stats, output.stop_string)
 
 

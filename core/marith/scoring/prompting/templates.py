@@ -65,6 +65,8 @@ def to_tokens(
 
 
 def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
+    if prompt.tokens:
+        return _numbered_tokens(term, prompt.tokens, vocabulary)
     _check_roles(prompt.messages, vocabulary)
     seen = see(term, prompt.messages)
     chat = _is_chat(term, vocabulary)
@@ -84,8 +86,22 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | 
     return tokens
 
 
+def _numbered_tokens(term: Prompted, tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
+    """Tokens that are given by their numbers, after the term's system prompt as plain text."""
+    if term.hide is not None or term.template == "chat":
+        what = "hides text" if term.hide is not None else "needs a chat template"
+        raise RequestError(f"the prompt is tokens, and {str(term)!r:.80} {what}; write it as text")
+    if not term.system:
+        return [*tokens]
+    system = vocabulary.encode(f"{term.system}\n", start=True)
+    begins = system[:1] == [vocabulary.start_id] and tokens[0] == vocabulary.start_id
+    return [*system, *tokens[int(begins) :]]
+
+
 def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:
     """Raises RequestError for a chat without any text; a plain text may begin anywhere."""
+    if prompt.tokens:
+        return
     messages = see(term, prompt.messages)
     empty = not any(message["content"] or "tool_calls" in message for message in messages)
     if empty and _is_chat(term, vocabulary):
