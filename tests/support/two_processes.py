@@ -11,7 +11,8 @@ import sys
 import time
 from typing import Any
 
-from marith import Engine, MarithError, Prompted, Sampling, Stop
+from marith import Engine, MarithError, ModelError, Prompted, Sampling, Stop
+from marith.scoring.checkpoints import reading
 
 CHAT = [{"role": "user", "content": "Tell me of your day."}]
 TERMS: dict[str, Any] = {
@@ -65,9 +66,37 @@ def compared(together: Engine, alone: Engine) -> None:
         say(formula=PLAIN, differ=differ, enlarged=FORMULAS[PLAIN])
 
 
+def again(model: str) -> None:
+    """A second engine over the same model, one that comes after it, and a model of one process."""
+    asked = CHAT, "2*M - early", TERMS, Sampling(seed=3), Stop(4)
+    for _ in range(2):
+        with Engine.load(model, device="tp", dtype="float32") as anew:
+            say(again=anew.generate(*asked).text)
+        del anew
+    say(apart=error_of(lambda: Engine.load(f"{model}-for-one", device="tp", dtype="float32")))
+
+
+def fail_for_one() -> None:
+    """The second process finds no memory for the model of one process."""
+    found = reading.require_memory
+
+    def no_memory(name: str, *rest: Any) -> None:
+        if name.endswith("for-one"):
+            raise ModelError("no memory for it here")
+        found(name, *rest)
+
+    reading.require_memory = no_memory
+
+
 def main(model: str) -> None:
+    if os.environ["RANK"] == "1":
+        fail_for_one()
     together = Engine.load(model, device="tp", dtype="float32")
     say(rank=int(os.environ["RANK"]))  # no other process comes to this line
+    if sys.argv[2:] == ["end"]:
+        say(again=together.generate(CHAT, "2*M - early", TERMS, Sampling(seed=3), Stop(4)).text)
+        again(model)
+        return
     with Engine.load(model, device="cpu", dtype="float32") as alone:
         compared(together, alone)
     say(adapter=error_of(lambda: together.generate(CHAT, "M + coarse", TERMS)))

@@ -37,6 +37,7 @@ from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, res
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.tensor_parallel.following import load_together
 from marith.scoring.tensor_parallel.parallel_plan import require_safetensors
+from marith.scoring.tensor_parallel.process_group import process_group
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +156,9 @@ def _load_here(
     # Tensor by tensor, each in float32 first.
     in_parts = placement.quantize or where.lower().endswith(GGUF)
     with returning_freed() if in_parts else nullcontext():
-        found = read(kind, name, where, placement, tokenizer=tokenizer)
+        # Before a pass: a process that has nothing to compute would keep the others waiting.
+        with process_group().agreeing(name) if placement.is_parallel else nullcontext():
+            found = read(kind, name, where, placement, tokenizer=tokenizer)
         model = found.model
         with threads_of(model):
             if kind == LANGUAGE_MODEL:

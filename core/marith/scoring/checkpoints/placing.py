@@ -66,8 +66,8 @@ class Placement:
             return
         if self.quantize is not None or self.backend is not None:
             what = f"quantize={self.quantize!r}" if self.quantize else f"backend={self.backend!r}"
-            device = f"device={self.device!r}"
-            raise ModelError(f"{what} computes on one device alone; leave out it or {device}")
+            name, device = what.partition("=")[0], f"device={self.device!r}"
+            raise ModelError(f"{what} computes on one device alone; leave out {name} or {device}")
         if self.is_spread and find_spec("accelerate") is None:
             raise ModelError("device='auto' needs `pip install accelerate`")
 

@@ -30,7 +30,8 @@ from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
 from marith.scoring.checkpoints.quantised_files import Quantised, quantised
 from marith.scoring.checkpoints.sizes import check_held, check_size, require_memory
 from marith.scoring.layouts.quantising import loading_in
-from marith.scoring.tensor_parallel.parallel_plan import in_parts
+from marith.scoring.tensor_parallel.parallel_plan import in_parts, require_floats
+from marith.scoring.tensor_parallel.process_group import is_first
 
 Fits: TypeAlias = Callable[[Any], None]
 _ANY = 2048  # tokens of context where a configuration does not say
@@ -121,6 +122,8 @@ def _read_stored(
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
         found = quantised(name, stored, place[0], placement.quantize)
+        if placement.is_parallel:
+            require_floats(name, found is not None)
         config = AutoConfig.from_pretrained(where, **given)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
@@ -133,7 +136,7 @@ def _read_stored(
         if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
-        with _progress(shown=name not in EMBEDDED):
+        with _progress(shown=name not in EMBEDDED and is_first(placement.is_parallel)):
             files = {"use_safetensors": True, **given, **_how(placement, place, found), **parts}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
         model = _placed(model, placement, place, found)

@@ -61,20 +61,22 @@ def require_memory(
         return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
     needed = footprint.nbytes(how, placement.quantize)
-    if placement.is_parallel and device.type != "cpu":  # each process has a device of its own
-        needed //= process_group().size
-    if needed <= free:
+    # Each process has a device of its own, and a part of the weights.
+    parts = process_group().size if placement.is_parallel and device.type != "cpu" else 1
+    if needed <= free * parts:
         return
     fitting = [
         f"{choice} takes {amount(size)}"
         for choice, size in footprint.choices()
-        if size < min(needed, free + 1) and (device.type == "cpu" or "quantize" not in choice)
+        if size < min(needed, free * parts + 1)
+        and (device.type == "cpu" or "quantize" not in choice)
     ]
     numbers = f"{placement.quantize} and {how}" if placement.quantize else how
+    each = f" for a part of {parts}" if parts > 1 else ""
     instead = ", ".join(fitting) or "no smaller choice fits either"
     raise ModelError(
         f"{name!r} has {footprint.weights:,} weights, which take {amount(needed)} in {numbers}, "
-        f"and {amount(free)} of memory is free on {str(device)!r}; {instead}"
+        f"and {amount(free)} of memory is free on {str(device)!r}{each}; {instead}"
     )
 
 

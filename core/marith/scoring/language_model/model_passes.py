@@ -50,6 +50,10 @@ class ModelPasses(Passes):
             self._exits = Exits(self.model)
         return self._exits
 
+    def forget_exits(self) -> None:
+        """Try the model anew when `exits` are asked for next."""
+        self._exits = None
+
     @property
     def reader(self) -> Any:
         """The tree of modules that `run` runs."""

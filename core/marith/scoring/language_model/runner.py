@@ -68,7 +68,7 @@ def _probed(
     """A runner with a cache, captured or not, or a plain one."""
     several = getattr(passes.model, "hf_device_map", None) or isinstance(passes, ParallelPasses)
     on_gpu = passes.device.type == "cuda" and not several
-    captures = on_gpu if capture is None else capture
+    captures = on_gpu if capture is None else capture and not isinstance(passes, ParallelPasses)
     runner, reason = _cached(passes, context_length, cache_bytes, captures)
     if runner is None:
         plain = PlainRunner(passes, context_length)

@@ -10,14 +10,19 @@ from typing import Any, NoReturn, TypeAlias
 
 import torch
 
-from marith.errors import ModelError
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.placing import Placement
-from marith.scoring.cpu_threads import threads_of
+from marith.scoring.cpu_threads import computing_with
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.tensor_parallel.parallel_passes import known_as, unpacked
-from marith.scoring.tensor_parallel.process_group import END, Command, ProcessGroup, process_group
+from marith.scoring.tensor_parallel.process_group import (
+    ALIKE,
+    END,
+    Command,
+    ProcessGroup,
+    process_group,
+)
 
 Load: TypeAlias = Callable[[str, str, str, Placement], Checkpoint]
 _log = logging.getLogger(__name__)
@@ -32,14 +37,10 @@ def load_together(load: Load, kind: str, name: str, where: str, placement: Place
     if group.rank:
         follow(group, load)
     number = group.number()
-    given: dict[str, Any] = {
-        "kind": kind,
-        "name": name,
-        "where": where,
-        "placement": asdict(placement),
-    }
-    with group.together("load", model=number, **given):
-        checkpoint = _loaded(group, lambda: load(kind, name, where, placement), name)
+    given: dict[str, Any] = {"kind": kind, "name": name, "where": where}
+    given["placement"] = asdict(placement)
+    with group.together("load", model=number, **given), group.agreeing(name):
+        checkpoint = load(kind, name, where, placement)
     known_as(group, checkpoint.model, number)
     return checkpoint
 
@@ -54,8 +55,9 @@ def follow(group: ProcessGroup, load: Load) -> NoReturn:
         except RuntimeError:
             raise SystemExit("the first process has ended without a word") from None
         if command.what == END:
+            torch.distributed.destroy_process_group()
             raise SystemExit(0)
-        with suppress(ModelError), torch.inference_mode():  # the first process raises it too
+        with suppress(*ALIKE):  # the first process raises it too
             follower.obey(command)
 
 
@@ -64,7 +66,7 @@ class _Follower:
 
     def __init__(self, group: ProcessGroup, load: Load) -> None:
         self._group, self._load = group, load
-        self._models: dict[int, ModelPasses] = {}
+        self._models: dict[int, tuple[ModelPasses, int | None]] = {}  # and how many threads
         self._caches: dict[int, KVCache] = {}
 
     def obey(self, command: Command) -> None:
@@ -80,38 +82,26 @@ class _Follower:
                 self._caches[given["cache"]] = KVCache(given["layers"])
             case "move":
                 getattr(self._caches[given["cache"]], given["how"])(*given["numbers"])
-            case "exits":
-                _ = self._models[given["model"]].exits
-            case "whole" | "pass":
+            case "exits" | "whole" | "pass":
                 self._pass(command.what, given, tensors)
 
-    def _passes(self, given: Any) -> ModelPasses:
+    def _passes(self, given: Any) -> tuple[ModelPasses, int | None]:
         placement = Placement(**given["placement"])
-        wanted = given["kind"], given["name"], given["where"], placement
-        checkpoint = _loaded(self._group, lambda: self._load(*wanted), given["name"])
-        return ModelPasses(checkpoint.model, checkpoint.vocabulary.size, checkpoint.name)
+        with self._group.agreeing(given["name"]):
+            checkpoint = self._load(given["kind"], given["name"], given["where"], placement)
+        passes = ModelPasses(checkpoint.model, checkpoint.vocabulary.size, checkpoint.name)
+        return passes, checkpoint.threads
 
+    @torch.inference_mode()
     def _pass(self, what: str, given: Any, tensors: Any) -> None:
-        passes = self._models[given["model"]]
-        with threads_of(passes.model):
-            if what == "whole":
+        passes, threads = self._models[given["model"]]
+        with computing_with(threads):
+            if what == "exits":  # anew: each engine of the first process tries the model
+                passes.forget_exits()
+                _ = passes.exits
+            elif what == "whole":
                 passes.whole(tensors["ids"].to(passes.device))
-                return
-            inputs = unpacked(self._caches, tensors, given, passes.device)
-            rows = len(inputs["input_ids"])
-            passes.run([None] * rows, given["kept"], given["layers"], **inputs)
-
-
-def _loaded(group: ProcessGroup, load: Callable[[], Checkpoint], name: str) -> Checkpoint:
-    """What this process has loaded. Raises ModelError where another one could not."""
-    try:
-        checkpoint = load()
-    except BaseException:
-        group.failed(here=True)
-        raise
-    if failed := group.failed(here=False):
-        raise ModelError(
-            f"{name!r} could not be loaded by process {failed[0]} of {group.size}; "
-            "what that one printed says why"
-        )
-    return checkpoint
+            else:
+                inputs = unpacked(self._caches, tensors, given, passes.device)
+                rows = len(inputs["input_ids"])
+                passes.run([None] * rows, given["kept"], given["layers"], **inputs)

@@ -14,7 +14,6 @@ from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.model_passes import ModelPasses
-from marith.scoring.rotary.rotary_scaling import rotary_scaling
 from marith.scoring.tensor_parallel.process_group import ProcessGroup, process_group
 
 _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -26,11 +25,6 @@ class ParallelPasses(ModelPasses):
     """Passes of a model that several processes compute: the inputs of each go to all of them."""
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
-        if rotary_scaling(model.config).first is not None:
-            raise ModelError(
-                f"the rotary frequencies of {name!r} depend on the length of each text, and "
-                "device='tp' computes them for all texts alike"
-            )
         super().__init__(model, vocab, name, holes)
         self._group, self._number = process_group(), number_of(model)
 
@@ -51,6 +45,8 @@ class ParallelPasses(ModelPasses):
     ) -> tuple[Tensor, list[Tensor]]:
         """Logits [rows, kept, vocab], and those of early exits, as for a model on one device."""
         cache = inputs.get("past_key_values")
+        if layers:
+            self.exits.check(max(layers))  # a command of its own
         tensors, arguments = packed(cache, inputs)
         arguments |= {"model": self._number, "kept": kept, "layers": list(layers)}
         with self._group.together("pass", tensors, **arguments):
@@ -85,12 +81,14 @@ class ParallelCache(KVCache):
     def copy(self, source: int, target: int, length: int) -> None:
         """The first `length` positions of one row into another."""
         super().copy(source, target, length)
-        self._too("copy", source, target, length)
+        if length:
+            self._too("copy", source, target, length)
 
     def swap(self, a: int, b: int, length: int) -> None:
         """Exchange the first `length` positions of two rows."""
         super().swap(a, b, length)
-        self._too("swap", a, b, length)
+        if length:
+            self._too("swap", a, b, length)
 
     def _too(self, what: str, *numbers: int) -> None:
         """The others do the same."""

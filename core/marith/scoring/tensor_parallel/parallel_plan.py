@@ -7,6 +7,7 @@ from typing import Any
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints.locate import GGUF
+from marith.scoring.rotary.rotary_scaling import rotary_scaling
 from marith.scoring.tensor_parallel.process_group import process_group
 
 
@@ -16,6 +17,11 @@ def in_parts(name: str, config: Any) -> dict[str, Any]:
     Raises ModelError for a model without a plan, and for one that has no equal parts.
     """
     size, text = process_group().size, config.get_text_config()
+    if rotary_scaling(config).first is not None:
+        raise ModelError(
+            f"the rotary frequencies of {name!r} depend on the length of each text, and "
+            "device='tp' computes them for all texts alike; write device='auto'"
+        )
     if not getattr(text, "base_model_tp_plan", None):
         kind = getattr(config, "model_type", "")
         raise ModelError(
@@ -38,6 +44,14 @@ def _configuration(size: int) -> Any:
         needed = "`pip install --upgrade transformers`"
         raise ModelError(f"device='tp' needs a newer transformers: {needed}") from None
     return made
+
+
+def require_floats(name: str, quantised: bool) -> None:
+    """Raises ModelError for a checkpoint of few bits, whose weights have no parts."""
+    if quantised:
+        raise ModelError(
+            f"device='tp' cuts weights in parts, and {name!r} is quantised; write device='auto'"
+        )
 
 
 def require_safetensors(name: str, where: str) -> None:

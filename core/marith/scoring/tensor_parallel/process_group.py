@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
+from itertools import count
 from threading import RLock
 from typing import Any
 
@@ -25,9 +28,14 @@ from torch import Tensor
 from marith.errors import ModelError
 
 END = "end"  # the command after which a process ends
+_log = logging.getLogger(__name__)
 _COMMAND = "command"
 _FOR_EVER = timedelta(days=3650)  # a server without requests sends no commands
 _A_PASS = timedelta(minutes=10)  # after so long a process that does not answer is taken for dead
+
+
+# What code raises, it raises in all processes alike; a RuntimeError may be one machine's own.
+ALIKE = AttributeError, IndexError, KeyError, ModelError, NotImplementedError, TypeError, ValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +66,15 @@ class ProcessGroup:
 
     Commands go through a group of their own, on the CPU. Once a command could not be computed by
     all, the processes hold different keys and values, and each later command raises ModelError.
+    `dropped` are the numbers of models and caches that the others may let go of.
     """
 
     def __init__(self) -> None:
         self._lock = RLock()  # each engine has a thread of its own
         self._lost = ""
-        self.dropped: list[int] = []  # models and caches that the others may let go of
-        self._last = 0
+        self._process = os.getpid()
+        self._numbers = count(1)
+        self.dropped: deque[int] = deque()  # finalizers append, in whatever thread
         try:
             if not dist.is_initialized():
                 backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
@@ -78,8 +88,7 @@ class ProcessGroup:
 
     def number(self) -> int:
         """A new number, by which all processes know a model or a cache."""
-        self._last += 1
-        return self._last
+        return next(self._numbers)
 
     def receive(self) -> Command:
         """The next command of the first process, once there is one. Raises RuntimeError."""
@@ -96,23 +105,49 @@ class ProcessGroup:
         """The first process does within what this command tells the others to do.
 
         Raises ModelError where one of them has ended, or does not answer. What else is raised
-        within is so for all of them if it is a ModelError; any other error loses the model.
+        within is so in all of them if it is of `ALIKE`; any other error loses the model.
         """
+        if os.getpid() != self._process:
+            raise ModelError("a forked process cannot compute with device='tp'; load in it anew")
         with self._lock:
             if self._lost:
                 raise ModelError(self._lost)
-            dropped, self.dropped = self.dropped, []
             try:
-                self._send(Command(what, {**arguments, "dropped": dropped}, tensors or {}))
+                self._send(Command(what, {**arguments, "dropped": self._drop()}, tensors or {}))
                 yield
-            except ModelError:
+            except ALIKE:
                 raise
             except BaseException as error:
                 self._lost = (
                     f"the model that {self.size} processes compute is lost, for one of them has "
-                    f"ended or failed ({type(error).__name__}); start all of them again"
+                    f"ended or failed; start all of them again ({type(error).__name__}: {error})"
                 )
-                raise ModelError(self._lost) from error
+                if isinstance(error, Exception):
+                    raise ModelError(self._lost) from error
+                raise
+
+    def _drop(self) -> list[int]:
+        """What others may let go of by now."""
+        return [self.dropped.popleft() for _ in range(len(self.dropped))]
+
+    @contextmanager
+    def agreeing(self, name: str) -> Iterator[None]:
+        """All processes do what is within, as a part of loading a model, or none has done it.
+
+        Raises ModelError where another one failed, and what is raised here.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if self.rank:
+                _log.error("process of rank %d: %s", self.rank, error)
+            self.failed(here=True)
+            raise
+        if failed := self.failed(here=False):
+            raise ModelError(
+                f"{name!r} could not be loaded by the process of rank {failed[0]}, of "
+                f"{self.size}; its own log says why"
+            )
 
     def failed(self, here: bool) -> list[int]:
         """The ranks of the processes that failed, of which each one says it for itself."""
@@ -127,9 +162,15 @@ class ProcessGroup:
         dist.broadcast(packed, 0, group=self._commands)
 
     def _end(self) -> None:
-        if not self._lost:
-            with suppress(RuntimeError):
-                self._send(Command(END))
+        if self._lost or os.getpid() != self._process:
+            return
+        with self._lock, suppress(RuntimeError):
+            self._send(Command(END))
+
+
+def is_first(parallel: bool = True) -> bool:
+    """Whether this process leads; so does each that computes alone."""
+    return not parallel or process_group().rank == 0
 
 
 @cache

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,21 @@ def started(rank: int, port: int, model: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, Any]]]:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("parallel") / "model"
+    for name in ("model", "model-for-one"):
+        shutil.copytree(WEIGHTS / "pocket", home.with_name(name))
+    return home
+
+
+@pytest.fixture(scope="module")
+def said(model: Path) -> Iterator[list[dict[str, Any]]]:
     """What the first process printed; the second one was killed while a text streamed."""
-    model = tmp_path_factory.mktemp("parallel") / "model"
-    shutil.copytree(WEIGHTS / "pocket", model)
     port = 20_000 + os.getpid() % 20_000  # tests open no sockets, so it cannot be asked for
     first, second = (started(rank, port, model) for rank in range(2))
     lines: list[dict[str, Any]] = []
+    late = threading.Timer(120, first.kill)
+    late.start()
     try:
         assert first.stdout is not None
         for line in first.stdout:
@@ -51,6 +60,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, An
         assert not second.communicate()[0], "the second process ran on"
         yield lines
     finally:
+        late.cancel()
         for process in (first, second):
             process.kill()
             process.communicate()
@@ -84,6 +94,25 @@ def test_a_killed_process_is_an_error_for_who_waits_and_who_comes_after(
     assert said[-1]["seconds"] < 20
 
 
+def test_torchrun_starts_an_application_that_loads_again_and_ends(model: Path) -> None:
+    torchrun = "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port"
+    port = str(40_000 + os.getpid() % 20_000)
+    ended = subprocess.run(
+        [sys.executable, *torchrun, port, str(APPLICATION), str(model), "end"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    texts = [line["again"] for line in lines if "again" in line]
+    assert len(texts) == 3
+    assert len(set(texts)) == 1
+    assert "could not be loaded by the process of rank 1, of 2" in lines[-1]["apart"]
+    assert "process of rank 1: no memory for it here" in ended.stderr
+
+
 def test_without_torchrun_it_says_what_to_write() -> None:
     with pytest.raises(ModelError, match=r"torchrun --nproc-per-node 2 application\.py"):
         Engine.load("pocket", device="tp")
@@ -91,5 +120,5 @@ def test_without_torchrun_it_says_what_to_write() -> None:
 
 @pytest.mark.parametrize("option", [{"quantize": "int8"}, {"backend": "llama.cpp"}])
 def test_few_bits_and_backends_are_refused(option: dict[str, str]) -> None:
-    with pytest.raises(ModelError, match="leave out it or device='tp'"):
+    with pytest.raises(ModelError, match=r"leave out (quantize|backend) or device='tp'"):
         Engine.load("pocket", device="tp", **option)  # type: ignore[arg-type]
