@@ -103,7 +103,8 @@ def test_what_else_a_request_holds_is_said_once() -> None:
 
 def test_the_options_of_a_call_are_those_of_a_request_of_sampling_and_of_stopping() -> None:
     sampling = [field.name for field in dataclasses.fields(marith.Sampling)]
-    names = {*RequestOptions.__annotations__, *sampling, "max_tokens"}
+    stopping = "max_tokens", "min_tokens", "stop_token_ids", "ignore_eos"
+    names = {*RequestOptions.__annotations__, *sampling, *stopping}
     assert set(CallOptions.__annotations__) | set(RequestOptions.__annotations__) == names
 
 

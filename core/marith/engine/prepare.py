@@ -136,7 +136,7 @@ def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
     _require_known(tokens, registry, "the prefix")
     _require_known([*dict(request.sampling.logit_bias)], registry, "logit_bias")
     _require_known(request.stop.token_ids, registry, "token_ids")
-    if ended := request.stop.ends(vocabulary.eos_ids).intersection(tokens):
+    if tokens and (ended := request.stop.ends(vocabulary.eos_ids).intersection(tokens)):
         raise RequestError(f"the prefix has token {min(ended)}, which ends a text")
     return tokens
 

@@ -18,10 +18,30 @@ class TokenCalls:
     _registry: Registry
 
     @names_checked()
-    def encode(self, text: str) -> list[int]:
-        """A text as tokens of the base model's vocabulary; special tokens in it are plain text."""
+    def encode(self, text: str, start: bool = False) -> list[int]:
+        """A text as tokens of the base model's vocabulary; special tokens in it are plain text.
+
+        `start` adds what the tokenizer puts before a text of its own, mostly a first token.
+        """
         with faults_named():
-            return self._registry.vocabulary.encode(text)
+            vocabulary = self._registry.vocabulary
+            tokens = vocabulary.encode(text, start=start)
+            first = vocabulary.start_id
+            return [first] if start and not tokens and first is not None else tokens
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens there are."""
+        return self._registry.vocabulary.size
+
+    @property
+    def end_tokens(self) -> list[int]:
+        """The tokens that end a text, in order."""
+        return sorted(self._registry.vocabulary.eos_ids)
+
+    def spell(self, tokens: Sequence[int]) -> str:
+        """Tokens as text, special tokens by their names."""
+        return self._registry.vocabulary.spell(tokens)
 
     @names_checked()
     def decode(self, tokens: Sequence[int]) -> str:

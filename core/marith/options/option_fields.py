@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, Literal, Self
 
 from pydantic import (
@@ -27,10 +26,6 @@ from marith.options.option_checks import CHECKS, PLACED, by_name, check_fields, 
 from marith.request.limits import LOADED_BYTES
 from marith.request.plan import Plan, read_speculation
 from marith.request.request import RowFunction
-from marith.request.sampling import Sampling
-from marith.request.stop import Stop
-
-_OF_SAMPLING = tuple(field.name for field in fields(Sampling))
 
 
 class OptionFields(BaseModel):
@@ -160,21 +155,10 @@ class OptionFields(BaseModel):
     def _plan_as_written(cls, speculation: Any) -> Any:
         return read_speculation(speculation)
 
-    @property
-    def _drawn(self) -> Sampling:
-        values = {name: getattr(self, name) for name in _OF_SAMPLING}
-        values["logit_bias"] = tuple(self.logit_bias.items())  # what is made is kept by its values
-        return meaning.sampling(*values.values())
-
-    @property
-    def _ended(self) -> Stop:
-        texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)
-        return meaning.stop(self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos)
-
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
-        _ = self._ended  # its fields may contradict each other
+        meaning.stop(self.max_tokens, (), (), self.min_tokens, False)  # they may contradict
         meaning.require_meaning(*self._meaning, self.speculation)
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -21,7 +21,7 @@ from marith.options.option_fields import OptionFields, opened_file
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, hides, to_prompt
 from marith.request.request import Request, RequestOptions
-from marith.request.sampling import sample_seed
+from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import read_stop
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _OF_FRAMEWORKS = (
     "metadata",
     "profile",
 )
+_DRAWN = tuple(field.name for field in fields(Sampling))[:-1]  # without logit_bias, which is a dict
 
 
 class Options(OptionFields):
@@ -279,12 +280,14 @@ class Options(OptionFields):
             "constraints": self.constraints,
             "cache_salt": self.cache_salt,
         }
+        texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)
+        ended = meaning.stop(self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos)
         return Request(
             prompt,
             self.faithfully if self.retrieves(prompt) else self.formula,
             self.terms,
-            self._drawn,
-            self._ended,
+            meaning.sampling(*(getattr(self, n) for n in _DRAWN), tuple(self.logit_bias.items())),
+            ended,
             self.speculation,
             **(from_options | asked),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -39,11 +39,15 @@ def penalised(logprobs: Tensor, tokens: Sequence[int], sampling: Sampling) -> Te
     logprobs = logprobs.clone()
     if counts:
         seen = torch.tensor([*counts], device=logprobs.device)
-        times = torch.tensor([*counts.values()]).to(logprobs)
+        times = _like(logprobs, counts.values())
         logprobs[:, seen] *= sampling.repetition_penalty
         logprobs[:, seen] -= sampling.presence_penalty + sampling.frequency_penalty * times
     if sampling.logit_bias:
         biased = dict(sampling.logit_bias)
         at = torch.tensor([*biased], device=logprobs.device)
-        logprobs[:, at] += torch.tensor([*biased.values()]).to(logprobs)
+        logprobs[:, at] += _like(logprobs, biased.values())
     return torch.log_softmax(logprobs, dim=-1)
+
+
+def _like(logprobs: Tensor, numbers: Iterable[float]) -> Tensor:
+    return torch.tensor([*numbers], dtype=logprobs.dtype, device=logprobs.device)

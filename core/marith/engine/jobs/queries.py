@@ -27,10 +27,14 @@ NUMBERS = 1 << 23  # log-probabilities that the terms of all scorings return in 
 
 @dataclass(slots=True)
 class Scores:
-    """Of each token of a given text its log-probability, and whether none was likelier there."""
+    """Of each token of a given text its log-probability, and whether none was likelier there.
+
+    `best` has the likeliest token in its place, and the log-probability of that one.
+    """
 
     logprobs: list[float] = field(default_factory=list)
     likeliest: list[bool] = field(default_factory=list)
+    best: list[tuple[int, float]] = field(default_factory=list)
 
 
 class Query(Generic[Result]):
@@ -123,7 +127,9 @@ class Scoring(_FormulaQuery[Scores]):
         tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
         at = tokens[:, None].to(logprobs.device)
         self._scores.logprobs += logprobs.gather(1, at)[:, 0].tolist()
-        self._scores.likeliest += (logprobs.argmax(dim=1) == at[:, 0]).tolist()
+        most, best = logprobs.max(dim=1)
+        self._scores.likeliest += (best == at[:, 0]).tolist()
+        self._scores.best += zip(best.tolist(), most.tolist(), strict=True)
         if len(self._scores.logprobs) == len(self._continuation):
             self.future.give(self._scores)
 
