@@ -1,0 +1,1 @@
+"""Under the routes: who may ask, how events go out, who has left."""

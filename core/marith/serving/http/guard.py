@@ -1,0 +1,154 @@
+"""Who may ask: keys, hosts, origins; and the id and the log line of each request."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from marith.serving.server_settings import LOOPBACK, ServerSettings
+from marith.serving.wire.refusals import Refusal, refusal
+
+OPEN = ("/health", "/ready")  # for probes, which have no key
+KEY, ID = "marith.key", "marith.id"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_log = logging.getLogger("marith.serving")
+_METHODS = "GET, POST, OPTIONS"
+_ALLOWED = "authorization, content-type, x-request-id"
+
+
+class Guard:
+    """Answers for the application where a request may not reach it; the protocol of ASGI."""
+
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, failed: Callable[[int], None]
+    ) -> None:
+        self._app, self._failed = app, failed
+        self._keys = [key.encode() for key in settings.keys]
+        self._hosts = {*LOOPBACK, *(host.lower() for host in settings.hosts)}
+        self._origins = {origin.rstrip("/").lower() for origin in settings.origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, began = Headers(scope=scope), time.monotonic()
+        given = headers.get("x-request-id", "")
+        scope[ID] = given if _ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
+        status, started = 500, False
+
+        async def sending(message: Message) -> None:
+            nonlocal status, started
+            if message["type"] == "http.response.start":
+                status, started = message["status"], True
+                self._mark(MutableHeaders(scope=message), headers, scope[ID])
+            await send(message)
+
+        try:
+            preflight = self._admit(scope, headers)
+            if preflight is not None:
+                await preflight(sending)
+            else:
+                await self._app(scope, receive, sending)
+        except Exception as error:
+            refused = refusal(error)
+            if refused.status == 500:
+                _log.exception("request %s failed", scope[ID])
+            if started:
+                raise
+            await refused.response()(scope, receive, sending)
+        finally:
+            if status >= 400:
+                self._failed(status)
+            self._write_line(scope, status, began)
+
+    def _admit(self, scope: Scope, headers: Headers) -> Callable[[Send], Awaitable[None]] | None:
+        """Raises Refusal for whoever may not ask. What answers a preflight; None otherwise."""
+        self._require_host(headers)
+        origin = headers.get("origin")
+        if origin is not None:
+            self._require_origin(origin, headers.get("host", ""))
+            if scope["method"] == "OPTIONS":
+                return _preflight
+        if scope["path"] not in OPEN:
+            scope[KEY] = self._key(headers.get("authorization", ""))
+        return None
+
+    def _require_host(self, headers: Headers) -> None:
+        """Raises Refusal for a name that is none of the server's: DNS may lead it here."""
+        host = _name(headers.get("host", ""))
+        if host not in self._hosts:
+            problem = f"this server is not called {host!r:.80}; it is started with --host-name"
+            raise Refusal(problem, 421, "wrong_host")
+
+    def _require_origin(self, origin: str, host: str) -> None:
+        """Raises Refusal for a page that is neither the server's own nor one that may ask."""
+        own = urlsplit(origin).netloc.lower() == host.lower()
+        if not own and origin.rstrip("/").lower() not in self._origins:
+            problem = f"pages of {origin!r:.80} may not ask; the server is started with --origin"
+            raise Refusal(problem, 403, "wrong_origin")
+
+    def _key(self, authorization: str) -> str | None:
+        """The hash of the key; None where none is asked for. All keys are compared, in any case."""
+        if not self._keys:
+            return None
+        scheme, _, given = authorization.partition(" ")
+        found = None
+        for key in self._keys:
+            same = hmac.compare_digest(key, given.strip().encode())
+            found = key if same else found
+        if found is None or scheme.lower() != "bearer":
+            problem = "no API key was given" if not authorization else "this API key is not known"
+            raise Refusal(f"{problem}; write `Authorization: Bearer …`", 401, "invalid_api_key")
+        return hashlib.sha256(found).hexdigest()[:16]
+
+    def _mark(self, answer: MutableHeaders, asked: Headers, id_: str) -> None:
+        """The headers of every answer."""
+        answer["x-request-id"] = id_
+        answer["x-content-type-options"] = "nosniff"
+        answer["referrer-policy"] = "no-referrer"
+        if (origin := asked.get("origin")) and origin.rstrip("/").lower() in self._origins:
+            answer["access-control-allow-origin"] = origin
+            answer["vary"] = "origin"
+
+    def _write_line(self, scope: Scope, status: int, began: float) -> None:
+        """One line of JSON about a request, without its texts; JSON escapes what it quotes."""
+        line = {
+            "id": scope[ID],
+            "method": scope["method"],
+            "path": scope["path"][:200],
+            "status": status,
+            "seconds": round(time.monotonic() - began, 3),
+            "key": scope.get(KEY),
+            **scope.get("state", {}).get("line", {}),
+        }
+        _log.info("%s", json.dumps(line))
+
+
+async def _preflight(send: Send) -> None:
+    """What a browser asks before it asks."""
+    headers: Sequence[tuple[bytes, bytes]] = [
+        (b"access-control-allow-methods", _METHODS.encode()),
+        (b"access-control-allow-headers", _ALLOWED.encode()),
+        (b"access-control-max-age", b"600"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": [*headers]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _name(host: str) -> str:
+    """A host without its port, in lower case; that of an address in brackets without them."""
+    host = host.lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host

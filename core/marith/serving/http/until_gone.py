@@ -1,0 +1,119 @@
+"""Requests that run: begun off the event loop, awaited until the client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import TypeVar
+
+from starlette.requests import Request as WebRequest
+
+from marith import Chunk, Completion, Engine, Request, Ticket
+from marith.serving.http.event_stream import gone
+from marith.serving.wire.refusals import Refusal
+
+T = TypeVar("T")
+THREADS = 4  # that read bodies, templates and tokens: what takes long is bounded by `Bounds`
+LEFT = 499  # the status, in logs alone, of a request whose client has left
+
+
+class Runner:
+    """Runs what takes long on threads of its own, so that the event loop stays free."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, "marith-serve")
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """The result of some work, done by a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def begin(self, engine: Engine, requests: Sequence[Request]) -> list[Ticket]:
+        """A ticket for each request; of none of them, where one cannot be taken on."""
+        tickets: list[Ticket] = []
+
+        def submit() -> list[Ticket]:
+            try:
+                for request in requests:
+                    tickets.append(engine.submit(request))
+            except BaseException:
+                for ticket in tickets:
+                    ticket.cancel()
+                raise
+            return tickets
+
+        try:
+            return await self.off_loop(submit)
+        except asyncio.CancelledError:
+            for ticket in tickets:
+                ticket.cancel()
+            raise
+
+    def close(self) -> None:
+        """Take on no more work."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def completions(web: WebRequest, tickets: Sequence[Ticket]) -> list[Completion]:
+    """All completions. Where the client leaves, the tickets are cancelled, and Refusal raised."""
+
+    async def all_of_them() -> list[Completion]:
+        return [await ticket for ticket in tickets]
+
+    try:
+        return await until_gone(web, all_of_them())
+    finally:
+        for ticket in tickets:
+            if not ticket.ended:
+                ticket.cancel()
+
+
+async def until_gone(web: WebRequest, work: Awaitable[T]) -> T:
+    """The result of some work, if it comes before the client leaves. Raises Refusal."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(gone(web.receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise Refusal("the client has left", LEFT)
+    finally:
+        leaving.cancel()
+        working.cancel()
+
+
+async def chunks(tickets: Sequence[Ticket]) -> AsyncGenerator[tuple[int, Chunk]]:
+    """The chunks of all tickets as they come, each with the number of its ticket."""
+    if len(tickets) == 1:
+        async with aclosing(tickets[0].__aiter__()) as only:  # type: ignore[type-var]  # a generator
+            async for chunk in only:
+                yield 0, chunk
+        return
+    arrived: asyncio.Queue[tuple[int, Chunk | None]] = asyncio.Queue()
+
+    async def read(index: int, ticket: Ticket) -> None:
+        async for chunk in ticket:
+            arrived.put_nowait((index, chunk))
+        arrived.put_nowait((index, None))
+
+    readers = [asyncio.ensure_future(read(i, ticket)) for i, ticket in enumerate(tickets)]
+    try:
+        left = len(readers)
+        while left:
+            getting = asyncio.ensure_future(arrived.get())
+            await asyncio.wait((getting, *readers), return_when=asyncio.FIRST_COMPLETED)
+            for reader in readers:
+                if reader.done() and reader.exception() is not None:
+                    getting.cancel()
+                    reader.result()
+            index, arrival = await getting
+            if arrival is None:
+                left -= 1
+            else:
+                yield index, arrival
+    finally:
+        for reader, ticket in zip(readers, tickets, strict=True):
+            reader.cancel()
+            if not ticket.ended:
+                ticket.cancel()

@@ -1,0 +1,153 @@
+"""One process that serves: it listens, loads, reads its file again, and ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from marith import MarithError, ModelError
+from marith.serving.app import application
+from marith.serving.server import Server
+from marith.serving.server_settings import ServerSettings, is_loopback, require_key
+
+HEADER_BYTES = 32_768
+IDLE_SECONDS = 60
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a server listens, and how it ends.
+
+    `unix_socket` is a path, in place of host and port. `certificate` and `certificate_key` are
+    files of TLS. `proxies` are addresses whose forwarded headers are believed. `drain_seconds` are
+    how long requests that run have from SIGTERM on.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    unix_socket: Path | None = None
+    certificate: Path | None = None
+    certificate_key: Path | None = None
+    proxies: tuple[str, ...] = ()
+    drain_seconds: float = 30.0
+
+    @property
+    def address(self) -> str:
+        """As clients write it."""
+        if self.unix_socket is not None:
+            return f"unix:{self.unix_socket}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.certificate else ''}://{host}:{self.port}"
+
+
+def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Server], None]) -> None:
+    """Serve until a signal ends it; `ready` is called once the models are loaded.
+
+    SIGTERM lets requests end, SIGINT ends them with an error, SIGHUP reads the persona file again.
+    Raises MarithError for models that cannot be loaded, and for an address that cannot be had.
+    """
+    if listening.unix_socket is None:
+        require_key(listening.host, settings.keys)
+    server = Server(_with_hosts(settings, listening))
+    process = _Process(server, listening, ready)
+    process.run()
+    if process.failure is not None:
+        raise process.failure
+    if not process.started:
+        raise ModelError(f"{listening.address} cannot be had; the line above says why")
+
+
+def _with_hosts(settings: ServerSettings, listening: Listening) -> ServerSettings:
+    """The settings; an address that is no loopback is a name of the server's."""
+    if is_loopback(listening.host) or listening.host in ("0.0.0.0", "::"):  # noqa: S104 (compared)
+        return settings
+    return replace(settings, hosts=(*settings.hosts, listening.host))
+
+
+class _Process(uvicorn.Server):
+    """uvicorn's server, with our own meaning of its signals."""
+
+    def __init__(
+        self, server: Server, listening: Listening, ready: Callable[[Server], None]
+    ) -> None:
+        self._server, self._listening, self._say_ready = server, listening, ready
+        self.failure: MarithError | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        super().__init__(
+            uvicorn.Config(
+                application(server, loads=False),
+                host=listening.host,
+                port=listening.port,
+                uds=None if listening.unix_socket is None else str(listening.unix_socket),
+                ssl_certfile=listening.certificate,
+                ssl_keyfile=listening.certificate_key,
+                proxy_headers=bool(listening.proxies),
+                forwarded_allow_ips=[*listening.proxies],
+                access_log=False,
+                server_header=False,
+                log_config=None,
+                h11_max_incomplete_event_size=HEADER_BYTES,
+                http="h11",
+                timeout_keep_alive=IDLE_SECONDS,
+                timeout_graceful_shutdown=5,
+                ws="none",
+            )
+        )
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, and load meanwhile."""
+        self._loop = asyncio.get_running_loop()
+        if hasattr(signal, "SIGHUP"):
+            self._loop.add_signal_handler(signal.SIGHUP, self._start, self._reload)
+        await super().startup(sockets)
+        self._start(self._load)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM lets requests end; SIGINT, and a second signal, do not."""
+        again = self._server.draining
+        self._server.draining = True
+        if self._loop is not None:
+            work = self._end if again or sig == signal.SIGINT else self._drain
+            self._loop.call_soon_threadsafe(self._start, work)
+
+    def _start(self, work: Callable[[], Any]) -> None:
+        task = asyncio.ensure_future(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _load(self) -> None:
+        try:
+            await self._server.runner.off_loop(self._server.load)
+        except MarithError as error:
+            self.failure, self.should_exit = error, True
+            return
+        self._say_ready(self._server)
+
+    async def _reload(self) -> None:
+        """The persona file anew; one that is broken changes nothing."""
+        try:
+            models = await self._server.runner.off_loop(self._server.load)
+        except MarithError as error:
+            _log.error("the persona file is not taken, and the old one stays: %s", error)
+        else:
+            _log.info("the persona file was read again: %s", ", ".join(models.by_name))
+
+    async def _drain(self) -> None:
+        await self._server.drain(self._listening.drain_seconds)
+        await self._end()
+
+    async def _end(self) -> None:
+        """End what still runs: streams get an error event."""
+        self._server.draining = True
+        await self._server.runner.off_loop(self._server.close)
+        self.should_exit = True

@@ -1,0 +1,69 @@
+"""What a server says of itself: models, health, metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request as WebRequest
+from starlette.responses import JSONResponse, Response
+
+from marith.serving.served_models import ServedModel
+from marith.serving.server import Server
+from marith.serving.server_metrics import CONTENT_TYPE
+from marith.serving.wire.refusals import Refusal
+
+
+async def models(server: Server, _: WebRequest) -> Response:
+    """All models: the base model, its formulas, and aliases."""
+    personas = server.personas
+    listed = [_card(one, personas.created) for one in personas.by_name.values()]
+    return JSONResponse({"object": "list", "data": listed})
+
+
+async def model(server: Server, web: WebRequest) -> Response:
+    """One model. Raises Refusal."""
+    personas = server.personas
+    return JSONResponse(_card(personas.find(web.path_params["name"]), personas.created))
+
+
+def _card(persona: ServedModel, created: int) -> dict[str, Any]:
+    return {
+        "id": persona.name,
+        "object": "model",
+        "created": created,
+        "owned_by": "marith",
+        "root": persona.engine.model_name,
+        "parent": persona.parent,
+        "max_model_len": persona.engine.context_length,
+        "marith": {"formula": persona.options.formula, "system_fingerprint": persona.fingerprint},
+    }
+
+
+async def health(server: Server, _: WebRequest) -> Response:
+    """Whether the process serves at all: 503 once an engine has ended."""
+    alive = not any(engine.closed for engine in server.engines())
+    return JSONResponse({"status": "ok" if alive else "an engine has ended"}, 200 if alive else 503)
+
+
+async def ready(server: Server, _: WebRequest) -> Response:
+    """Whether it takes requests: 503 while models load, and once it ends."""
+    if server.ready:
+        return JSONResponse({"status": "ready"})
+    status = "draining" if server.draining else "loading"
+    return JSONResponse({"status": status}, 503, {"retry-after": "1"})
+
+
+async def metrics(server: Server, _: WebRequest) -> Response:
+    """The counts, for Prometheus."""
+    text = await server.runner.off_loop(server.metrics.text)
+    return Response(text, headers={"content-type": CONTENT_TYPE})
+
+
+async def embeddings(_: Server, __: WebRequest) -> Response:
+    """There are none. Raises Refusal."""
+    raise Refusal(
+        "marith serves no embeddings; a server such as text-embeddings-inference, or the package "
+        "sentence-transformers, does",
+        404,
+        "not_found",
+    )

@@ -1,0 +1,96 @@
+"""`/tokenize`, `/detokenize`, `/tokenizer_info` and `/v1/score`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.requests import Request as WebRequest
+from starlette.responses import JSONResponse, Response
+
+from marith.openai_format import finite_logprob
+from marith.serving.http.guard import KEY
+from marith.serving.http.until_gone import until_gone
+from marith.serving.server import Server
+from marith.serving.wire.json_body import read_json
+from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_fields import DetokenizeFields, ScoreFields, TokenizeFields
+from marith.serving.wire.wire_requests import options_of
+
+
+async def tokenize(server: Server, web: WebRequest) -> Response:
+    """A text as tokens; of messages only how many they are, since each term reads its own."""
+    body = await read_json(web, server.settings.bounds)
+    fields, persona = await server.fields(TokenizeFields, body)
+    engine = persona.engine
+    if (fields.prompt is None) == (fields.messages is None):
+        raise Refusal("a text or messages are needed: prompt or messages", param="prompt")
+
+    def tokens() -> dict[str, Any]:
+        if fields.messages is not None:
+            return {"count": engine.count_tokens(fields.messages)}
+        found = engine.encode(str(fields.prompt), start=fields.add_special_tokens)
+        return {"count": len(found), "tokens": found}
+
+    found = await server.runner.off_loop(tokens)
+    return JSONResponse({**found, "max_model_len": engine.context_length})
+
+
+async def detokenize(server: Server, web: WebRequest) -> Response:
+    """Tokens as a text."""
+    body = await read_json(web, server.settings.bounds)
+    fields, persona = await server.fields(DetokenizeFields, body)
+    size = persona.engine.vocabulary_size
+    if wrong := [token for token in fields.tokens if not 0 <= token < size]:
+        raise Refusal(f"there is no token {wrong[0]}: there are {size}", param="tokens")
+    text = await server.runner.off_loop(lambda: persona.engine.decode(fields.tokens))
+    return JSONResponse({"prompt": text})
+
+
+async def tokenizer_info(server: Server, web: WebRequest) -> Response:
+    """What a harness asks before it sends tokens."""
+    engine = server.personas.find(web.query_params.get("model", "")).engine
+    end = engine.end_tokens
+    return JSONResponse(
+        {
+            "eos_token": engine.spell(end[:1]) if end else None,
+            "eos_token_id": end[0] if end else None,
+            "vocab_size": engine.vocabulary_size,
+            "max_model_len": engine.context_length,
+        }
+    )
+
+
+async def score(server: Server, web: WebRequest) -> Response:
+    """The log-probability of each token of a continuation, by a model's formula."""
+    body = await read_json(web, server.settings.bounds)
+    with server.place_for(web):
+        fields, persona = await server.fields(ScoreFields, body)
+        if (fields.prompt is None) == (fields.messages is None):
+            raise Refusal("a prompt is needed: prompt or messages", param="prompt")
+        prompt: Any = fields.prompt if fields.prompt is not None else fields.messages
+        engine, continuation = persona.engine, fields.continuation
+
+        def begin() -> tuple[list[int], Any]:
+            options = options_of(fields, persona, server.settings)
+            tokens = engine.encode(continuation) if isinstance(continuation, str) else continuation
+            read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt
+            future = engine.submit_scoring(
+                read, tokens, options.formula, options.terms,
+                timeout=server.settings.bounds.seconds, cache_salt=web.scope.get(KEY),
+            )  # fmt: skip
+            return tokens, future
+
+        tokens, future = await server.runner.off_loop(begin)
+        scores = await until_gone(web, asyncio.wrap_future(future))
+        logprobs = [*map(finite_logprob, scores.logprobs)]
+    return JSONResponse(
+        {
+            "object": "score",
+            "model": persona.name,
+            "tokens": tokens,
+            "logprobs": logprobs,
+            "is_likeliest": scores.likeliest,
+            "sum": sum(logprobs),
+        }
+    )

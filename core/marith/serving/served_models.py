@@ -1,0 +1,84 @@
+"""Models by name: each formula of the persona file, and the model that they are over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from marith import Engine, Options, RequestError
+from marith.serving.server_settings import ServerSettings
+from marith.serving.wire.refusals import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model as clients name it: options, none of which a client changes, and its engine."""
+
+    name: str
+    options: Options
+    engine: Engine
+    fingerprint: str
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModels:
+    """All models of a server. They never change: a file that is read again makes new ones."""
+
+    by_name: Mapping[str, ServedModel]
+    default: str
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def find(self, name: str) -> ServedModel:
+        """A persona by name; without one the first. Raises Refusal."""
+        persona = self.by_name.get(name or self.default)
+        if persona is None:
+            known = ", ".join(self.by_name)
+            raise Refusal(
+                f"there is no model {name!r:.80}, but {known}", 404, "model_not_found", "model"
+            )
+        return persona
+
+    def engines(self) -> list[Engine]:
+        """Every engine, once."""
+        return list({id(one.engine): one.engine for one in self.by_name.values()}.values())
+
+
+def load_models(settings: ServerSettings) -> ServedModels:
+    """The models of a server, loaded. Raises FormulaError, RequestError or ModelError."""
+    given: dict[str, Any] = {"trusted": False, "frozen": not settings.allow_formulas}
+    if settings.model is not None:
+        given["model"] = settings.model
+    if settings.file is not None:
+        given["file"] = str(settings.file)
+    base = Options(**given)
+    made: dict[str, tuple[Options, str | None]] = {base.model: (base, None)}
+    for name in base.file.formulas if base.file is not None else ():
+        made[name] = _of_file(settings, name, given), base.model
+    personas = {
+        name: ServedModel(name, options, options.engine(), _fingerprint(options), parent)
+        for name, (options, parent) in made.items()
+    }
+    for alias, name in settings.aliases.items():
+        if name not in personas:
+            raise RequestError(f"the alias {alias!r} is for {name!r}; there are {', '.join(made)}")
+        if alias in personas:
+            raise RequestError(f"{alias!r} is a model already, and no alias")
+        meant = personas[name]
+        personas[alias] = ServedModel(alias, meant.options, meant.engine, meant.fingerprint, name)
+    return ServedModels(personas, base.model)
+
+
+def _of_file(settings: ServerSettings, name: str, given: dict[str, Any]) -> Options:
+    others = {option: value for option, value in given.items() if option != "file"}
+    return Options.from_file(str(settings.file), name, **others)
+
+
+def _fingerprint(options: Options) -> str:
+    """Changes with anything that the options say of a text."""
+    data = json.dumps(options.identity(), sort_keys=True, default=str)
+    return f"fp_{hashlib.sha256(data.encode()).hexdigest()[:12]}"

@@ -1,0 +1,109 @@
+"""What all routes of a server share: its models, its threads, its counts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.requests import Request as WebRequest
+
+from marith import Engine
+from marith.serving.http.guard import KEY
+from marith.serving.http.until_gone import Runner
+from marith.serving.served_models import ServedModel, ServedModels, load_models
+from marith.serving.server_metrics import Metrics
+from marith.serving.server_settings import ServerSettings
+from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_fields import Fields, read_fields
+
+
+class Server:
+    """The models of a server once they are loaded, and who asks them now."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.runner = Runner()
+        self.draining = False
+        self._personas: ServedModels | None = None
+        self._loading = threading.Lock()
+        self._of_key: Counter[Any] = Counter()
+        self.metrics = Metrics(self.engines)
+
+    @property
+    def personas(self) -> ServedModels:
+        """All models. Raises Refusal before they are loaded."""
+        if self._personas is None:
+            raise Refusal(
+                "the models are being loaded", 503, "loading", kind="server_error", retry=True
+            )
+        return self._personas
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes requests."""
+        return self._personas is not None and not self.draining
+
+    def engines(self) -> Sequence[Engine]:
+        """All engines, once each; none before they are loaded."""
+        return [] if self._personas is None else self._personas.engines()
+
+    def load(self) -> ServedModels:
+        """Load all models, and let each of them answer once. Raises MarithError.
+
+        Whatever fails leaves the models that were loaded before.
+        """
+        with self._loading:
+            personas = load_models(self.settings)
+            for engine in personas.engines():
+                engine.next_logprobs("a")
+            self._personas = personas
+        return personas
+
+    async def fields(self, kind: type[Fields], body: dict[str, Any]) -> tuple[Fields, ServedModel]:
+        """What a body asks, and of which model. Raises Refusal."""
+        fields = await self.runner.off_loop(lambda: read_fields(kind, body))
+        return fields, self.personas.find(getattr(fields, "model", ""))
+
+    @contextmanager
+    def place_for(self, web: WebRequest) -> Iterator[None]:
+        """A place among the requests of one key. Raises Refusal where it has too many."""
+        if self.draining:
+            raise Refusal("the server ends", 503, "draining", kind="server_error", retry=True)
+        key, most = web.scope.get(KEY), self.settings.bounds.requests_of_key
+        if self._of_key[key] >= most:
+            raise Refusal(
+                f"this key has {most} requests that run, which is the most", 429,
+                "too_many_requests", kind="rate_limit_error", retry=True,
+            )  # fmt: skip
+        self._of_key[key] += 1
+        try:
+            yield
+        finally:
+            self._of_key[key] -= 1
+
+    @property
+    def running(self) -> int:
+        """How many requests have a place."""
+        return sum(self._of_key.values())
+
+    def close(self) -> None:
+        """Close all engines: whoever waits gets EngineClosed."""
+        for engine in self.engines():
+            engine.close()
+
+    async def drain(self, seconds: float) -> None:
+        """Take on no more requests, and wait until those that run are answered, at most so long."""
+        self.draining = True
+        end = asyncio.get_running_loop().time() + seconds
+        while self.running and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.05)
+
+
+def note(web: WebRequest, **known: Any) -> None:
+    """What the log line of this request says too."""
+    line = web.scope.setdefault("state", {}).setdefault("line", {})
+    line.update(known)

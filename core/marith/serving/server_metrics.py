@@ -1,0 +1,109 @@
+"""What Prometheus reads: vLLM's meanings, with names of our own (docs/how-to/serve.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from marith import Chunk, Completion, Engine
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_MODEL = ["model_name"]
+
+
+class Metrics:
+    """Counts what the server does. Labels are names of personas alone, which are few."""
+
+    def __init__(self, engines: Callable[[], Sequence[Engine]]) -> None:
+        self._registry = registry = CollectorRegistry()
+        registry.register(_EngineGauges(engines))
+
+        def counter(name: str, says: str, labels: Sequence[str] = ("model_name",)) -> Counter:
+            return Counter(f"marith_{name}", says, labels, registry=registry)
+
+        def histogram(name: str, says: str) -> Histogram:
+            return Histogram(f"marith_{name}", says, _MODEL, registry=registry, buckets=_SECONDS)
+
+        self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.")
+        self.cached_tokens = counter("prefix_cache_hits", "Tokens of prompts that were cached.")
+        self.made_tokens = counter("generation_tokens", "Tokens of answers.")
+        self.ended = counter(
+            "request_success", "Answers that ended, by reason.", ("model_name", "finished_reason")
+        )
+        self.failed = counter("request_failure", "Requests that failed, by status.", ("status",))
+        self.passes = counter("passes", "Passes of models that answers took part in.")
+        self.drafted = counter("drafted_tokens", "Tokens that were drafted.")
+        self.accepted = counter("accepted_tokens", "Drafted tokens that were accepted.")
+        self.rewinds = counter("rewinds", "Times that a ban took tokens back.")
+        self.first_token = histogram("time_to_first_token_seconds", "From request to first token.")
+        self.between = histogram("inter_token_latency_seconds", "Between two chunks, by token.")
+        self.whole = histogram("e2e_request_latency_seconds", "From request to the end.")
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)
+
+    def completed(self, model: str, completion: Completion, began: float) -> None:
+        """An answer has ended, which began at a time of `time.monotonic`."""
+        taken, stats = completion.usage, completion.stats
+        for counted, number in (
+            (self.prompt_tokens, taken.prompt_tokens),
+            (self.cached_tokens, taken.cached_tokens),
+            (self.made_tokens, taken.completion_tokens),
+            (self.passes, stats.passes),
+            (self.drafted, stats.drafted),
+            (self.accepted, stats.accepted),
+            (self.rewinds, stats.rewinds),
+        ):
+            counted.labels(model).inc(number)
+        self.ended.labels(model, completion.finish_reason).inc()
+        self.whole.labels(model).observe(time.monotonic() - began)
+
+
+class Pace:
+    """When the chunks of one answer come."""
+
+    def __init__(self, metrics: Metrics, model: str, began: float) -> None:
+        self._metrics, self._model, self._last = metrics, model, began
+        self._begun = False
+
+    def chunk(self, chunk: Chunk) -> None:
+        """One has come."""
+        now, count = time.monotonic(), len(chunk.tokens)
+        if count:
+            kind = self._metrics.between if self._begun else self._metrics.first_token
+            kind.labels(self._model).observe((now - self._last) / (count if self._begun else 1))
+            self._begun, self._last = True, now
+
+
+class _EngineGauges(Collector):
+    """How many requests run and wait, and how many lanes are in use, when it is asked."""
+
+    def __init__(self, engines: Callable[[], Sequence[Engine]]) -> None:
+        self._engines = engines
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before there is an engine."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """The sums over all engines."""
+        status = [(engine.status(), engine.limits.max_lanes) for engine in self._engines()]
+        used = "The share of all lanes that is in use."
+        lanes, most = sum(one.lanes for one, _ in status), sum(lanes for _, lanes in status)
+        for name, says, value in (
+            ("num_requests_running", "Requests that run.", sum(one.running for one, _ in status)),
+            ("num_requests_waiting", "Requests that wait.", sum(one.waiting for one, _ in status)),
+            ("lanes_in_flight", "Lanes in use.", lanes),
+            (
+                "lane_usage_perc",
+                used,
+                lanes / most if most else 0,
+            ),
+        ):
+            yield GaugeMetricFamily(f"marith_{name}", says, value)

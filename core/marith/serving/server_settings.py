@@ -1,0 +1,112 @@
+"""What whoever starts a server decides, and the bounds that hold for every request."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from marith import ModelError, RequestError
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+KEYS_VARIABLE = "MARITH_API_KEYS"
+_SHORTEST_KEY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large a request may be; docs/how-to/serve.md has the table.
+
+    `body` is in bytes, of `levels` and `parts` of JSON; `seconds` are from the request to the end
+    of the answer; `tokens` of an answer are at most so many, None for as many as the context holds.
+    """
+
+    body: int = 8_000_000
+    levels: int = 64
+    parts: int = 100_000
+    messages: int = 1_000
+    letters: int = 2_000_000
+    tools: int = 128
+    stops: int = 64
+    stop_letters: int = 4_096
+    bans: int = 256
+    top_logprobs: int = 20
+    answers: int = 16
+    grammar_letters: int = 100_000
+    tokens: int | None = None
+    seconds: float | None = 600.0
+    requests_of_key: int = 64
+    write_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What is served, to whom.
+
+    `file` is a persona file, `model` what its formulas are over where it names no model. `aliases`
+    are further names of models. `hosts` are names that the server is asked under, beside those of
+    the loopback; `origins` are those of web pages that may ask. With `allow_formulas` a request
+    may bring a formula and terms. `strict` refuses fields that are not known. `system_fingerprint`
+    changes with the personas.
+    """
+
+    file: Path | None = None
+    model: str | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    keys: Sequence[str] = ()
+    hosts: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    allow_formulas: bool = False
+    strict: bool = False
+    log_texts: bool = False
+    bounds: Bounds = Bounds()
+
+
+def read_keys(path: Path | None) -> tuple[str, ...]:
+    """The API keys of a file, one a line, or of MARITH_API_KEYS, separated by commas.
+
+    Raises RequestError for a file that others may read, and for a key that is too short.
+    """
+    if path is None:
+        keys = os.environ.get(KEYS_VARIABLE, "").split(",")
+    else:
+        try:
+            mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise RequestError(
+                f"the file of API keys {str(path)!r} cannot be read: {error}"
+            ) from None
+        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+            problem = f"others may read the file of API keys {str(path)!r}"
+            raise RequestError(f"{problem}; write `chmod 600 {path}`")
+        keys = [line for line in text.splitlines() if not line.startswith("#")]
+    keys = [key.strip() for key in keys if key.strip()]
+    for key in keys:
+        if len(key) < _SHORTEST_KEY or not key.isascii() or any(map(str.isspace, key)):
+            raise RequestError(
+                f"an API key has at least {_SHORTEST_KEY} ASCII letters and no spaces; "
+                f"that of line {keys.index(key) + 1} has {len(key)} letters"
+            )
+    return tuple(dict.fromkeys(keys))
+
+
+def require_key(host: str, keys: Sequence[str]) -> None:
+    """Raises ModelError for an address that others reach, where no key is asked for."""
+    if not keys and not is_loopback(host):
+        raise ModelError(
+            f"{host!r} is an address that others reach, and no API key is asked for; write "
+            f"--api-key-file, or set {KEYS_VARIABLE}"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    if host in LOOPBACK:
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""OpenAI's objects: what clients send, and what they get."""

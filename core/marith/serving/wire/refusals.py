@@ -1,0 +1,81 @@
+"""Errors as answers: OpenAI's error object, its status, and whether a client asks again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from marith import (
+    Busy,
+    ContextOverflow,
+    DeadlineExceeded,
+    EngineClosed,
+    FormulaError,
+    MarithError,
+    RequestError,
+)
+
+RETRY_SECONDS = 1
+_INVALID, _SERVER = "invalid_request_error", "server_error"
+
+
+class Refusal(Exception):
+    """An answer that is an error: what OpenAI's clients read of it.
+
+    `status` is HTTP's. `retry` says whether the same request may succeed later.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int = 400,
+        code: str | None = None,
+        param: str | None = None,
+        kind: str = _INVALID,
+        retry: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.status, self.code, self.param = message, status, code, param
+        self.kind, self.retry = kind, retry
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The error object."""
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": error}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Whether, and when, a client asks again."""
+        if self.retry:
+            return {"retry-after": str(RETRY_SECONDS), "x-should-retry": "true"}
+        return {"x-should-retry": "false"}
+
+    def response(self) -> JSONResponse:
+        """The whole answer."""
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def refusal(error: BaseException) -> Refusal:
+    """What a caller is told of an error; of one that is not marith's own, nothing."""
+    text = str(error)
+    match error:
+        case Refusal():
+            return error
+        case ContextOverflow():
+            code = "context_length_exceeded"
+            return Refusal(f"{text} ({code})", code=code, param="messages")
+        case FormulaError():
+            return Refusal(text, code="invalid_formula", param="formula")
+        case RequestError():
+            return Refusal(text)
+        case Busy():
+            return Refusal(text, 429, "engine_busy", kind="rate_limit_error", retry=True)
+        case DeadlineExceeded():
+            return Refusal(text, 504, "timeout", kind="timeout")
+        case EngineClosed():
+            return Refusal(text, 503, "engine_closed", kind=_SERVER, retry=True)
+        case MarithError():
+            return Refusal(text, 500, "model_error", kind=_SERVER)
+    return Refusal("the server failed; its log says why", 500, "internal_error", kind=_SERVER)

@@ -1,0 +1,177 @@
+"""Completions and chunks → the objects that OpenAI's clients read."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from marith import Chunk, Completion, TokenLogprob, ToolCall, Usage
+from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
+from marith.serving.wire.wire_requests import WireRequest
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHead:
+    """What all parts of one answer have in common."""
+
+    kind: str  # "chat.completion" or "text_completion"
+    model: str
+    fingerprint: str
+    id: str = ""
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @classmethod
+    def of(cls, kind: str, model: str, fingerprint: str) -> AnswerHead:
+        """A new one, with an id of its own."""
+        prefix = "chatcmpl" if kind == "chat.completion" else "cmpl"
+        return cls(kind, model, fingerprint, f"{prefix}-{secrets.token_hex(12)}")
+
+    def fields(self, suffix: str = "") -> dict[str, Any]:
+        """As JSON; a chunk's kind has a suffix."""
+        return {
+            "id": self.id,
+            "object": self.kind + suffix,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": self.fingerprint,
+        }
+
+
+def usage(usages: Sequence[Usage]) -> dict[str, Any]:
+    """What some answers took. A prompt that several answer counts once, as it is read once."""
+    prompt = max((one.prompt_tokens for one in usages), default=0)
+    cached = max((one.cached_tokens for one in usages), default=0)
+    made = sum(one.completion_tokens for one in usages)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": made,
+        "total_tokens": prompt + made,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": sum(u.reasoning_tokens for u in usages)},
+    }
+
+
+def chat_answer(
+    head: AnswerHead, asked: WireRequest, completions: Sequence[Completion]
+) -> dict[str, Any]:
+    """The answer to a chat that does not stream."""
+    choices = [_chat_choice(i, one) for i, one in enumerate(completions)]
+    taken = usage([one.usage for one in completions])
+    return {**head.fields(), "choices": choices, "usage": taken, **own(asked, completions)}
+
+
+def _chat_choice(index: int, completion: Completion) -> dict[str, Any]:
+    calls = [_call(call) for call in completion.calls]
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": None if calls and not completion.text else completion.text,
+        "refusal": None,
+    }
+    if completion.reasoning:
+        message["reasoning_content"] = completion.reasoning
+    if calls:
+        message["tool_calls"] = calls
+    logprobs = from_logprobs(completion.logprobs).get("logprobs")
+    if completion.logprobs is not None:
+        logprobs = {"content": [], **(logprobs or {}), "refusal": None}
+    return {"index": index, "message": message, "logprobs": logprobs, **_finish(completion)}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return to_tool_call(call.id, call.name, call.arguments)
+
+
+def _finish(completion: Completion) -> dict[str, Any]:
+    ended: dict[str, Any] = {"finish_reason": completion.finish_reason}
+    return ended | ({"stop_reason": completion.stop_string} if completion.stop_string else {})
+
+
+def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:
+    """What marith says beside it: warnings, and costs where they were asked for."""
+    found: dict[str, Any] = {}
+    if asked.warnings:
+        found["warnings"] = [*asked.warnings]
+    if asked.fields.marith.composition:
+        found["composition"] = [composition_costs(asked.formula, one) for one in completions]
+    return {"marith": found} if found else {}
+
+
+class ChatDeltas:
+    """The deltas of one choice of a chat, in order. Keeps state: the first one has the role."""
+
+    def __init__(self, index: int, logprobs: bool) -> None:
+        self.index, self._logprobs, self._begun = index, logprobs, False
+
+    def first(self) -> dict[str, Any]:
+        """The one that has the role."""
+        return self._choice({"role": "assistant", "content": ""}, None)
+
+    def of(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
+        """The choices of a chunk: reasoning, text, each call by itself, and the end."""
+        if chunk.reasoning:
+            yield self._choice({"reasoning_content": chunk.reasoning}, None)
+        if chunk.text or (chunk.logprobs and not chunk.calls):
+            yield self._choice({"content": chunk.text}, chunk.logprobs)
+        for call in chunk.calls:
+            head = {} if call.id is None else {"id": call.id, "type": "function"}
+            name = {} if call.name is None else {"name": call.name}
+            function = {**name, "arguments": call.arguments}
+            delta = {"tool_calls": [{"index": call.index, **head, "function": function}]}
+            yield self._choice(delta, None)
+        if chunk.finish_reason is not None:
+            yield {"index": self.index, "delta": {}, "finish_reason": chunk.finish_reason}
+
+    def _choice(
+        self, delta: Mapping[str, Any], logprobs: Sequence[TokenLogprob] | None
+    ) -> dict[str, Any]:
+        choice: dict[str, Any] = {"index": self.index, "delta": delta}
+        if self._logprobs and logprobs:
+            choice["logprobs"] = {**from_logprobs(logprobs)["logprobs"], "refusal": None}
+        return {**choice, "finish_reason": None}
+
+
+class TextDeltas:
+    """The pieces of one choice of a text. Keeps state: where the text of a token begins."""
+
+    def __init__(self, index: int, logprobs: bool, offset: int = 0) -> None:
+        self.index, self._logprobs, self._offset = index, logprobs, offset
+
+    def first(self) -> None:
+        """A text has no beginning of its own."""
+
+    def of(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
+        """The choice of a chunk."""
+        logprobs = legacy_logprobs(chunk.logprobs, self._offset) if self._logprobs else None
+        self._offset += sum(len(token.text) for token in chunk.logprobs)
+        yield {
+            "index": self.index,
+            "text": chunk.text,
+            "logprobs": logprobs,
+            "finish_reason": chunk.finish_reason,
+        }
+
+
+def text_choice(
+    index: int, completion: Completion, logprobs: Mapping[str, Any] | None, before: str = ""
+) -> dict[str, Any]:
+    """A choice of a text; `before` is the prompt, where it is echoed."""
+    text = before + completion.text
+    return {"index": index, "text": text, "logprobs": logprobs, **_finish(completion)}
+
+
+def legacy_logprobs(tokens: Sequence[TokenLogprob], offset: int = 0) -> dict[str, Any]:
+    """Log-probabilities as `/v1/completions` has them: lists of equal length."""
+    texts, numbers, tops, offsets = [], [], [], []
+    for token in tokens:
+        texts.append(token.text)
+        numbers.append(finite_logprob(token.logprob))
+        top = {each.text: finite_logprob(each.logprob) for each in token.top}
+        tops.append({**top, token.text: finite_logprob(token.logprob)})
+        offsets.append(offset)
+        offset += len(token.text)
+    return {
+        "tokens": texts, "token_logprobs": numbers, "top_logprobs": tops, "text_offset": offsets,
+    }  # fmt: skip

@@ -1,0 +1,195 @@
+"""What clients send: OpenAI's fields, those that other servers added, and marith's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import ValidationError as Invalid
+
+from marith.serving.wire.refusals import Refusal
+
+Wire = TypeVar("Wire", bound="AskedFields")
+Number = StrictInt | StrictFloat
+# Fields that change no text.
+HARMLESS = frozenset(
+    (
+        "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+        "prompt_cache_retention", "verbosity", "reasoning_effort", "priority", "request_id",
+        "skip_special_tokens", "spaces_between_special_tokens", "add_generation_prompt",
+        "include_reasoning", "return_token_ids",
+    )
+)  # fmt: skip
+# Fields that would change the text, and what to write instead.
+REFUSED: Mapping[str, str] = {
+    "functions": "write tools",
+    "function_call": "write tool_choice",
+    "audio": "answers are text",
+    "modalities": "answers are text",
+    "prediction": "there is none here",
+    "web_search_options": "there is none here",
+    "suffix": "a text is continued at its end",
+    "best_of": "write n",
+    "use_beam_search": "tokens are drawn",
+    "length_penalty": "tokens are drawn",
+    "prompt_logprobs": "write /v1/score, or echo and logprobs of /v1/completions",
+    "guided_json": "write response_format",
+    "guided_regex": "write grammar",
+    "guided_choice": "write grammar",
+    "guided_grammar": "write grammar",
+    "structured_outputs": "write response_format or grammar",
+    "logits_processors": "there are none over the network",
+    "bad_words": "write marith.ban",
+    "typical_p": "write top_p, top_k or min_p",
+    "cache_salt": "what is kept is each key's own",
+}
+
+
+class MarithFields(BaseModel):
+    """What OpenAI has no word for; `formula` and `terms` need a server that allows formulas."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    formula: StrictStr | None = None
+    terms: dict[StrictStr, StrictStr] | None = None
+    ban: list[StrictStr] | None = None
+    faithful: Number | None = None
+    speculation: StrictStr | None = None
+    composition: StrictBool = False
+
+
+class StreamOptions(BaseModel):
+    """What a stream has beside its text."""
+
+    include_usage: StrictBool | None = None
+    include_obfuscation: StrictBool | None = None
+    continuous_usage_stats: StrictBool | None = None
+
+
+class AskedFields(BaseModel):
+    """What chats and texts have in common. Fields that are not known are kept apart."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: StrictStr = Field(default="", max_length=256)
+    max_tokens: StrictInt | None = Field(default=None, ge=0)
+    temperature: Number | None = Field(default=None, ge=0, le=100)
+    top_p: Number | None = None
+    top_k: StrictInt | None = None
+    min_p: Number | None = None
+    n: StrictInt | None = Field(default=None, ge=1)
+    stop: StrictStr | list[StrictStr] | None = None
+    seed: StrictInt | None = None
+    presence_penalty: Number | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: Number | None = Field(default=None, ge=-2, le=2)
+    repetition_penalty: Number | None = Field(default=None, gt=0, le=100)
+    logit_bias: dict[str, Number] | None = None
+    min_tokens: StrictInt | None = Field(default=None, ge=0)
+    stop_token_ids: list[StrictInt] | None = Field(default=None, max_length=64)
+    ignore_eos: StrictBool | None = None
+    grammar: StrictStr | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    marith: MarithFields = MarithFields()
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer comes in events."""
+        return bool(self.stream)
+
+    @property
+    def usage_in_stream(self) -> bool:
+        """Whether a stream ends with what the answer took."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    def unknown(self) -> list[str]:
+        """Fields that nobody here knows. Raises Refusal for one that would change the text."""
+        unknown = []
+        for name, value in (self.model_extra or {}).items():
+            means_nothing = value in (None, False, [], {}, "") or (name, value) in _NEUTRAL
+            if name in REFUSED and not means_nothing:
+                problem = f"{name!r} is not served here; {REFUSED[name]}"
+                raise Refusal(problem, code="unsupported_parameter", param=name)
+            if name not in HARMLESS and name not in REFUSED:
+                unknown.append(name)
+        return unknown
+
+
+_NEUTRAL = {("best_of", 1), ("length_penalty", 1), ("length_penalty", 1.0), ("typical_p", 1)}
+
+
+class ChatFields(AskedFields):
+    """A chat: `POST /v1/chat/completions`."""
+
+    messages: list[dict[str, Any]] = Field(min_length=1)
+    max_completion_tokens: StrictInt | None = Field(default=None, ge=1)
+    logprobs: StrictBool | None = None
+    top_logprobs: StrictInt | None = Field(default=None, ge=0)
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: StrictStr | dict[str, Any] | None = None
+    parallel_tool_calls: StrictBool | None = None
+    response_format: dict[str, Any] | None = None
+    chat_template_kwargs: dict[StrictStr, StrictStr | StrictBool | Number] | None = Field(
+        default=None, max_length=16
+    )
+    continue_final_message: StrictBool | None = None
+
+
+class TextFields(AskedFields):
+    """A text, as it is or by its tokens: `POST /v1/completions`."""
+
+    prompt: StrictStr | list[StrictInt] | list[StrictStr] | list[list[StrictInt]]
+    echo: StrictBool | None = None
+    logprobs: StrictInt | None = Field(default=None, ge=0, le=5)
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """Each prompt: a text or tokens."""
+        given = self.prompt
+        if isinstance(given, str) or (given and isinstance(given[0], int)):
+            return [given]
+        return [*given]
+
+
+class TokenizeFields(BaseModel):
+    """A text or messages that become tokens."""
+
+    model: StrictStr = ""
+    prompt: StrictStr | None = None
+    messages: list[dict[str, Any]] | None = None
+    add_special_tokens: StrictBool = True
+
+
+class DetokenizeFields(BaseModel):
+    """Tokens that become a text."""
+
+    model: StrictStr = ""
+    tokens: list[StrictInt]
+
+
+class ScoreFields(BaseModel):
+    """A continuation, and what it follows: `POST /v1/score`."""
+
+    model: StrictStr = ""
+    prompt: StrictStr | list[StrictInt] | None = None
+    messages: list[dict[str, Any]] | None = None
+    continuation: StrictStr | list[StrictInt]
+    marith: MarithFields = MarithFields()
+
+
+Fields = TypeVar("Fields", bound=BaseModel)
+
+
+def read_fields(kind: type[Fields], body: Mapping[str, Any]) -> Fields:
+    """The fields of a body. Raises Refusal that names the first field that is wrong."""
+    try:
+        return kind.model_validate(body)
+    except Invalid as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = [str(part) for part in first["loc"]]
+        name = where[0] if where else None
+        given = repr(first.get("input"))[:80]
+        at = ".".join(where[:4]) or "the body"
+        problem = f"{at}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {given}"
+        raise Refusal(problem, code="invalid_value", param=name) from None

@@ -1,0 +1,220 @@
+"""What a client sends → requests of the engine."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from marith import Grammar, Options, Request, Tools
+from marith.openai_format import to_grammar, to_logprobs, to_tools
+from marith.serving.served_models import ServedModel
+from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_fields import AskedFields, ChatFields, TextFields
+
+_DRAWN = (
+    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
+    "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "stop_token_ids",
+    "ignore_eos",
+)  # fmt: skip
+_LARGEST_BIAS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """The requests that a body asks for, one for each choice, and what the client is told.
+
+    `salt` keeps what was read of a client's texts for that client.
+    """
+
+    requests: Sequence[Request]
+    warnings: Sequence[str]
+    fields: AskedFields
+    formula: str
+
+
+def chat_requests(
+    fields: ChatFields, persona: ServedModel, settings: ServerSettings, salt: str | None
+) -> WireRequest:
+    """The requests of a chat. Raises Refusal, RequestError or FormulaError."""
+    bounds, messages = settings.bounds, fields.messages
+    _hold_messages(messages, bounds)
+    options, warnings = _options(fields, fields.max_completion_tokens, persona, settings)
+    prefix = ""
+    if fields.continue_final_message:
+        *messages, last = messages
+        prefix = _prefix(messages, last)
+    request = options.request(
+        messages,
+        tools=_tools(fields, bounds),
+        grammar=_grammar(fields, bounds, fields.response_format),
+        logprobs=_logprobs(fields, bounds),
+        template_options=fields.chat_template_kwargs or None,
+        prefix=prefix,
+        cache_salt=salt,
+    )
+    return _answers(request, fields, options, warnings, bounds)
+
+
+def text_requests(
+    fields: TextFields,
+    prompt: str | Sequence[int],
+    persona: ServedModel,
+    settings: ServerSettings,
+    salt: str | None,
+) -> WireRequest:
+    """The requests of one prompt that is continued as it is."""
+    options, warnings = _options(fields, None, persona, settings)
+    tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
+    if not tokens:
+        raise Refusal("a prompt has at least one token", param="prompt")
+    grammar = _grammar(fields, settings.bounds, None)
+    request = options.request(tokens, grammar=grammar, logprobs=fields.logprobs, cache_salt=salt)
+    return _answers(request, fields, options, warnings, settings.bounds)
+
+
+def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
+    """The persona's options with the formula and terms that a client may bring."""
+    brought = fields.marith.model_dump(include={"formula", "terms"}, exclude_none=True)
+    if brought and not settings.allow_formulas:
+        name = min(brought)
+        raise Refusal(
+            f"this server takes no formulas, and marith.{name} is one; ask for one of its models",
+            code="formulas_not_allowed",
+            param="marith",
+        )
+    return persona.options.over(brought)
+
+
+def _options(
+    fields: AskedFields, longest: int | None, persona: ServedModel, settings: ServerSettings
+) -> tuple[Options, list[str]]:
+    """The persona's options with those of the body, and what of the body is not known."""
+    bounds, unknown = settings.bounds, fields.unknown()
+    if unknown and settings.strict:
+        name = unknown[0]
+        raise Refusal(f"{name!r} is no field here", code="unknown_parameter", param=name)
+    warnings = [f"{name!r} is no field here, and was ignored" for name in unknown]
+    _hold_bounds(fields, bounds)
+    call = fields.model_dump(include={*_DRAWN}, exclude_none=True)
+    if "logit_bias" in call:
+        call["logit_bias"] = _biases(call["logit_bias"])
+    own = fields.marith
+    call |= own.model_dump(include={"ban", "faithful"}, exclude_none=True)
+    asked = longest if longest is not None else fields.max_tokens
+    if asked is not None and bounds.tokens is not None and asked > bounds.tokens:
+        warnings.append(f"an answer has at most {bounds.tokens} tokens here, not {asked}")
+        asked = bounds.tokens
+    call["max_tokens"] = bounds.tokens if asked is None else max(asked, 1)
+    call["timeout"] = bounds.seconds
+    options = options_of(fields, persona, settings).over(call)
+    if own.speculation is not None:
+        if own.speculation not in ("auto", "none"):
+            raise Refusal("marith.speculation is 'auto' or 'none'", param="marith")
+        options = options.model_copy(
+            update={"speculation": None if own.speculation == "none" else "auto"}
+        )
+    return options, warnings
+
+
+def _hold_bounds(fields: AskedFields, bounds: Bounds) -> None:
+    stops = [fields.stop] if isinstance(fields.stop, str) else fields.stop or []
+    if len(stops) > bounds.stops or sum(map(len, stops)) > bounds.stop_letters:
+        most = f"{bounds.stops} stop strings of {bounds.stop_letters:,} letters together"
+        raise Refusal(f"there are at most {most}", param="stop")
+    if len(fields.marith.ban or ()) > bounds.bans:
+        raise Refusal(f"there are at most {bounds.bans} banned words", param="marith")
+
+
+def _hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
+    """Raises Refusal for too many or too long messages, and for content that is no text."""
+    if len(messages) > bounds.messages:
+        raise Refusal(f"there are at most {bounds.messages} messages", param="messages")
+    letters = 0
+    for i, message in enumerate(messages):
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind not in ("text", "input_text", "refusal"):
+                problem = f"messages.{i}: content is text alone, not {kind!r:.40}"
+                raise Refusal(problem, code="unsupported_content", param="messages")
+        letters += len(str(content or ""))
+        if letters > bounds.letters:
+            problem = f"messages have at most {bounds.letters:,} letters together"
+            raise Refusal(problem, 413, "messages_too_long", "messages")
+
+
+def _prefix(messages: Sequence[Any], last: Mapping[str, Any]) -> str:
+    content = last.get("content")
+    if last.get("role") != "assistant" or not isinstance(content, str) or not messages:
+        raise Refusal(
+            "continue_final_message goes on from a last message of the assistant, with a text as "
+            "its content, after another message",
+            param="continue_final_message",
+        )
+    return content
+
+
+def _tools(fields: ChatFields, bounds: Bounds) -> Tools | None:
+    if len(fields.tools or ()) > bounds.tools:
+        raise Refusal(f"there are at most {bounds.tools} tools", param="tools")
+    return to_tools(fields.tools, _as_given, fields.tool_choice, fields.parallel_tool_calls)
+
+
+def _as_given(tools: Any) -> Sequence[Mapping[str, Any]]:
+    """Tools of the wire are defined as the engine reads them."""
+    return list(tools)
+
+
+def _grammar(
+    fields: AskedFields, bounds: Bounds, response_format: Mapping[str, Any] | None
+) -> Grammar | None:
+    text = fields.grammar
+    if text is not None and len(text) > bounds.grammar_letters:
+        raise Refusal(f"a grammar has at most {bounds.grammar_letters:,} letters", param="grammar")
+    return to_grammar(None if text is None else Grammar.lark(text), response_format)
+
+
+def _logprobs(fields: ChatFields, bounds: Bounds) -> int | None:
+    if fields.top_logprobs is not None and not fields.logprobs:
+        raise Refusal("top_logprobs needs logprobs: true", param="top_logprobs")
+    if (fields.top_logprobs or 0) > bounds.top_logprobs:
+        raise Refusal(f"top_logprobs is at most {bounds.top_logprobs}", param="top_logprobs")
+    return to_logprobs(fields.logprobs, fields.top_logprobs)
+
+
+def _biases(given: Mapping[str, float]) -> dict[int, float]:
+    for token, bias in given.items():
+        if not (token.isascii() and token.isdigit()) or abs(bias) > _LARGEST_BIAS:
+            problem = "logit_bias has a number from -100 to 100 for the number of a token"
+            raise Refusal(f"{problem}, not {token!r:.40}: {bias!r:.40}", param="logit_bias")
+    return {int(token): bias for token, bias in given.items()}
+
+
+def _answers(
+    request: Request,
+    fields: AskedFields,
+    options: Options,
+    warnings: Sequence[str],
+    bounds: Bounds,
+) -> WireRequest:
+    """A request for each of `n` choices, by the seeds seed, seed + 1 and so on."""
+    count = fields.n or 1
+    if count > bounds.answers:
+        raise Refusal(f"n is at most {bounds.answers}, not {count}", param="n")
+    requests = [request]
+    if count > 1:
+        seed = request.sampling.seed
+        first = secrets.randbits(62) if seed is None else seed
+        requests = [
+            replace(request, sampling=replace(request.sampling, seed=_wrapped(first + i)))
+            for i in range(count)
+        ]
+    return WireRequest(requests, warnings, fields, options.formula)
+
+
+def _wrapped(seed: int) -> int:
+    """In 64 bits, the smallest after the largest."""
+    return (seed + 2**63) % 2**64 - 2**63
