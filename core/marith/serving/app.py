@@ -59,7 +59,7 @@ def application(server: Server, loads: bool = True) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         if loads:
             await server.runner.off_loop(server.load)
-            _log.info("ready: %s", ", ".join(server.personas.by_name))
+            _log.info("ready: %s", ", ".join(server.models.by_name))
         try:
             yield
         finally:

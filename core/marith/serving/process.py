@@ -15,6 +15,7 @@ import uvicorn
 
 from marith import MarithError, ModelError
 from marith.serving.app import application
+from marith.serving.served_models import named_options
 from marith.serving.server import Server
 from marith.serving.server_settings import ServerSettings, is_loopback, require_key
 
@@ -57,9 +58,13 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
     """
     if listening.unix_socket is None:
         require_key(listening.host, settings.keys)
-    server = Server(_with_hosts(settings, listening))
-    process = _Process(server, listening, ready)
-    process.run()
+    named_options(settings)  # what is wrong with a file is said before anything listens
+    process = _Process(Server(_with_hosts(settings, listening)), listening, ready)
+    try:
+        process.run()
+    finally:
+        if listening.unix_socket is not None:
+            listening.unix_socket.unlink(missing_ok=True)
     if process.failure is not None:
         raise process.failure
     if not process.started:
@@ -80,7 +85,7 @@ class _Process(uvicorn.Server):
         self, server: Server, listening: Listening, ready: Callable[[Server], None]
     ) -> None:
         self._server, self._listening, self._say_ready = server, listening, ready
-        self.failure: MarithError | None = None
+        self.failure: Exception | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(
@@ -128,7 +133,7 @@ class _Process(uvicorn.Server):
     async def _load(self) -> None:
         try:
             await self._server.runner.off_loop(self._server.load)
-        except MarithError as error:
+        except Exception as error:
             self.failure, self.should_exit = error, True
             return
         self._say_ready(self._server)

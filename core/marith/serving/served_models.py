@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from marith import Engine, Options, RequestError
 from marith.serving.server_settings import ServerSettings
 from marith.serving.wire.refusals import Refusal
@@ -50,32 +52,38 @@ class ServedModels:
 
 def load_models(settings: ServerSettings) -> ServedModels:
     """The models of a server, loaded. Raises FormulaError, RequestError or ModelError."""
+    found = named_options(settings)
+    models = {
+        name: ServedModel(name, options, options.engine(), _fingerprint(options), parent)
+        for name, (options, parent) in found.items()
+    }
+    return ServedModels(models, next(iter(models)))
+
+
+def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | None]]:
+    """The options of each model by its name, and the model that it is made of; nothing is loaded.
+
+    The base model comes first. Raises FormulaError or RequestError.
+    """
     given: dict[str, Any] = {"trusted": False, "frozen": not settings.allow_formulas}
     if settings.model is not None:
         given["model"] = settings.model
-    if settings.file is not None:
-        given["file"] = str(settings.file)
-    base = Options(**given)
-    made: dict[str, tuple[Options, str | None]] = {base.model: (base, None)}
-    for name in base.file.formulas if base.file is not None else ():
-        made[name] = _of_file(settings, name, given), base.model
-    personas = {
-        name: ServedModel(name, options, options.engine(), _fingerprint(options), parent)
-        for name, (options, parent) in made.items()
-    }
+    try:
+        file: dict[str, Any] = {"file": str(settings.file)} if settings.file else {}
+        base = Options(**given, **file)
+        found: dict[str, tuple[Options, str | None]] = {base.model: (base, None)}
+        for name in base.file.formulas if base.file is not None else ():
+            found[name] = Options.from_file(str(settings.file), name, **given), base.model
+    except ValidationError as error:
+        raise RequestError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    known = ", ".join(found)
     for alias, name in settings.aliases.items():
-        if name not in personas:
-            raise RequestError(f"the alias {alias!r} is for {name!r}; there are {', '.join(made)}")
-        if alias in personas:
+        if name not in found:
+            raise RequestError(f"the alias {alias!r} is for {name!r}; there are {known}")
+        if alias in found:
             raise RequestError(f"{alias!r} is a model already, and no alias")
-        meant = personas[name]
-        personas[alias] = ServedModel(alias, meant.options, meant.engine, meant.fingerprint, name)
-    return ServedModels(personas, base.model)
-
-
-def _of_file(settings: ServerSettings, name: str, given: dict[str, Any]) -> Options:
-    others = {option: value for option, value in given.items() if option != "file"}
-    return Options.from_file(str(settings.file), name, **others)
+        found[alias] = found[name][0], name
+    return found
 
 
 def _fingerprint(options: Options) -> str:

@@ -28,28 +28,28 @@ class Server:
         self.settings = settings
         self.runner = Runner()
         self.draining = False
-        self._personas: ServedModels | None = None
+        self._models: ServedModels | None = None
         self._loading = threading.Lock()
         self._of_key: Counter[Any] = Counter()
         self.metrics = Metrics(self.engines)
 
     @property
-    def personas(self) -> ServedModels:
+    def models(self) -> ServedModels:
         """All models. Raises Refusal before they are loaded."""
-        if self._personas is None:
+        if self._models is None:
             raise Refusal(
                 "the models are being loaded", 503, "loading", kind="server_error", retry=True
             )
-        return self._personas
+        return self._models
 
     @property
     def ready(self) -> bool:
         """Whether it takes requests."""
-        return self._personas is not None and not self.draining
+        return self._models is not None and not self.draining
 
     def engines(self) -> Sequence[Engine]:
         """All engines, once each; none before they are loaded."""
-        return [] if self._personas is None else self._personas.engines()
+        return [] if self._models is None else self._models.engines()
 
     def load(self) -> ServedModels:
         """Load all models, and let each of them answer once. Raises MarithError.
@@ -57,16 +57,16 @@ class Server:
         Whatever fails leaves the models that were loaded before.
         """
         with self._loading:
-            personas = load_models(self.settings)
-            for engine in personas.engines():
+            models = load_models(self.settings)
+            for engine in models.engines():
                 engine.next_logprobs("a")
-            self._personas = personas
-        return personas
+            self._models = models
+        return models
 
     async def fields(self, kind: type[Fields], body: dict[str, Any]) -> tuple[Fields, ServedModel]:
         """What a body asks, and of which model. Raises Refusal."""
         fields = await self.runner.off_loop(lambda: read_fields(kind, body))
-        return fields, self.personas.find(getattr(fields, "model", ""))
+        return fields, self.models.find(getattr(fields, "model", ""))
 
     @contextmanager
     def place_for(self, web: WebRequest) -> Iterator[None]:

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from marith import MarithError
 from marith.serving.wire.refusals import refusal
 
 PING_SECONDS = 15.0
@@ -70,14 +71,19 @@ class EventStream(Response):
             try:
                 async for data in events:
                     await put(data)
-            except (OSError, TimeoutError, asyncio.CancelledError) as error:
+            except (Exception, asyncio.CancelledError) as error:
                 self._failed(error)
-                raise
-            except Exception as error:
-                self._failed(error)
+                if _is_of_the_client(error):
+                    raise
                 await put(event(refusal(error).body))
         await put(DONE)
         await put(b"", more=False)
+
+
+def _is_of_the_client(error: BaseException) -> bool:
+    """Whether the client has left, or takes nothing; marith's own time-outs are errors to tell."""
+    left = isinstance(error, OSError | asyncio.CancelledError)  # a TimeoutError is an OSError
+    return left and not isinstance(error, MarithError)
 
 
 async def gone(receive: Receive) -> None:

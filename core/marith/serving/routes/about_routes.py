@@ -15,27 +15,27 @@ from marith.serving.wire.refusals import Refusal
 
 async def models(server: Server, _: WebRequest) -> Response:
     """All models: the base model, its formulas, and aliases."""
-    personas = server.personas
-    listed = [_card(one, personas.created) for one in personas.by_name.values()]
+    models = server.models
+    listed = [_card(one, models.created) for one in models.by_name.values()]
     return JSONResponse({"object": "list", "data": listed})
 
 
 async def model(server: Server, web: WebRequest) -> Response:
     """One model. Raises Refusal."""
-    personas = server.personas
-    return JSONResponse(_card(personas.find(web.path_params["name"]), personas.created))
+    models = server.models
+    return JSONResponse(_card(models.find(web.path_params["name"]), models.created))
 
 
-def _card(persona: ServedModel, created: int) -> dict[str, Any]:
+def _card(model: ServedModel, created: int) -> dict[str, Any]:
     return {
-        "id": persona.name,
+        "id": model.name,
         "object": "model",
         "created": created,
         "owned_by": "marith",
-        "root": persona.engine.model_name,
-        "parent": persona.parent,
-        "max_model_len": persona.engine.context_length,
-        "marith": {"formula": persona.options.formula, "system_fingerprint": persona.fingerprint},
+        "root": model.engine.model_name,
+        "parent": model.parent,
+        "max_model_len": model.engine.context_length,
+        "marith": {"formula": model.options.formula, "system_fingerprint": model.fingerprint},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Any, TypeAlias
@@ -10,10 +11,10 @@ from typing import Any, TypeAlias
 from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
 
-from marith import Completion, Ticket
+from marith import Completion, MarithError, Ticket
 from marith.serving.http.event_stream import EventStream, event
 from marith.serving.http.guard import KEY
-from marith.serving.http.until_gone import chunks, completions
+from marith.serving.http.until_gone import LEFT, chunks, completions
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_metrics import Pace
@@ -119,6 +120,7 @@ class Answering:
         for ticket in self._tickets:
             if not ticket.ended:
                 ticket.cancel()
-        status = 499 if isinstance(error, OSError) else refusal(error).status
+        left = not isinstance(error, MarithError) and isinstance(error, OSError | CancelledError)
+        status = LEFT if left else refusal(error).status
         note(self._web, ended=f"{type(error).__name__}", model=self._persona.name)
         self._server.metrics.failed.labels(str(status)).inc()

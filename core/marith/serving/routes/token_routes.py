@@ -49,7 +49,7 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
 
 async def tokenizer_info(server: Server, web: WebRequest) -> Response:
     """What a harness asks before it sends tokens."""
-    engine = server.personas.find(web.query_params.get("model", "")).engine
+    engine = server.models.find(web.query_params.get("model", "")).engine
     end = engine.end_tokens
     return JSONResponse(
         {

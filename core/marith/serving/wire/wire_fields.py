@@ -107,8 +107,8 @@ class AskedFields(BaseModel):
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
         unknown = []
         for name, value in (self.model_extra or {}).items():
-            means_nothing = value in (None, False, [], {}, "") or (name, value) in _NEUTRAL
-            if name in REFUSED and not means_nothing:
+            neutral = value == 1 if name in _NEUTRAL_BY_1 else value in (None, False, [], {}, "")
+            if name in REFUSED and not neutral:
                 problem = f"{name!r} is not served here; {REFUSED[name]}"
                 raise Refusal(problem, code="unsupported_parameter", param=name)
             if name not in HARMLESS and name not in REFUSED:
@@ -116,7 +116,7 @@ class AskedFields(BaseModel):
         return unknown
 
 
-_NEUTRAL = {("best_of", 1), ("length_penalty", 1), ("length_penalty", 1.0), ("typical_p", 1)}
+_NEUTRAL_BY_1 = ("best_of", "length_penalty", "typical_p")
 
 
 class ChatFields(AskedFields):

@@ -1,0 +1,182 @@
+"""A chat over the wire is the engine's own answer, whole and in events."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import CHAT, WEATHER, client, events, lanes, served, until
+
+from marith import DeadlineExceeded, Options
+from marith.serving.server import Server
+
+GOLDEN = Path(__file__).parents[2] / "data" / "chat_stream.txt"
+FORMULA = "M - 0.5*rude + 0.3*kind"
+TERMS = {"rude": "You are rude.", "kind": "You are kind."}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("chats"), aliases={"gpt-4o-mini": "polite"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server) as web:
+        yield web
+
+
+def ask(web: httpx.Client, **body: Any) -> Any:
+    answer = web.post("/v1/chat/completions", json={"messages": CHAT, "model": "polite", **body})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def stream(web: httpx.Client, **body: Any) -> list[Any]:
+    body = {"messages": CHAT, "model": "polite", "stream": True, **body}
+    return events(web.post("/v1/chat/completions", json=body).text)
+
+
+def joined(chunks: list[Any], index: int = 0) -> dict[str, Any]:
+    """The message that the deltas of a choice make."""
+    made: dict[str, Any] = {"content": "", "calls": {}, "logprobs": [], "reason": None}
+    for choice in (choice for chunk in chunks for choice in chunk["choices"]):
+        if choice["index"] != index:
+            continue
+        delta = choice["delta"]
+        made["content"] += delta.get("content") or ""
+        for call in delta.get("tool_calls", ()):
+            known = made["calls"].setdefault(call["index"], {"name": "", "arguments": ""})
+            known["name"] += call["function"].get("name", "")
+            known["arguments"] += call["function"]["arguments"]
+        made["logprobs"] += (choice.get("logprobs") or {}).get("content", [])
+        made["reason"] = choice["finish_reason"] or made["reason"]
+    return made
+
+
+@pytest.mark.parametrize("model", ["polite", "gpt-4o-mini"])
+def test_the_answer_is_the_engines(web: httpx.Client, model: str) -> None:
+    told = ask(web, model=model, seed=3, max_tokens=20, temperature=0.9)
+    engine = Options().engine()
+    wanted = engine.generate(CHAT, FORMULA, TERMS, seed=3, max_tokens=20, temperature=0.9)
+    [choice] = told["choices"]
+    assert choice["message"] == {"role": "assistant", "content": wanted.text, "refusal": None}
+    assert choice["finish_reason"] == wanted.finish_reason
+    assert told["usage"]["completion_tokens"] == wanted.usage.completion_tokens
+    assert told["usage"]["prompt_tokens"] == wanted.usage.prompt_tokens
+    assert told["model"] == model
+    assert told["object"] == "chat.completion"
+
+
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"logprobs": True, "top_logprobs": 3},
+    {"stop": ["the", "you"]},
+    {"n": 3},
+    {"tools": [WEATHER], "tool_choice": "required"},
+    {"presence_penalty": 1.5, "frequency_penalty": 0.5, "logit_bias": {"300": 5}},
+    {"response_format": {"type": "json_object"}},
+    {"grammar": 'start: "yes" | "no, never"'},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(kind) or "plain")
+def test_deltas_joined_are_the_whole_answer(web: httpx.Client, kind: dict[str, Any]) -> None:
+    for seed in range(6):
+        asked: dict[str, Any] = {"seed": seed, "max_tokens": 30, **kind}
+        whole, chunks = ask(web, **asked), stream(web, **asked)
+        for choice in whole["choices"]:
+            made = joined(chunks, choice["index"])
+            message = choice["message"]
+            assert made["content"] == (message["content"] or "")
+            assert made["reason"] == choice["finish_reason"]
+            calls = [call["function"] for call in message.get("tool_calls", ())]
+            assert [*made["calls"].values()] == calls
+            logprobs = (choice["logprobs"] or {}).get("content", [])
+            assert [token["token"] for token in made["logprobs"]] == [t["token"] for t in logprobs]
+        assert {chunk["id"] for chunk in chunks} == {chunks[0]["id"]}
+
+
+def test_a_stream_is_as_recorded(web: httpx.Client) -> None:
+    body = {
+        "messages": CHAT, "model": "polite", "seed": 1, "max_tokens": 3, "stream": True,
+        "stream_options": {"include_usage": True}, "temperature": 0,
+    }  # fmt: skip
+    web.post("/v1/chat/completions", json={**body, "stream": False})  # from here on it is cached
+    text = web.post("/v1/chat/completions", json=body).text
+    text = re.sub(r'"id":"chatcmpl-[0-9a-f]+"|"created":\d+', '"":""', text)
+    text = re.sub(r"fp_[0-9a-f]+", "fp", text)
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_a_seeds_answer_is_gone_on_from(web: httpx.Client) -> None:
+    whole = ask(web, seed=5, max_tokens=30)["choices"][0]["message"]["content"]
+    head = whole[: whole.index(" ")]
+    went_on = ask(
+        web,
+        messages=[*CHAT, {"role": "assistant", "content": head}],
+        continue_final_message=True,
+        seed=5,
+        max_tokens=30,
+    )
+    assert not went_on["choices"][0]["message"]["content"].startswith(head)
+    assert went_on["usage"]["prompt_tokens"] > ask(web, max_tokens=1)["usage"]["prompt_tokens"]
+
+
+def test_without_max_tokens_an_answer_is_as_long_as_it_becomes(web: httpx.Client) -> None:
+    told = ask(web, ignore_eos=True, seed=1, stop_token_ids=[13], temperature=1.3)
+    assert told["usage"]["completion_tokens"] > 256 or told["choices"][0]["finish_reason"] == "stop"
+
+
+def test_costs_come_where_they_are_asked_for(web: httpx.Client) -> None:
+    told = ask(web, max_tokens=4, marith={"composition": True})
+    [costs] = told["marith"]["composition"]
+    assert costs["formula"] == FORMULA
+    assert costs["passes"] > 0
+
+
+def test_unknown_fields_are_ignored_and_said(web: httpx.Client) -> None:
+    told = ask(web, max_tokens=2, user="me", never_heard_of=3)
+    assert told["marith"]["warnings"] == ["'never_heard_of' is no field here, and was ignored"]
+    chunks = stream(web, max_tokens=2, never_heard_of=3)
+    assert chunks[-1]["marith"]["warnings"]
+
+
+def test_who_leaves_frees_the_lanes(server: Server) -> None:
+    body = {"messages": CHAT, "model": "polite", "max_tokens": 900, "ignore_eos": True}
+    with client(server) as web:
+        with web.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as answer:
+            next(answer.iter_lines())
+            assert lanes(server) > 0
+        until(lambda: lanes(server) == 0, 5)
+    impatient = client(server)
+    impatient.timeout = httpx.Timeout(0.4)
+    with impatient, pytest.raises(httpx.ReadTimeout):
+        impatient.post("/v1/chat/completions", json=body)
+    until(lambda: lanes(server) == 0, 5)
+    until(lambda: server.running == 0, 5)
+
+
+def test_an_error_inside_a_stream_is_one_event(server: Server, web: httpx.Client) -> None:
+    body = {
+        "messages": CHAT, "model": "polite", "stream": True, "max_tokens": 900,
+        "ignore_eos": True,
+    }  # fmt: skip
+    with web.stream("POST", "/v1/chat/completions", json=body) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        engine = server.engines()[0]
+        jobs = engine._thread.queue.jobs
+        for job in jobs:
+            job.fail(DeadlineExceeded('it took "too" long'))
+        told = [line[6:] for line in lines if line.startswith("data: ")]
+    assert told[-1] == "[DONE]"
+    error = json.loads(told[-2])["error"]
+    assert error["message"] == 'it took "too" long'
+    assert error["code"] == "timeout"

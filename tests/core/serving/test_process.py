@@ -1,0 +1,113 @@
+"""`marith serve` as a process: what its signals do, and what it refuses before it listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.serving import CHAT, PERSONAS, client, until
+from typer.testing import CliRunner
+
+from marith.cli import app
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no signals")
+MARITH = [sys.executable, "-m", "marith", "serve"]
+
+
+@contextmanager
+def process(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
+    """A server that is ready, and where it listens."""
+    (folder / "marith.toml").write_text(PERSONAS, encoding="utf-8")
+    socket = folder / "socket"
+    arguments = [str(folder / "marith.toml"), "--unix-socket", str(socket), *options]
+    with (folder / "log").open("w", encoding="utf-8") as log:
+        started = subprocess.Popen([*MARITH, *arguments], stderr=log, text=True)
+        where = SimpleNamespace(socket=socket)
+        try:
+            until(lambda: "marith serves unix:" in (folder / "log").read_text(), 60)
+            yield started, where
+        finally:
+            started.kill()
+            started.wait(20)
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"messages": CHAT, "model": "polite", "stream": True, "ignore_eos": True, **fields}
+
+
+def test_a_file_is_read_again_and_requests_that_run_end(tmp_path: Path) -> None:
+    with process(tmp_path) as (server, where), client(where) as web:
+        assert web.get("/ready").status_code == 200
+        file = tmp_path / "marith.toml"
+
+        def models() -> list[str]:
+            return [model["id"] for model in web.get("/v1/models").json()["data"]]
+
+        file.write_text(f'{PERSONAS}gentle = "M + 0.2*kind"\n', encoding="utf-8")
+        server.send_signal(signal.SIGHUP)
+        until(lambda: models() == ["pocket", "polite", "gentle"])
+        file.write_text("[formulas]\nbroken = 'M +'\n", encoding="utf-8")
+        server.send_signal(signal.SIGHUP)
+        until(lambda: "the old one stays" in (tmp_path / "log").read_text())
+        assert models() == ["pocket", "polite", "gentle"]
+        with web.stream("POST", "/v1/chat/completions", json=body(max_tokens=300)) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            server.send_signal(signal.SIGTERM)
+            with client(where) as late:
+                until(lambda: late.get("/ready").status_code == 503)
+                refused = late.post("/v1/chat/completions", json=body())
+            assert refused.status_code == 503
+            assert refused.headers["retry-after"]
+            rest = [*lines]
+        assert '"finish_reason":"length"' in rest[-4]
+        assert server.wait(20) == 0
+    written = (tmp_path / "log").read_text().splitlines()
+    lines = [json.loads(line) for line in written if line.startswith("{")]
+    assert any(line.get("completion_tokens") == 300 for line in lines)
+    assert "day" not in "".join(line["path"] for line in lines)
+
+
+def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
+    with process(tmp_path) as (server, where), client(where) as web:
+        with web.stream("POST", "/v1/chat/completions", json=body(max_tokens=900)) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            server.send_signal(signal.SIGINT)
+            rest = [line for line in lines if line.startswith("data: ")]
+        assert json.loads(rest[-2][6:])["error"]["code"] == "engine_closed"
+        assert server.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--host", "0.0.0.0"], "is an address that others reach, and no API key"),
+        (["nothing.toml"], "nothing.toml"),
+        (["--alias", "a=nothing"], "the alias 'a' is for 'nothing'; there are pocket"),
+        (["--alias", "a"], "NAME=MODEL"),
+        (["--api-key-file", "nothing"], "the file of API keys 'nothing' cannot be read"),
+        (["--tls-key", "nothing"], "come together"),
+        (["--model", "nothing-here"], "nothing-here"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_served_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str
+) -> None:
+    monkeypatch.delenv("MARITH_API_KEYS", raising=False)
+    socket = [] if "--host" in arguments else ["--unix-socket", str(tmp_path / "socket")]
+    told = CliRunner().invoke(app, ["serve", *arguments, *socket])
+    assert told.exit_code == 2, told.output
+    assert problem in told.output
+    assert "Traceback" not in told.output
+    assert not os.path.exists(tmp_path / "socket")

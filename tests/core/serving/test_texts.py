@@ -1,0 +1,158 @@
+"""Texts that are continued as they are, tokens, scores, and what a server says of itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import CHAT, client, events, served
+
+from marith import Engine, Options
+from marith.serving.server import Server
+
+FORMULA, TERMS = "M - 0.5*rude + 0.3*kind", {"rude": "You are rude.", "kind": "You are kind."}
+TEXT = "The sea is wide"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("texts"), allow_formulas=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server) as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Options().engine()
+
+
+def ask(web: httpx.Client, path: str = "/v1/completions", **body: Any) -> Any:
+    answer = web.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("model", ["pocket", "polite"])
+def test_a_text_is_continued_as_it_is(web: httpx.Client, engine: Engine, model: str) -> None:
+    tokens = engine.encode(TEXT, start=True)
+    formula = (FORMULA, TERMS) if model == "polite" else ("M", None)
+    wanted = engine.generate(tokens, *formula, seed=2, max_tokens=9)
+    for prompt in (TEXT, tokens, [TEXT], [tokens]):
+        told = ask(web, model=model, prompt=prompt, seed=2, max_tokens=9)
+        assert told["choices"][0]["text"] == wanted.text
+        assert told["object"] == "text_completion"
+    body = {"model": model, "prompt": TEXT, "seed": 2, "max_tokens": 9, "stream": True}
+    pieces = events(web.post("/v1/completions", json=body).text)
+    assert "".join(piece["choices"][0]["text"] for piece in pieces) == wanted.text
+
+
+def test_many_prompts_have_choices_in_order(web: httpx.Client) -> None:
+    prompts = [TEXT, "A dog", "It is late"]
+    told = ask(web, prompt=prompts, temperature=0, max_tokens=4, n=2, echo=True)
+    assert [choice["index"] for choice in told["choices"]] == [*range(6)]
+    for i, prompt in enumerate(prompts):
+        assert told["choices"][2 * i]["text"].startswith(prompt)
+
+
+def test_an_echo_has_the_log_probabilities_of_the_prompt(web: httpx.Client, engine: Engine) -> None:
+    tokens = engine.encode(TEXT, start=True)
+    told = ask(web, prompt=tokens, echo=True, logprobs=1, max_tokens=1, temperature=0)
+    logprobs = told["choices"][0]["logprobs"]
+    assert logprobs["token_logprobs"][0] is None
+    wanted = engine.score(tokens[:1], tokens[1:])
+    assert logprobs["token_logprobs"][1:-1] == pytest.approx(wanted, abs=1e-4)
+    assert len({len(column) for column in logprobs.values()}) == 1
+    best = engine.submit_scoring(tokens[:1], tokens[1:]).result().likeliest
+    for token, number, top, likeliest in zip(
+        logprobs["tokens"][1:-1], logprobs["token_logprobs"][1:-1],
+        logprobs["top_logprobs"][1:-1], best, strict=True,
+    ):  # fmt: skip
+        assert top[token] == number
+        assert (max(top.values()) == number) is likeliest
+
+
+def test_scores_are_the_engines(web: httpx.Client, engine: Engine) -> None:
+    told = ask(web, "/v1/score", model="polite", messages=CHAT, continuation="They are kind.")
+    wanted = engine.score(CHAT, "They are kind.", FORMULA, TERMS)
+    assert told["logprobs"] == pytest.approx(wanted, abs=1e-4)
+    assert told["sum"] == pytest.approx(math.fsum(wanted), abs=1e-3)
+    by_tokens = ask(web, "/v1/score", prompt=[5, 6], continuation=[7, 8])
+    assert len(by_tokens["logprobs"]) == 2
+
+
+def test_formulas_come_over_the_wire_where_they_may(web: httpx.Client, engine: Engine) -> None:
+    own = {"formula": "M + 0.5*calm", "terms": {"calm": "You are calm."}}
+    told = ask(web, "/v1/chat/completions", messages=CHAT, seed=1, max_tokens=8, marith=own)
+    wanted = engine.generate(CHAT, *own.values(), seed=1, max_tokens=8)
+    assert told["choices"][0]["message"]["content"] == wanted.text
+    for formula in (
+        'ngram("/etc/passwd")', 'M + prompted(model="owner/other")', 'prompted(adapter="x")',
+        'classifier("pocket-toxicity", label="toxic")', "M + " * 900 + "M",
+    ):  # fmt: skip
+        body = {"messages": CHAT, "marith": {"formula": formula}}
+        refused = web.post("/v1/chat/completions", json=body)
+        assert refused.status_code == 400, formula
+        assert refused.json()["error"]["code"] == "invalid_formula"
+
+
+def test_tokens_and_texts_become_each_other(web: httpx.Client, engine: Engine) -> None:
+    told = ask(web, "/tokenize", prompt=TEXT)
+    assert told["tokens"] == engine.encode(TEXT, start=True)
+    assert told["max_model_len"] == engine.context_length
+    bare = ask(web, "/tokenize", prompt=TEXT, add_special_tokens=False)["tokens"]
+    assert ask(web, "/detokenize", tokens=bare)["prompt"] == TEXT
+    assert ask(web, "/tokenize", messages=CHAT)["count"] == engine.count_tokens(CHAT)
+    assert web.post("/detokenize", json={"tokens": [10**6]}).status_code == 400
+    info = web.get("/tokenizer_info").json()
+    assert info["eos_token_id"] in engine.end_tokens
+
+
+def test_models_are_the_base_and_its_formulas(web: httpx.Client) -> None:
+    listed = web.get("/v1/models").json()["data"]
+    assert [model["id"] for model in listed] == ["pocket", "polite"]
+    assert listed[1]["parent"] == "pocket"
+    assert web.get("/v1/models/polite").json() == listed[1]
+    assert web.get("/v1/models/none").status_code == 404
+
+
+def test_every_count_is_moved(server: Server, web: httpx.Client) -> None:
+    def counts() -> dict[str, float]:
+        lines = web.get("/metrics").text.splitlines()
+        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, _, value in pairs}
+
+    before = counts()
+    ask(web, "/v1/chat/completions", messages=CHAT, seed=1, max_tokens=12, model="polite",
+        marith={"ban": ["the", "a", "to"]})  # fmt: skip
+    body = {"messages": CHAT, "model": "polite", "stream": True, "max_tokens": 12, "temperature": 0}
+    web.post("/v1/chat/completions", json=body)
+    web.post("/v1/chat/completions", json={})
+    after = counts()
+    named = '{model_name="polite"}'
+    for name in (
+        "prompt_tokens", "generation_tokens", "passes", "time_to_first_token_seconds_count",
+        "inter_token_latency_seconds_count", "e2e_request_latency_seconds_count",
+        "prefix_cache_hits",
+    ):  # fmt: skip
+        total = name if name.endswith("count") else f"{name}_total"
+        key = f"marith_{total}{named}"
+        assert after[key] > before.get(key, 0), name
+    failed = 'marith_request_failure_total{status="400"}'
+    assert after[failed] > before.get(failed, 0)
+    assert after["marith_num_requests_running"] == 0
+
+
+def test_there_are_no_embeddings_and_no_other_paths(web: httpx.Client) -> None:
+    told = web.post("/v1/embeddings", json={"input": "x"})
+    assert told.status_code == 404
+    assert "sentence-transformers" in told.json()["error"]["message"]
+    assert web.get("/nowhere").status_code == 404
+    assert web.get("/v1/chat/completions").status_code == 405

@@ -1,0 +1,92 @@
+"""A server of its own on a unix socket, and clients that speak HTTP to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from marith.serving.app import application
+from marith.serving.server import Server
+from marith.serving.server_settings import Bounds, ServerSettings
+
+PERSONAS = """
+[terms]
+rude = "You are rude."
+kind = "You are kind."
+[formulas]
+polite = "M - 0.5*rude + 0.3*kind"
+"""
+CHAT = [{"role": "user", "content": "Tell me of your day."}]
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 12}},
+            "required": ["city"],
+        },
+    },
+}
+
+
+@contextmanager
+def served(folder: Path, bounds: Bounds | None = None, **settings: Any) -> Iterator[Server]:
+    """A server over pocket and one formula, until this ends."""
+    file = folder / "marith.toml"
+    file.write_text(PERSONAS, encoding="utf-8")
+    server = Server(ServerSettings(file, bounds=bounds or Bounds(), **settings))
+    socket = folder / "socket"
+    config = uvicorn.Config(
+        application(server), uds=str(socket), http="h11", ws="none", log_config=None,
+        access_log=False, timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    process = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(process.serve()), daemon=True)
+    thread.start()
+    until(lambda: process.started, 60)
+    server.socket = socket  # type: ignore[attr-defined]
+    try:
+        yield server
+    finally:
+        process.should_exit = True
+        thread.join(20)
+
+
+def client(server: Any, **options: Any) -> httpx.Client:
+    """A client of a server's socket."""
+    transport = httpx.HTTPTransport(uds=str(server.socket))
+    return httpx.Client(transport=transport, base_url="http://localhost", timeout=60, **options)
+
+
+def events(text: str) -> list[Any]:
+    """The JSON of a stream's events, in order; it ends with [DONE]."""
+    lines = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def until(holds: Any, seconds: float = 10) -> None:
+    """Wait until something is true. Raises AssertionError where it does not become so."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not become true in time"
+        time.sleep(0.01)
+
+
+def lanes(server: Server) -> int:
+    return sum(engine.status().lanes for engine in server.engines())
+
+
+def with_bounds(**bounds: Any) -> Bounds:
+    return replace(Bounds(), **bounds)
