@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from marith.serving.server import Server
 
 File = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="A persona file: each formula is a model.")
+    Path | None, typer.Argument(metavar="FILE", help="A persona file: each formula is a model.")
 ]
 Model = Annotated[
     str | None,
