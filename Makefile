@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers llamacpp quantised gpu speed way pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients llamacpp quantised gpu speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -55,6 +55,16 @@ evidence: .venv/installed
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
 
 # A quarter of an hour, on a machine with nothing else to do: the tables and the plot of
+# Three minutes: the clients of openai, LangChain, LlamaIndex and LiteLLM ask `marith serve`, each in
+# what their makers pin.
+clients: .venv/installed .venv/clients
+	$(BIN)/python -m tools.clients .venv/clients/bin/python
+
+.venv/clients: tools/clients/requirements.txt
+	$(PYTHON) -m venv $@
+	$@/bin/pip install -q -r $<
+	touch $@
+
 # docs/reference/performance.md.
 bench: .venv/installed
 	$(BIN)/marith bench --only terms,step,concurrency,drafts,first-token,mixed,memory,start,floor --plot docs/images/performance.png

@@ -1,0 +1,1 @@
+"""Clients of other makers, asked to use `marith serve` (`make clients`)."""
