@@ -14,6 +14,7 @@ from marith.cli import (
     train_command,
     tune_command,
 )
+from marith.cli.chatting import chat_command
 from marith.cli.help_pages import complete_help
 from marith.cli.listing import listing_commands
 from marith.cli.shared import app, evals
@@ -23,6 +24,7 @@ complete_help(evals, "eval")
 
 __all__ = [
     "app",
+    "chat_command",
     "comparison_commands",
     "evaluation_commands",
     "formula_commands",

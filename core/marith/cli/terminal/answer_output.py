@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from marith.cli.terminal.log_lines import line_of_answer
+from marith.cli.terminal.shown_text import for_terminal
 from marith.errors import MarithError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def print_answers(tickets: Sequence[Ticket], as_json: bool, has_timeout: bool) -
         if i:
             typer.echo(BETWEEN)
         if has_timeout and not _is_terminal():
-            typer.echo(ticket.result().text)
+            typer.echo(for_terminal(ticket.result().text))
         else:
             _stream(ticket)
 
@@ -56,7 +57,7 @@ def _stream(ticket: Ticket) -> None:
     with line_of_answer():
         try:
             for chunk in ticket:
-                typer.echo(chunk.text, nl=False)
+                typer.echo(for_terminal(chunk.text), nl=False)
                 sys.stdout.flush()
         except MarithError:
             typer.echo(CUT_OFF)

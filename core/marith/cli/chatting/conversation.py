@@ -1,0 +1,148 @@
+"""A conversation on the terminal: what is typed, what is answered, what is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import typer
+
+from marith.cli.chatting.talking import Answers
+from marith.cli.terminal.colours import styled
+from marith.cli.terminal.shown_text import for_terminal
+from marith.errors import MarithError, RequestError
+
+HELP = """\
+/persona [NAME]     let this persona answer; without a name list them
+/formula [TEXT]     sample from this formula; without one from the persona's own
+/term NAME=PROMPT   what a name of the formula means
+/seed [NUMBER]      the same seed gives the same answers; without a number drawn anew
+/again              answer the last message again
+/undo               forget the last message and its answer
+/clear              forget all messages
+/help, /quit
+A line that ends with \\ goes on in the next one."""
+
+
+class Conversation:
+    """Reads lines, keeps messages, prints answers. `given` are options of each call."""
+
+    def __init__(
+        self, answers: Answers, given: Mapping[str, Any], system: str | None = None
+    ) -> None:
+        self._answers, self._given = answers, dict(given)
+        self._system = [{"role": "system", "content": system}] if system else []
+        self._messages: list[dict[str, str]] = []
+        self._commands: dict[str, Callable[[str], None]] = {
+            "persona": self._persona,
+            "formula": self._formula,
+            "term": self._term,
+            "seed": self._seed,
+            "again": self._again,
+            "undo": self._undo,
+            "clear": lambda _: self._messages.clear(),
+            "help": lambda _: typer.echo(HELP),
+        }
+
+    def run(self) -> None:
+        """Talk until the input ends, or /quit is typed."""
+        with suppress(ImportError):
+            import readline  # noqa: F401 (lines are edited, and earlier ones come back)
+        if sys.stdin.isatty():
+            typer.echo(styled("/help lists what can be typed; Ctrl-D ends it.", dim=True))
+        while (line := self._read()) is not None:
+            if not line:
+                continue
+            if line in ("/quit", "/exit"):
+                return
+            try:
+                if line.startswith("/"):
+                    self._command(line[1:])
+                else:
+                    self._messages.append({"role": "user", "content": line})
+                    self._answer()
+            except MarithError as error:
+                name = styled("marith:", sys.stderr, fg="red", bold=True)
+                typer.echo(f"{name} {for_terminal(str(error))}", err=True)
+            except KeyboardInterrupt:  # ends an answer, and not the conversation
+                typer.echo()
+
+    def _read(self) -> str | None:
+        """What is typed, a line or several; None at the end."""
+        prompt = "> " if sys.stdin.isatty() else ""
+        lines: list[str] = []
+        try:
+            while True:
+                line = input(prompt)
+                if not line.endswith("\\"):
+                    return "\n".join([*lines, line]).strip()
+                lines.append(line[:-1])
+                prompt = ". " if prompt else ""
+        except EOFError:
+            return "\n".join(lines).strip() or None
+        except KeyboardInterrupt:
+            typer.echo()
+            return ""
+
+    def _answer(self) -> None:
+        """Answer the last message. Where that fails, it is forgotten."""
+        pieces: list[str] = []
+        try:
+            for text in self._answers.stream([*self._system, *self._messages], self._given):
+                pieces.append(text)
+                typer.echo(for_terminal(text), nl=False)
+                sys.stdout.flush()
+        except MarithError:
+            self._messages.pop()
+            raise
+        finally:
+            if pieces:
+                typer.echo()
+        self._messages.append({"role": "assistant", "content": "".join(pieces)})
+
+    def _command(self, line: str) -> None:
+        name, _, rest = line.partition(" ")
+        command = self._commands.get(name)
+        if command is None:
+            raise RequestError(f"nothing is called /{name}; /help lists what there is")
+        command(rest.strip())
+
+    def _persona(self, name: str) -> None:
+        if name:
+            self._answers.choose(name)
+        else:
+            typer.echo(", ".join(self._answers.personas()) or "there are none")
+
+    def _formula(self, text: str) -> None:
+        if text:
+            self._given["formula"] = text
+        else:
+            self._given.pop("formula", None)
+
+    def _term(self, text: str) -> None:
+        name, equals, prompt = text.partition("=")
+        if not equals:
+            raise RequestError(f"a term is written /term NAME=PROMPT, not {text!r}")
+        self._given["terms"] = {**self._given.get("terms", {}), name.strip(): prompt.strip()}
+
+    def _seed(self, text: str) -> None:
+        if not text:
+            self._given.pop("seed", None)
+            return
+        try:
+            self._given["seed"] = int(text)
+        except ValueError:
+            raise RequestError(f"a seed is a whole number, not {text!r}") from None
+
+    def _again(self, _: str) -> None:
+        if not self._messages:
+            raise RequestError("there is no message yet")
+        if self._messages[-1]["role"] == "assistant":
+            self._messages.pop()
+        self._answer()
+
+    def _undo(self, _: str) -> None:
+        while self._messages and self._messages.pop()["role"] != "user":
+            pass

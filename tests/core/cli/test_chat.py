@@ -1,0 +1,151 @@
+"""`marith chat`: a conversation on the terminal, whose text is shown and never obeyed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.serving import PERSONAS
+from typer.testing import CliRunner
+
+from marith import Options
+from marith.cli import app
+from marith.cli.chatting import conversation
+from marith.cli.chatting.conversation import Conversation
+from marith.cli.terminal import shown_text
+from marith.cli.terminal.shown_text import harmless
+from marith.errors import ModelError
+
+HOSTILE = [
+    "\x1b[2J\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://evil\x1b\\click", "a\rb", "a\bb",
+    "\x9b31m", "left\u202eright", "a\u2066b", "\u2028", "\x7f", "[bold red]x[/]",
+]  # fmt: skip
+
+
+def chat(*lines: str, options: Sequence[str] = ()) -> Any:
+    typed = "".join(f"{line}\n" for line in lines)
+    return CliRunner().invoke(app, ["chat", "--max-tokens", "8", *options], input=typed)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_terminal_obeys_is_shown(text: str) -> None:
+    shown = harmless(text)
+    assert not any(ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0 for letter in shown)
+    assert not {"\u202e", "\u2066", "\u2028"}.intersection(shown)
+    assert harmless("plain\ntext\twith tabs, ü, 東, \U0001f600") == (
+        "plain\ntext\twith tabs, ü, 東, \U0001f600"
+    )
+
+
+class Scripted:
+    """Answers that were written for it; it notes what it was given."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts, self.asked, self.given = [*texts], list[Any](), list[Any]()
+
+    def stream(self, messages: Any, given: Mapping[str, Any]) -> Iterator[str]:
+        self.asked.append([*messages])
+        self.given.append(dict(given))
+        text = self.texts.pop(0)
+        if text == "fails":
+            raise ModelError("it fails")
+        yield from text
+
+    def personas(self) -> list[str]:
+        return ["one", "two"]
+
+    def choose(self, persona: str) -> None:
+        self.given.append(persona)
+
+
+def talk(monkeypatch: pytest.MonkeyPatch, answers: Scripted, *lines: str) -> None:
+    left = iter(lines)
+
+    def typed(_: str) -> str:
+        try:
+            return next(left)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", typed)
+    Conversation(answers, {}, "Be kind.").run()
+
+
+def test_messages_are_kept_undone_and_answered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = Scripted("A", "B", "C", "fails", "D")
+    talk(monkeypatch, answers, "one", "/again", "two \\", "lines", "bad", "/undo", "three")
+    texts = [[message["content"] for message in asked] for asked in answers.asked]
+    assert texts == [
+        ["Be kind.", "one"],
+        ["Be kind.", "one"],
+        ["Be kind.", "one", "B", "two \nlines"],
+        ["Be kind.", "one", "B", "two \nlines", "C", "bad"],
+        ["Be kind.", "one", "B", "three"],
+    ]
+
+
+def test_commands_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = Scripted("A", "B")
+    talk(
+        monkeypatch, answers, "/formula M + x", "/term x=You are calm.", "/seed 4", "hi",
+        "/formula", "/seed", "/persona two", "/clear", "ho", "/quit", "never",
+    )  # fmt: skip
+    assert answers.given == [
+        {"formula": "M + x", "terms": {"x": "You are calm."}, "seed": 4},
+        "two",
+        {"terms": {"x": "You are calm."}},
+    ]
+    assert len(answers.asked[1]) == 2
+
+
+def test_hostile_answers_reach_a_terminal_as_pictures(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shown_text.sys.stdout, "isatty", lambda: True)
+    assert conversation.for_terminal("\x1b[2J") == "␛[2J"
+    talk(monkeypatch, Scripted("".join(HOSTILE)), "hi")
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_an_engine_answers_as_its_options_say() -> None:
+    told = chat("Hello!", "/seed 5", "/again", options=["--seed", "5"])
+    first, second = told.output.splitlines()
+    assert first == second
+    wanted = Options(seed=5, max_tokens=8).submit([{"role": "user", "content": "Hello!"}]).result()
+    assert first == wanted.text
+
+
+def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
+    file = tmp_path / "marith.toml"
+    file.write_text(PERSONAS, encoding="utf-8")
+    told = chat("/persona", "/persona polite", "Hello!", options=["--file", str(file)])
+    assert told.exit_code == 0
+    assert told.output.splitlines()[0] == "polite"
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (("/formula M +", "hi"), "not a formula"),
+        (("/nope",), "nothing is called /nope"),
+        (("/seed x",), "a seed is a whole number"),
+        (("/term x",), "NAME=PROMPT"),
+        (("/persona x",), "there is no persona file"),
+        (("/again",), "there is no message yet"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_the_conversation_goes_on(
+    lines: tuple[str, ...], problem: str
+) -> None:
+    told = chat(*lines, "/formula", "Hello!")
+    assert told.exit_code == 0
+    assert problem in told.output
+    assert told.output.splitlines()[-1]
+
+
+def test_a_server_that_is_none_is_said() -> None:
+    told = chat("hi", options=["--url", "ftp://x"])
+    assert told.exit_code == 2
+    assert "--url begins with http" in told.output
