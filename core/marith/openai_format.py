@@ -25,6 +25,7 @@ ToDefinitions: TypeAlias = (
     "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions
 )
 
+_KEPT = 65_536  # letters of tools that are kept by their JSON
 LEAST_LOGPROB = -9999.0  # JSON has no infinity: OpenAI's number for a token that cannot follow
 _CHOICES = {
     None: "auto",
@@ -88,7 +89,8 @@ def to_tools(
         raise RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
     parallel = True if parallel is None else parallel
     with suppress(TypeError, ValueError, RecursionError):  # no JSON: defined anew at each call
-        return _defined(json.dumps(tools), to_definitions, choice, parallel, strict)
+        if len(text := json.dumps(tools)) <= _KEPT:  # what is kept of strangers is small
+            return _defined(text, to_definitions, choice, parallel, strict)
     return Tools(tuple(to_definitions(tools)), choice, parallel, strict)
 
 

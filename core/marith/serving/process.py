@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +16,10 @@ import uvicorn
 
 from marith import MarithError, ModelError
 from marith.serving.app import application
+from marith.serving.http.timed_protocol import TimedProtocol
 from marith.serving.served_models import named_options
 from marith.serving.server import Server
-from marith.serving.server_settings import ServerSettings, is_loopback, require_key
+from marith.serving.server_settings import ServerSettings, require_key
 
 HEADER_BYTES = 32_768
 IDLE_SECONDS = 60
@@ -59,23 +61,43 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
     if listening.unix_socket is None:
         require_key(listening.host, settings.keys)
     named_options(settings)  # what is wrong with a file is said before anything listens
+    _require_files(listening)
     process = _Process(Server(_with_hosts(settings, listening)), listening, ready)
     try:
         process.run()
+    except SystemExit:  # uvicorn's, once it has said why it cannot listen
+        raise ModelError(f"{listening.address} cannot be had; the line above says why") from None
     finally:
-        if listening.unix_socket is not None:
+        if listening.unix_socket is not None and process.started:
             listening.unix_socket.unlink(missing_ok=True)
     if process.failure is not None:
         raise process.failure
-    if not process.started:
-        raise ModelError(f"{listening.address} cannot be had; the line above says why")
 
 
 def _with_hosts(settings: ServerSettings, listening: Listening) -> ServerSettings:
-    """The settings; an address that is no loopback is a name of the server's."""
-    if is_loopback(listening.host) or listening.host in ("0.0.0.0", "::"):  # noqa: S104 (compared)
+    """The settings; the address that it listens on is a name of the server's."""
+    if listening.host in ("0.0.0.0", "::"):  # noqa: S104 (compared)
         return settings
     return replace(settings, hosts=(*settings.hosts, listening.host))
+
+
+def _require_files(listening: Listening) -> None:
+    """Raises ModelError for files of TLS that are none, and for a socket's path that is taken."""
+    for file in (listening.certificate, listening.certificate_key):
+        if file is not None and not file.is_file():
+            raise ModelError(f"there is no file {str(file)!r} of TLS")
+    path = listening.unix_socket
+    if path is None or not path.exists():
+        return
+    if not path.is_socket():
+        raise ModelError(f"{str(path)!r} is a file, and no socket; it stays as it is")
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(str(path))
+        except OSError:  # of a server that has ended
+            path.unlink()
+            return
+    raise ModelError(f"another server listens on {str(path)!r}")
 
 
 class _Process(uvicorn.Server):
@@ -102,7 +124,7 @@ class _Process(uvicorn.Server):
                 server_header=False,
                 log_config=None,
                 h11_max_incomplete_event_size=HEADER_BYTES,
-                http="h11",
+                http=TimedProtocol,
                 timeout_keep_alive=IDLE_SECONDS,
                 timeout_graceful_shutdown=5,
                 ws="none",
@@ -112,6 +134,8 @@ class _Process(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Listen, and load meanwhile."""
         self._loop = asyncio.get_running_loop()
+        if self._server.draining:  # a signal has come already
+            self.should_exit = True
         if hasattr(signal, "SIGHUP"):
             self._loop.add_signal_handler(signal.SIGHUP, self._start, self._reload)
         await super().startup(sockets)

@@ -26,6 +26,16 @@ class ServedModel:
     fingerprint: str
     parent: str | None = None
 
+    @property
+    def own_tokens(self) -> int | None:
+        """The most tokens of an answer, if the file says so."""
+        file = self.options.file
+        if file is None:
+            return None
+        own = file.formulas.get(file.formula_name or "", {})
+        given = "max_tokens" in own or "max_tokens" in file.options
+        return self.options.max_tokens if given else None
+
 
 @dataclass(frozen=True, slots=True)
 class ServedModels:

@@ -17,6 +17,7 @@ from marith.serving.http.until_gone import Runner
 from marith.serving.served_models import ServedModel, ServedModels, load_models
 from marith.serving.server_metrics import Metrics
 from marith.serving.server_settings import ServerSettings
+from marith.serving.wire.json_body import read_json
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, read_fields
 
@@ -58,32 +59,38 @@ class Server:
         """
         with self._loading:
             models = load_models(self.settings)
-            for engine in models.engines():
-                engine.next_logprobs("a")
+            for one in models.by_name.values():  # what its formula names is loaded too
+                one.engine.next_logprobs("a", one.options.formula, one.options.terms)
             self._models = models
         return models
 
-    async def fields(self, kind: type[Fields], body: dict[str, Any]) -> tuple[Fields, ServedModel]:
-        """What a body asks, and of which model. Raises Refusal."""
-        fields = await self.runner.off_loop(lambda: read_fields(kind, body))
-        return fields, self.models.find(getattr(fields, "model", ""))
+    async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
+        """What the body of a request asks, and of which model. Raises Refusal."""
+        off_loop = self.runner.off_loop
+        body = await read_json(web, self.settings.bounds, off_loop)
+        fields = await off_loop(lambda: read_fields(kind, body))
+        return fields, self.models.find(fields.model)
 
     @contextmanager
-    def place_for(self, web: WebRequest) -> Iterator[None]:
-        """A place among the requests of one key. Raises Refusal where it has too many."""
+    def place_for(self, web: WebRequest, count: int = 1) -> Iterator[None]:
+        """Places among the requests of one key. Raises Refusal where it has too many."""
         if self.draining:
             raise Refusal("the server ends", 503, "draining", kind="server_error", retry=True)
         key, most = web.scope.get(KEY), self.settings.bounds.requests_of_key
-        if self._of_key[key] >= most:
+        if self._of_key[key] + count > most:
             raise Refusal(
                 f"this key has {most} requests that run, which is the most", 429,
                 "too_many_requests", kind="rate_limit_error", retry=True,
             )  # fmt: skip
-        self._of_key[key] += 1
+        self._of_key[key] += count
         try:
             yield
         finally:
-            self._of_key[key] -= 1
+            self._of_key[key] -= count
+
+    def more(self, choices: int | None) -> int:
+        """How many places a request needs beyond its first, for so many choices."""
+        return min(choices or 1, self.settings.bounds.answers) - 1
 
     @property
     def running(self) -> int:

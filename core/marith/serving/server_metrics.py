@@ -48,12 +48,15 @@ class Metrics:
         """All of it, as Prometheus reads it."""
         return generate_latest(self._registry)
 
+    def read(self, model: str, prompt_tokens: int, cached_tokens: int = 0) -> None:
+        """A prompt was read, once for all answers to it."""
+        self.prompt_tokens.labels(model).inc(prompt_tokens)
+        self.cached_tokens.labels(model).inc(cached_tokens)
+
     def completed(self, model: str, completion: Completion, began: float) -> None:
         """An answer has ended, which began at a time of `time.monotonic`."""
         taken, stats = completion.usage, completion.stats
         for counted, number in (
-            (self.prompt_tokens, taken.prompt_tokens),
-            (self.cached_tokens, taken.cached_tokens),
             (self.made_tokens, taken.completion_tokens),
             (self.passes, stats.passes),
             (self.drafted, stats.drafted),
@@ -71,14 +74,24 @@ class Pace:
     def __init__(self, metrics: Metrics, model: str, began: float) -> None:
         self._metrics, self._model, self._last = metrics, model, began
         self._begun = False
+        self.tokens = 0
+
+    def abandoned(self) -> None:
+        """The answer has ended before its end."""
+        self._metrics.made_tokens.labels(self._model).inc(self.tokens)
 
     def chunk(self, chunk: Chunk) -> None:
         """One has come."""
         now, count = time.monotonic(), len(chunk.tokens)
         if count:
-            kind = self._metrics.between if self._begun else self._metrics.first_token
-            kind.labels(self._model).observe((now - self._last) / (count if self._begun else 1))
+            if not self._begun:
+                self._metrics.first_token.labels(self._model).observe(now - self._last)
+            else:
+                between = self._metrics.between.labels(self._model)
+                for _ in range(count):
+                    between.observe((now - self._last) / count)
             self._begun, self._last = True, now
+            self.tokens += count
 
 
 class _EngineGauges(Collector):

@@ -120,7 +120,7 @@ OPTIONS = [
         "engine.submit(Request('Hi'), timeout=1)",
         "Engine.submit takes no 'timeout', but request, begun",
     ),
-    ("engine.encode('Hi', foo=1)", "Engine.encode takes no 'foo', but text"),
+    ("engine.encode('Hi', foo=1)", "Engine.encode takes no 'foo', but text, start"),
     ("engine.decode([1], token=2)", "Engine.decode takes no 'token'; did you mean 'tokens'?"),
     (
         "engine.count_tokens('Hi', tool=[])",

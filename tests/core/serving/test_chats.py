@@ -80,6 +80,7 @@ KINDS: list[dict[str, Any]] = [
     {"stop": ["the", "you"]},
     {"n": 3},
     {"tools": [WEATHER], "tool_choice": "required"},
+    {"tools": [WEATHER], "tool_choice": "required", "logprobs": True},
     {"presence_penalty": 1.5, "frequency_penalty": 0.5, "logit_bias": {"300": 5}},
     {"response_format": {"type": "json_object"}},
     {"grammar": 'start: "yes" | "no, never"'},
@@ -99,7 +100,9 @@ def test_deltas_joined_are_the_whole_answer(web: httpx.Client, kind: dict[str, A
             calls = [call["function"] for call in message.get("tool_calls", ())]
             assert [*made["calls"].values()] == calls
             logprobs = (choice["logprobs"] or {}).get("content", [])
-            assert [token["token"] for token in made["logprobs"]] == [t["token"] for t in logprobs]
+            for one, other in zip(made["logprobs"], logprobs, strict=True):
+                assert one["bytes"] == other["bytes"]
+                assert one["logprob"] == pytest.approx(other["logprob"], abs=1e-3)
         assert {chunk["id"] for chunk in chunks} == {chunks[0]["id"]}
 
 
@@ -116,22 +119,23 @@ def test_a_stream_is_as_recorded(web: httpx.Client) -> None:
 
 
 def test_a_seeds_answer_is_gone_on_from(web: httpx.Client) -> None:
-    whole = ask(web, seed=5, max_tokens=30)["choices"][0]["message"]["content"]
-    head = whole[: whole.index(" ")]
-    went_on = ask(
-        web,
-        messages=[*CHAT, {"role": "assistant", "content": head}],
-        continue_final_message=True,
-        seed=5,
-        max_tokens=30,
-    )
-    assert not went_on["choices"][0]["message"]["content"].startswith(head)
-    assert went_on["usage"]["prompt_tokens"] > ask(web, max_tokens=1)["usage"]["prompt_tokens"]
+    engine, same = Options().engine(), 0
+    for seed in range(12):
+        whole = ask(web, seed=seed, max_tokens=24)["choices"][0]["message"]["content"]
+        head = whole[: whole.rindex(" ")]
+        messages = [*CHAT, {"role": "assistant", "content": head}]
+        rest = ask(web, messages=messages, continue_final_message=True, seed=seed, max_tokens=24)
+        text = rest["choices"][0]["message"]["content"]
+        if engine.encode(whole)[: len(engine.encode(head))] == engine.encode(head):
+            same += 1  # the text's own tokens
+            assert (head + text).startswith(whole.rstrip()) or len(engine.encode(whole)) < 24
+    assert same
 
 
 def test_without_max_tokens_an_answer_is_as_long_as_it_becomes(web: httpx.Client) -> None:
-    told = ask(web, ignore_eos=True, seed=1, stop_token_ids=[13], temperature=1.3)
-    assert told["usage"]["completion_tokens"] > 256 or told["choices"][0]["finish_reason"] == "stop"
+    told = ask(web, ignore_eos=True, seed=1)
+    assert told["usage"]["total_tokens"] >= 1000  # pocket's context
+    assert told["choices"][0]["finish_reason"] == "length"
 
 
 def test_costs_come_where_they_are_asked_for(web: httpx.Client) -> None:
@@ -146,13 +150,15 @@ def test_unknown_fields_are_ignored_and_said(web: httpx.Client) -> None:
     assert told["marith"]["warnings"] == ["'never_heard_of' is no field here, and was ignored"]
     chunks = stream(web, max_tokens=2, never_heard_of=3)
     assert chunks[-1]["marith"]["warnings"]
+    assert all(chunk["choices"] for chunk in chunks)
 
 
 def test_who_leaves_frees_the_lanes(server: Server) -> None:
     body = {"messages": CHAT, "model": "polite", "max_tokens": 900, "ignore_eos": True}
     with client(server) as web:
         with web.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as answer:
-            next(answer.iter_lines())
+            lines = answer.iter_lines()  # held: its end is the client's leaving
+            next(lines)
             until(lambda: lanes(server) > 0)
         until(lambda: lanes(server) == 0, 5)
     impatient = client(server)

@@ -97,6 +97,7 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
         (["--alias", "a"], "NAME=MODEL"),
         (["--api-key-file", "nothing"], "the file of API keys 'nothing' cannot be read"),
         (["--tls-key", "nothing"], "come together"),
+        (["--tls-key", "nothing", "--tls-certificate", "nothing"], "there is no file 'nothing'"),
         (["--model", "nothing-here"], "nothing-here"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -111,3 +112,12 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(
     assert problem in told.output
     assert "Traceback" not in told.output
     assert not os.path.exists(tmp_path / "socket")
+
+
+def test_a_file_in_place_of_the_socket_stays(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious", encoding="utf-8")
+    told = CliRunner().invoke(app, ["serve", "--unix-socket", str(precious)])
+    assert told.exit_code == 2
+    assert "is a file, and no socket" in told.output
+    assert precious.read_text(encoding="utf-8") == "precious"

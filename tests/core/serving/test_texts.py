@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, client, events, served
+from support.serving import CHAT, client, events, served, until
 
 from marith import Engine, Options
 from marith.serving.server import Server
@@ -57,6 +57,8 @@ def test_a_text_is_continued_as_it_is(web: httpx.Client, engine: Engine, model: 
 def test_many_prompts_have_choices_in_order(web: httpx.Client) -> None:
     prompts = [TEXT, "A dog", "It is late"]
     told = ask(web, prompt=prompts, temperature=0, max_tokens=4, n=2, echo=True)
+    alone = [ask(web, prompt=one, max_tokens=1)["usage"]["prompt_tokens"] for one in prompts]
+    assert told["usage"]["prompt_tokens"] == sum(alone)
     assert [choice["index"] for choice in told["choices"]] == [*range(6)]
     for i, prompt in enumerate(prompts):
         assert told["choices"][2 * i]["text"].startswith(prompt)
@@ -77,6 +79,16 @@ def test_an_echo_has_the_log_probabilities_of_the_prompt(web: httpx.Client, engi
     ):  # fmt: skip
         assert top[token] == number
         assert (max(top.values()) == number) is likeliest
+
+
+def test_an_echo_alone_makes_no_token(web: httpx.Client, engine: Engine) -> None:
+    told = ask(web, prompt="héllo 😀 wörld", echo=True, logprobs=1, max_tokens=0)
+    assert told["choices"][0]["text"] == "héllo 😀 wörld"
+    assert told["usage"]["completion_tokens"] == 0
+    offsets = told["choices"][0]["logprobs"]["text_offset"]
+    assert offsets == sorted(offsets)
+    assert offsets[-1] <= len("héllo 😀 wörld")
+    assert web.post("/v1/completions", json={"prompt": "a", "max_tokens": 0}).status_code == 400
 
 
 def test_scores_are_the_engines(web: httpx.Client, engine: Engine) -> None:
@@ -135,6 +147,9 @@ def test_every_count_is_moved(server: Server, web: httpx.Client) -> None:
     body = {"messages": CHAT, "model": "polite", "stream": True, "max_tokens": 12, "temperature": 0}
     web.post("/v1/chat/completions", json=body)
     web.post("/v1/chat/completions", json={})
+    web.post("/v1/completions", json={"prompt": "Go, go, go, go, go, go,", "model": "polite",
+        "max_tokens": 40, "temperature": 0, "ignore_eos": True})  # fmt: skip
+    until(lambda: counts()["marith_num_requests_running"] == 0)
     after = counts()
     named = '{model_name="polite"}'
     for name in (
@@ -147,7 +162,8 @@ def test_every_count_is_moved(server: Server, web: httpx.Client) -> None:
         assert after[key] > before.get(key, 0), name
     failed = 'marith_request_failure_total{status="400"}'
     assert after[failed] > before.get(failed, 0)
-    assert after["marith_num_requests_running"] == 0
+    reason = 'marith_request_success_total{finished_reason="length",model_name="polite"}'
+    assert after[reason] > before.get(reason, 0)
 
 
 def test_there_are_no_embeddings_and_no_other_paths(web: httpx.Client) -> None:

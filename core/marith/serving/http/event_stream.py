@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from marith import MarithError
 from marith.serving.wire.refusals import refusal
 
+ABORT = "marith.abort"  # in the scope: what ends the connection at once
 PING_SECONDS = 15.0
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
@@ -25,17 +26,18 @@ _HEADERS = {
 
 
 def event(data: Mapping[str, Any]) -> bytes:
-    """An event of some JSON; line ends in texts are escaped, so that it is one line."""
-    return (
-        b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
-    )
+    """An event of some JSON, which is one line: line ends in texts are escaped."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    for odd in "\x85\u2028\u2029":  # some clients end a line there
+        text = text.replace(odd, f"\\u{ord(odd):04x}")
+    return f"data: {text}\n\n".encode()
 
 
 class EventStream(Response):
     """An answer in events, until the client leaves; then the source is closed at once.
 
-    An error of the source becomes an event, and `failed` is told. A client that takes nothing for
-    `write_seconds` is left.
+    An error of the source becomes an event, and `failed` is told; `ended` is called in any case.
+    A client that takes nothing for `write_seconds` is left.
     """
 
     def __init__(
@@ -44,15 +46,18 @@ class EventStream(Response):
         headers: Mapping[str, str],
         write_seconds: float,
         failed: Callable[[BaseException], None],
+        ended: Callable[[], None],
     ) -> None:
         self._source, self._write_seconds, self._failed = source, write_seconds, failed
+        self._ended = ended
         super().__init__(headers={**_HEADERS, **headers})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events; the protocol of ASGI."""
         headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        sending = asyncio.ensure_future(self._send(send))
+        abort = scope.get(ABORT, lambda: None)
+        sending = asyncio.ensure_future(self._send(send, abort))
         leaving = asyncio.ensure_future(gone(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -61,11 +66,16 @@ class EventStream(Response):
             sending.cancel()
             with suppress(asyncio.CancelledError, OSError, TimeoutError):
                 await sending
+            self._ended()
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send, abort: Callable[[], None]) -> None:
         async def put(data: bytes, more: bool = True) -> None:
             part = {"type": "http.response.body", "body": data, "more_body": more}
-            await asyncio.wait_for(send(part), self._write_seconds)
+            try:
+                await asyncio.wait_for(send(part), self._write_seconds)
+            except TimeoutError:
+                abort()  # else the connection would wait for the reader
+                raise
 
         async with aclosing(_with_pings(self._source)) as events:
             try:

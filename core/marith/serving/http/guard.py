@@ -10,6 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,6 +23,7 @@ OPEN = ("/health", "/ready")  # for probes, which have no key
 KEY, ID = "marith.key", "marith.id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("marith.serving")
+_HEADER = re.compile(r"[a-z0-9-]{1,64}")
 _METHODS = "GET, POST, OPTIONS"
 _ALLOWED = "authorization, content-type, x-request-id"
 
@@ -74,12 +76,13 @@ class Guard:
 
     def _admit(self, scope: Scope, headers: Headers) -> Callable[[Send], Awaitable[None]] | None:
         """Raises Refusal for whoever may not ask. What answers a preflight; None otherwise."""
-        self._require_host(headers)
+        if scope["path"] not in OPEN:
+            self._require_host(headers)
         origin = headers.get("origin")
         if origin is not None:
             self._require_origin(origin, headers.get("host", ""))
             if scope["method"] == "OPTIONS":
-                return _preflight
+                return partial(_preflight, headers.get("access-control-request-headers", ""))
         if scope["path"] not in OPEN:
             scope[KEY] = self._key(headers.get("authorization", ""))
         return None
@@ -93,7 +96,10 @@ class Guard:
 
     def _require_origin(self, origin: str, host: str) -> None:
         """Raises Refusal for a page that is neither the server's own nor one that may ask."""
-        own = urlsplit(origin).netloc.lower() == host.lower()
+        try:
+            own = urlsplit(origin).netloc.lower() == host.lower()
+        except ValueError:  # brackets that are no address
+            own = False
         if not own and origin.rstrip("/").lower() not in self._origins:
             problem = f"pages of {origin!r:.80} may not ask; the server is started with --origin"
             raise Refusal(problem, 403, "wrong_origin")
@@ -119,6 +125,7 @@ class Guard:
         answer["referrer-policy"] = "no-referrer"
         if (origin := asked.get("origin")) and origin.rstrip("/").lower() in self._origins:
             answer["access-control-allow-origin"] = origin
+            answer["access-control-expose-headers"] = "x-request-id"
             answer["vary"] = "origin"
 
     def _write_line(self, scope: Scope, status: int, began: float) -> None:
@@ -135,11 +142,13 @@ class Guard:
         _log.info("%s", json.dumps(line))
 
 
-async def _preflight(send: Send) -> None:
-    """What a browser asks before it asks."""
+async def _preflight(asked: str, send: Send) -> None:
+    """What a browser asks before it asks: whether it may send these headers."""
+    names = (name.strip().lower() for name in asked.split(","))
+    allowed = ", ".join(name for name in names if _HEADER.fullmatch(name)) or _ALLOWED
     headers: Sequence[tuple[bytes, bytes]] = [
         (b"access-control-allow-methods", _METHODS.encode()),
-        (b"access-control-allow-headers", _ALLOWED.encode()),
+        (b"access-control-allow-headers", allowed.encode()),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": [*headers]})

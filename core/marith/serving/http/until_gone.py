@@ -55,11 +55,19 @@ class Runner:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def completions(web: WebRequest, tickets: Sequence[Ticket]) -> list[Completion]:
-    """All completions. Where the client leaves, the tickets are cancelled, and Refusal raised."""
+async def completions(
+    web: WebRequest, tickets: Sequence[Ticket], arrived: Callable[[int, Chunk], None]
+) -> list[Completion]:
+    """All completions; each chunk has `arrived` with the number of its ticket.
+
+    Where the client leaves, the tickets are cancelled, and Refusal raised.
+    """
 
     async def all_of_them() -> list[Completion]:
-        return [await ticket for ticket in tickets]
+        async with aclosing(chunks(tickets)) as arriving:
+            async for index, chunk in arriving:
+                arrived(index, chunk)
+        return [ticket.result(0) for ticket in tickets]
 
     try:
         return await until_gone(web, all_of_them())
@@ -97,6 +105,7 @@ async def chunks(tickets: Sequence[Ticket]) -> AsyncGenerator[tuple[int, Chunk]]
             arrived.put_nowait((index, chunk))
         arrived.put_nowait((index, None))
 
+    getting: asyncio.Future[tuple[int, Chunk | None]] | None = None
     readers = [asyncio.ensure_future(read(i, ticket)) for i, ticket in enumerate(tickets)]
     try:
         left = len(readers)
@@ -113,7 +122,11 @@ async def chunks(tickets: Sequence[Ticket]) -> AsyncGenerator[tuple[int, Chunk]]
             else:
                 yield index, arrival
     finally:
-        for reader, ticket in zip(readers, tickets, strict=True):
+        if getting is not None:
+            getting.cancel()
+        for reader in readers:
             reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+        for ticket in tickets:
             if not ticket.ended:
                 ticket.cancel()

@@ -22,8 +22,10 @@ async def models(server: Server, _: WebRequest) -> Response:
 
 async def model(server: Server, web: WebRequest) -> Response:
     """One model. Raises Refusal."""
-    models = server.models
-    return JSONResponse(_card(models.find(web.path_params["name"]), models.created))
+    models, name = server.models, web.path_params["name"]
+    if not name:
+        raise Refusal("a model has a name: /v1/models/NAME", 404, "model_not_found")
+    return JSONResponse(_card(models.find(name), models.created))
 
 
 def _card(model: ServedModel, created: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from starlette.requests import Request as WebRequest
@@ -12,39 +13,49 @@ from marith.openai_format import finite_logprob
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import until_gone
 from marith.serving.server import Server
-from marith.serving.wire.json_body import read_json
 from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_answers import said
 from marith.serving.wire.wire_fields import DetokenizeFields, ScoreFields, TokenizeFields
-from marith.serving.wire.wire_requests import options_of
+from marith.serving.wire.wire_requests import (
+    hold_letters,
+    hold_messages,
+    options_of,
+    warnings_of,
+)
 
 
 async def tokenize(server: Server, web: WebRequest) -> Response:
     """A text as tokens; of messages only how many they are, since each term reads its own."""
-    body = await read_json(web, server.settings.bounds)
-    fields, persona = await server.fields(TokenizeFields, body)
-    engine = persona.engine
-    if (fields.prompt is None) == (fields.messages is None):
-        raise Refusal("a text or messages are needed: prompt or messages", param="prompt")
+    with server.place_for(web):
+        fields, persona = await server.fields(TokenizeFields, web)
+        engine, warnings = persona.engine, warnings_of(fields, server.settings)
+        if (fields.prompt is None) == (fields.messages is None):
+            raise Refusal("a text or messages are needed: prompt or messages", param="prompt")
 
-    def tokens() -> dict[str, Any]:
-        if fields.messages is not None:
-            return {"count": engine.count_tokens(fields.messages)}
-        found = engine.encode(str(fields.prompt), start=fields.add_special_tokens)
-        return {"count": len(found), "tokens": found}
+        def tokens() -> bytes:
+            found: dict[str, Any] = {}
+            if fields.messages is not None:
+                hold_messages(fields.messages, server.settings.bounds)
+                found["count"] = engine.count_tokens(fields.messages)
+            else:
+                hold_letters(fields.prompt, persona, server.settings.bounds)
+                found["tokens"] = engine.encode(str(fields.prompt), start=fields.add_special_tokens)
+                found["count"] = len(found["tokens"])
+            found["max_model_len"] = engine.context_length
+            return json.dumps({**found, **said(warnings)}).encode()
 
-    found = await server.runner.off_loop(tokens)
-    return JSONResponse({**found, "max_model_len": engine.context_length})
+        return Response(await server.runner.off_loop(tokens), media_type="application/json")
 
 
 async def detokenize(server: Server, web: WebRequest) -> Response:
     """Tokens as a text."""
-    body = await read_json(web, server.settings.bounds)
-    fields, persona = await server.fields(DetokenizeFields, body)
-    size = persona.engine.vocabulary_size
-    if wrong := [token for token in fields.tokens if not 0 <= token < size]:
-        raise Refusal(f"there is no token {wrong[0]}: there are {size}", param="tokens")
-    text = await server.runner.off_loop(lambda: persona.engine.decode(fields.tokens))
-    return JSONResponse({"prompt": text})
+    with server.place_for(web):
+        fields, persona = await server.fields(DetokenizeFields, web)
+        size, warnings = persona.engine.vocabulary_size, warnings_of(fields, server.settings)
+        if wrong := [token for token in fields.tokens if not 0 <= token < size]:
+            raise Refusal(f"there is no token {wrong[0]}: there are {size}", param="tokens")
+        text = await server.runner.off_loop(lambda: persona.engine.decode(fields.tokens))
+    return JSONResponse({"prompt": text, **said(warnings)})
 
 
 async def tokenizer_info(server: Server, web: WebRequest) -> Response:
@@ -63,15 +74,17 @@ async def tokenizer_info(server: Server, web: WebRequest) -> Response:
 
 async def score(server: Server, web: WebRequest) -> Response:
     """The log-probability of each token of a continuation, by a model's formula."""
-    body = await read_json(web, server.settings.bounds)
     with server.place_for(web):
-        fields, persona = await server.fields(ScoreFields, body)
+        fields, persona = await server.fields(ScoreFields, web)
+        warnings = warnings_of(fields, server.settings)
         if (fields.prompt is None) == (fields.messages is None):
             raise Refusal("a prompt is needed: prompt or messages", param="prompt")
         prompt: Any = fields.prompt if fields.prompt is not None else fields.messages
         engine, continuation = persona.engine, fields.continuation
 
         def begin() -> tuple[list[int], Any]:
+            for text in (prompt, continuation):
+                hold_letters(text, persona, server.settings.bounds)
             options = options_of(fields, persona, server.settings)
             tokens = engine.encode(continuation) if isinstance(continuation, str) else continuation
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt
@@ -84,6 +97,7 @@ async def score(server: Server, web: WebRequest) -> Response:
         tokens, future = await server.runner.off_loop(begin)
         scores = await until_gone(web, asyncio.wrap_future(future))
         logprobs = [*map(finite_logprob, scores.logprobs)]
+        server.metrics.read(persona.name, len(tokens))
     return JSONResponse(
         {
             "object": "score",
@@ -92,5 +106,6 @@ async def score(server: Server, web: WebRequest) -> Response:
             "logprobs": logprobs,
             "is_likeliest": scores.likeliest,
             "sum": sum(logprobs),
+            **said(warnings),
         }
     )

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
 
 from marith.serving.server_settings import Bounds
 from marith.serving.wire.refusals import Refusal
 
+OffLoop: TypeAlias = "Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]"
 _SECONDS = 30  # that a body may take to come
 _DIGITS = 32  # of a number: more is no number that anyone means
 
 
-async def read_json(request: Request, bounds: Bounds) -> dict[str, Any]:
-    """The object in a request's body. Raises Refusal for a body that is none, or too large."""
+async def read_json(request: Request, bounds: Bounds, off_loop: OffLoop) -> dict[str, Any]:
+    """The object in a request's body, which `off_loop` parses on a thread.
+
+    Raises Refusal for a body that is none, or too large.
+    """
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(f"the content-type is application/json, not {kind!r:.80}", 415)
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refusal("the body is sent as it is, without a content-encoding", 415)
-    return parsed(await _read(request, bounds.body), bounds)
+    body = await _read(request, bounds.body)
+    return await off_loop(lambda: parsed(body, bounds))
 
 
 async def _read(request: Request, most: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
 from marith import (
@@ -17,6 +18,7 @@ from marith import (
 )
 
 RETRY_SECONDS = 1
+_FAILED = "the server failed; its log says why"
 _INVALID, _SERVER = "invalid_request_error", "server_error"
 
 
@@ -63,6 +65,8 @@ def refusal(error: BaseException) -> Refusal:
     match error:
         case Refusal():
             return error
+        case ValidationError():
+            return wrong_value(error)
         case ContextOverflow():
             code = "context_length_exceeded"
             return Refusal(f"{text} ({code})", code=code, param="messages")
@@ -76,6 +80,17 @@ def refusal(error: BaseException) -> Refusal:
             return Refusal(text, 504, "timeout", kind="timeout")
         case EngineClosed():
             return Refusal(text, 503, "engine_closed", kind=_SERVER, retry=True)
-        case MarithError():
-            return Refusal(text, 500, "model_error", kind=_SERVER)
-    return Refusal("the server failed; its log says why", 500, "internal_error", kind=_SERVER)
+        case MarithError():  # its text may name files of the server
+            return Refusal(_FAILED, 500, "model_error", kind=_SERVER)
+    return Refusal(_FAILED, 500, "internal_error", kind=_SERVER)
+
+
+def wrong_value(error: ValidationError) -> Refusal:
+    """What is said of the first field that is wrong."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = [str(part) for part in first["loc"]]
+    problem = first["msg"].removeprefix("Value error, ")
+    if first["type"] != "value_error":  # pydantic's own sentence, which names neither
+        at, given = ".".join(where[:4]) or "the body", repr(first.get("input"))[:80]
+        problem = f"{at}: {problem[:1].lower()}{problem[1:]}, not {given}"
+    return Refusal(problem, code="invalid_value", param=where[0] if where else None)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from marith import Chunk, Completion, TokenLogprob, ToolCall, Usage
+from marith import CallChunk, Chunk, Completion, TokenLogprob, ToolCall, Usage
 from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
 from marith.serving.wire.wire_requests import WireRequest
 
@@ -40,10 +40,10 @@ class AnswerHead:
         }
 
 
-def usage(usages: Sequence[Usage]) -> dict[str, Any]:
-    """What some answers took. A prompt that several answer counts once, as it is read once."""
-    prompt = max((one.prompt_tokens for one in usages), default=0)
-    cached = max((one.cached_tokens for one in usages), default=0)
+def usage(usages: Sequence[Usage], each: int = 1) -> dict[str, Any]:
+    """What some answers took, so many of each prompt: that counts once, as it is read once."""
+    prompt = sum(one.prompt_tokens for one in usages[::each])
+    cached = sum(one.cached_tokens for one in usages[::each])
     made = sum(one.completion_tokens for one in usages)
     return {
         "prompt_tokens": prompt,
@@ -59,7 +59,7 @@ def chat_answer(
 ) -> dict[str, Any]:
     """The answer to a chat that does not stream."""
     choices = [_chat_choice(i, one) for i, one in enumerate(completions)]
-    taken = usage([one.usage for one in completions])
+    taken = usage([one.usage for one in completions], len(completions))
     return {**head.fields(), "choices": choices, "usage": taken, **own(asked, completions)}
 
 
@@ -91,12 +91,15 @@ def _finish(completion: Completion) -> dict[str, Any]:
 
 def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:
     """What marith says beside it: warnings, and costs where they were asked for."""
-    found: dict[str, Any] = {}
-    if asked.warnings:
-        found["warnings"] = [*asked.warnings]
+    found: dict[str, Any] = said(asked.warnings).get("marith", {})
     if asked.fields.marith.composition:
         found["composition"] = [composition_costs(asked.formula, one) for one in completions]
     return {"marith": found} if found else {}
+
+
+def said(warnings: Sequence[str]) -> dict[str, Any]:
+    """What of a body was not known, where there is any."""
+    return {"marith": {"warnings": [*warnings]}} if warnings else {}
 
 
 class ChatDeltas:
@@ -111,16 +114,16 @@ class ChatDeltas:
 
     def of(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
         """The choices of a chunk: reasoning, text, each call by itself, and the end."""
+        deltas: list[dict[str, Any]] = []
         if chunk.reasoning:
-            yield self._choice({"reasoning_content": chunk.reasoning}, None)
-        if chunk.text or (chunk.logprobs and not chunk.calls):
-            yield self._choice({"content": chunk.text}, chunk.logprobs)
-        for call in chunk.calls:
-            head = {} if call.id is None else {"id": call.id, "type": "function"}
-            name = {} if call.name is None else {"name": call.name}
-            function = {**name, "arguments": call.arguments}
-            delta = {"tool_calls": [{"index": call.index, **head, "function": function}]}
-            yield self._choice(delta, None)
+            deltas.append({"reasoning_content": chunk.reasoning})
+        if chunk.text:
+            deltas.append({"content": chunk.text})
+        deltas += map(_call_delta, chunk.calls)
+        if chunk.logprobs and self._logprobs and not deltas:
+            deltas.append({"content": ""})
+        for i, delta in enumerate(deltas):
+            yield self._choice(delta, None if i else chunk.logprobs)
         if chunk.finish_reason is not None:
             yield {"index": self.index, "delta": {}, "finish_reason": chunk.finish_reason}
 
@@ -131,6 +134,13 @@ class ChatDeltas:
         if self._logprobs and logprobs:
             choice["logprobs"] = {**from_logprobs(logprobs)["logprobs"], "refusal": None}
         return {**choice, "finish_reason": None}
+
+
+def _call_delta(call: CallChunk) -> dict[str, Any]:
+    head = {} if call.id is None else {"id": call.id, "type": "function"}
+    name = {} if call.name is None else {"name": call.name}
+    function = {**name, "arguments": call.arguments}
+    return {"tool_calls": [{"index": call.index, **head, "function": function}]}
 
 
 class TextDeltas:

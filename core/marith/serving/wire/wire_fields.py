@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
-from pydantic import ValidationError as Invalid
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    field_validator,
+)
 
-from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.refusals import Refusal, wrong_value
 
-Wire = TypeVar("Wire", bound="AskedFields")
 Number = StrictInt | StrictFloat
 # Fields that change no text.
 HARMLESS = frozenset(
     (
         "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-        "prompt_cache_retention", "verbosity", "reasoning_effort", "priority", "request_id",
-        "skip_special_tokens", "spaces_between_special_tokens", "add_generation_prompt",
-        "include_reasoning", "return_token_ids",
+        "prompt_cache_retention", "verbosity", "priority", "request_id",
     )
 )  # fmt: skip
+_NEUTRAL_BY_1 = ("best_of", "length_penalty", "typical_p")
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
@@ -46,13 +53,18 @@ REFUSED: Mapping[str, str] = {
 }
 
 
-class MarithFields(BaseModel):
-    """What OpenAI has no word for; `formula` and `terms` need a server that allows formulas."""
+class FormulaFields(BaseModel):
+    """A formula of the client's own, which needs a server that allows formulas."""
 
     model_config = ConfigDict(extra="forbid")
 
     formula: StrictStr | None = None
     terms: dict[StrictStr, StrictStr] | None = None
+
+
+class MarithFields(FormulaFields):
+    """What OpenAI has no word for."""
+
     ban: list[StrictStr] | None = None
     faithful: Number | None = None
     speculation: StrictStr | None = None
@@ -67,12 +79,34 @@ class StreamOptions(BaseModel):
     continuous_usage_stats: StrictBool | None = None
 
 
-class AskedFields(BaseModel):
-    """What chats and texts have in common. Fields that are not known are kept apart."""
+class KnownFields(BaseModel):
+    """Fields of a body, and those apart that nobody here knows."""
 
     model_config = ConfigDict(extra="allow")
 
     model: StrictStr = Field(default="", max_length=256)
+
+    @field_validator("marith", mode="before", check_fields=False)
+    @classmethod
+    def _nothing_given(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    def unknown(self) -> list[str]:
+        """Fields that nobody here knows. Raises Refusal for one that would change the text."""
+        unknown = []
+        for name, value in (self.model_extra or {}).items():
+            neutral = value == 1 if name in _NEUTRAL_BY_1 else value in (None, False, [], {}, "")
+            if name in REFUSED and not neutral:
+                problem = f"{name!r} is not served here; {REFUSED[name]}"
+                raise Refusal(problem, code="unsupported_parameter", param=name)
+            if name not in HARMLESS and name not in REFUSED:
+                unknown.append(name)
+        return unknown
+
+
+class AskedFields(KnownFields):
+    """What chats and texts have in common."""
+
     max_tokens: StrictInt | None = Field(default=None, ge=0)
     temperature: Number | None = Field(default=None, ge=0, le=100)
     top_p: Number | None = None
@@ -105,18 +139,9 @@ class AskedFields(BaseModel):
 
     def unknown(self) -> list[str]:
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
-        unknown = []
-        for name, value in (self.model_extra or {}).items():
-            neutral = value == 1 if name in _NEUTRAL_BY_1 else value in (None, False, [], {}, "")
-            if name in REFUSED and not neutral:
-                problem = f"{name!r} is not served here; {REFUSED[name]}"
-                raise Refusal(problem, code="unsupported_parameter", param=name)
-            if name not in HARMLESS and name not in REFUSED:
-                unknown.append(name)
-        return unknown
-
-
-_NEUTRAL_BY_1 = ("best_of", "length_penalty", "typical_p")
+        options = self.stream_options
+        often = options is not None and options.continuous_usage_stats
+        return [*super().unknown(), *["stream_options.continuous_usage_stats"] * bool(often)]
 
 
 class ChatFields(AskedFields):
@@ -152,44 +177,35 @@ class TextFields(AskedFields):
         return [*given]
 
 
-class TokenizeFields(BaseModel):
+class TokenizeFields(KnownFields):
     """A text or messages that become tokens."""
 
-    model: StrictStr = ""
     prompt: StrictStr | None = None
     messages: list[dict[str, Any]] | None = None
     add_special_tokens: StrictBool = True
 
 
-class DetokenizeFields(BaseModel):
+class DetokenizeFields(KnownFields):
     """Tokens that become a text."""
 
-    model: StrictStr = ""
     tokens: list[StrictInt]
 
 
-class ScoreFields(BaseModel):
+class ScoreFields(KnownFields):
     """A continuation, and what it follows: `POST /v1/score`."""
 
-    model: StrictStr = ""
     prompt: StrictStr | list[StrictInt] | None = None
     messages: list[dict[str, Any]] | None = None
     continuation: StrictStr | list[StrictInt]
-    marith: MarithFields = MarithFields()
+    marith: FormulaFields = FormulaFields()
 
 
-Fields = TypeVar("Fields", bound=BaseModel)
+Fields = TypeVar("Fields", bound=KnownFields)
 
 
 def read_fields(kind: type[Fields], body: Mapping[str, Any]) -> Fields:
     """The fields of a body. Raises Refusal that names the first field that is wrong."""
     try:
         return kind.model_validate(body)
-    except Invalid as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = [str(part) for part in first["loc"]]
-        name = where[0] if where else None
-        given = repr(first.get("input"))[:80]
-        at = ".".join(where[:4]) or "the body"
-        problem = f"{at}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {given}"
-        raise Refusal(problem, code="invalid_value", param=name) from None
+    except ValidationError as error:
+        raise wrong_value(error) from None

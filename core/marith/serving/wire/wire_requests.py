@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +13,16 @@ from marith.openai_format import to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal
-from marith.serving.wire.wire_fields import AskedFields, ChatFields, TextFields
+from marith.serving.wire.wire_fields import AskedFields, ChatFields, KnownFields, TextFields
 
 _DRAWN = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
     "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "stop_token_ids",
     "ignore_eos",
 )  # fmt: skip
+_FORMATS = ("text", "json_object", "json_schema")
 _LARGEST_BIAS = 100
+_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def chat_requests(
 ) -> WireRequest:
     """The requests of a chat. Raises Refusal, RequestError or FormulaError."""
     bounds, messages = settings.bounds, fields.messages
-    _hold_messages(messages, bounds)
+    hold_messages(messages, bounds)
     options, warnings = _options(fields, fields.max_completion_tokens, persona, settings)
     prefix = ""
     if fields.continue_final_message:
@@ -51,7 +54,7 @@ def chat_requests(
         tools=_tools(fields, bounds),
         grammar=_grammar(fields, bounds, fields.response_format),
         logprobs=_logprobs(fields, bounds),
-        template_options=fields.chat_template_kwargs or None,
+        template_options={**options.chat_template_kwargs, **(fields.chat_template_kwargs or {})},
         prefix=prefix,
         cache_salt=salt,
     )
@@ -67,12 +70,23 @@ def text_requests(
 ) -> WireRequest:
     """The requests of one prompt that is continued as it is."""
     options, warnings = _options(fields, None, persona, settings)
+    hold_letters(prompt, persona, settings.bounds)
     tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if not tokens:
         raise Refusal("a prompt has at least one token", param="prompt")
     grammar = _grammar(fields, settings.bounds, None)
     request = options.request(tokens, grammar=grammar, logprobs=fields.logprobs, cache_salt=salt)
     return _answers(request, fields, options, warnings, settings.bounds)
+
+
+def hold_letters(text: Any, persona: ServedModel, bounds: Bounds) -> None:
+    """Raises Refusal for a text that no context holds, before anybody reads it."""
+    most = min(bounds.letters, max(100_000, 32 * persona.engine.context_length))
+    if isinstance(text, str) and len(text) > most:
+        problem = f"a text has at most {most:,} letters for a context of "
+        problem += f"{persona.engine.context_length:,} tokens, not {len(text):,}"
+        code = "context_length_exceeded"
+        raise Refusal(f"{problem} ({code})", code=code, param="prompt")
 
 
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
@@ -92,23 +106,24 @@ def _options(
     fields: AskedFields, longest: int | None, persona: ServedModel, settings: ServerSettings
 ) -> tuple[Options, list[str]]:
     """The persona's options with those of the body, and what of the body is not known."""
-    bounds, unknown = settings.bounds, fields.unknown()
-    if unknown and settings.strict:
-        name = unknown[0]
-        raise Refusal(f"{name!r} is no field here", code="unknown_parameter", param=name)
-    warnings = [f"{name!r} is no field here, and was ignored" for name in unknown]
+    bounds, warnings = settings.bounds, warnings_of(fields, settings)
     _hold_bounds(fields, bounds)
     call = fields.model_dump(include={*_DRAWN}, exclude_none=True)
     if "logit_bias" in call:
         call["logit_bias"] = _biases(call["logit_bias"])
     own = fields.marith
-    call |= own.model_dump(include={"ban", "faithful"}, exclude_none=True)
+    call |= own.model_dump(include={"faithful"}, exclude_none=True)
+    if own.ban:
+        call["ban"] = [*persona.options.ban, *own.ban]
     asked = longest if longest is not None else fields.max_tokens
-    if asked is not None and bounds.tokens is not None and asked > bounds.tokens:
-        warnings.append(f"an answer has at most {bounds.tokens} tokens here, not {asked}")
-        asked = bounds.tokens
-    call["max_tokens"] = bounds.tokens if asked is None else max(asked, 1)
-    call["timeout"] = bounds.seconds
+    most = min(filter(None, (bounds.tokens, persona.own_tokens)), default=None)
+    if asked is not None and most is not None and asked > most:
+        warnings.append(f"an answer has at most {most} tokens here, not {asked}")
+        asked = most
+    if asked == 0 and not getattr(fields, "echo", False):
+        raise Refusal("max_tokens is a whole number from 1, or 0 with echo", param="max_tokens")
+    call["max_tokens"] = most if asked is None else max(asked, 1)
+    call["timeout"] = min(filter(None, (bounds.seconds, persona.options.timeout)), default=None)
     options = options_of(fields, persona, settings).over(call)
     if own.speculation is not None:
         if own.speculation not in ("auto", "none"):
@@ -117,6 +132,15 @@ def _options(
             update={"speculation": None if own.speculation == "none" else "auto"}
         )
     return options, warnings
+
+
+def warnings_of(fields: KnownFields, settings: ServerSettings) -> list[str]:
+    """What of a body nobody knows, in words. Raises Refusal where the server is strict."""
+    unknown = fields.unknown()
+    if unknown and settings.strict:
+        name = unknown[0]
+        raise Refusal(f"{name!r} is no field here", code="unknown_parameter", param=name)
+    return [f"{name!r} is no field here, and was ignored" for name in unknown]
 
 
 def _hold_bounds(fields: AskedFields, bounds: Bounds) -> None:
@@ -128,7 +152,7 @@ def _hold_bounds(fields: AskedFields, bounds: Bounds) -> None:
         raise Refusal(f"there are at most {bounds.bans} banned words", param="marith")
 
 
-def _hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
+def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
     """Raises Refusal for too many or too long messages, and for content that is no text."""
     if len(messages) > bounds.messages:
         raise Refusal(f"there are at most {bounds.messages} messages", param="messages")
@@ -140,10 +164,10 @@ def _hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> Non
             if kind not in ("text", "input_text", "refusal"):
                 problem = f"messages.{i}: content is text alone, not {kind!r:.40}"
                 raise Refusal(problem, code="unsupported_content", param="messages")
-        letters += len(str(content or ""))
-        if letters > bounds.letters:
-            problem = f"messages have at most {bounds.letters:,} letters together"
-            raise Refusal(problem, 413, "messages_too_long", "messages")
+        letters += len(content) if isinstance(content, str) else len(str(content or ""))
+    if letters > bounds.letters:
+        problem = f"messages have at most {bounds.letters:,} letters together"
+        raise Refusal(problem, 413, "messages_too_long", "messages")
 
 
 def _prefix(messages: Sequence[Any], last: Mapping[str, Any]) -> str:
@@ -160,6 +184,9 @@ def _prefix(messages: Sequence[Any], last: Mapping[str, Any]) -> str:
 def _tools(fields: ChatFields, bounds: Bounds) -> Tools | None:
     if len(fields.tools or ()) > bounds.tools:
         raise Refusal(f"there are at most {bounds.tools} tools", param="tools")
+    if fields.tools and len(json.dumps(fields.tools)) > bounds.grammar_letters:
+        problem = f"tools have at most {bounds.grammar_letters:,} letters together"
+        raise Refusal(problem, param="tools")
     return to_tools(fields.tools, _as_given, fields.tool_choice, fields.parallel_tool_calls)
 
 
@@ -174,6 +201,10 @@ def _grammar(
     text = fields.grammar
     if text is not None and len(text) > bounds.grammar_letters:
         raise Refusal(f"a grammar has at most {bounds.grammar_letters:,} letters", param="grammar")
+    kind = (response_format or {}).get("type", "text")
+    if kind not in _FORMATS:
+        problem = f"response_format has a type of {', '.join(_FORMATS)}, not {kind!r:.80}"
+        raise Refusal(problem, param="response_format")
     return to_grammar(None if text is None else Grammar.lark(text), response_format)
 
 
@@ -187,7 +218,8 @@ def _logprobs(fields: ChatFields, bounds: Bounds) -> int | None:
 
 def _biases(given: Mapping[str, float]) -> dict[int, float]:
     for token, bias in given.items():
-        if not (token.isascii() and token.isdigit()) or abs(bias) > _LARGEST_BIAS:
+        is_token = token.isascii() and token.isdigit() and len(token) < _DIGITS
+        if not is_token or abs(bias) > _LARGEST_BIAS:
             problem = "logit_bias has a number from -100 to 100 for the number of a token"
             raise Refusal(f"{problem}, not {token!r:.40}: {bias!r:.40}", param="logit_bias")
     return {int(token): bias for token, bias in given.items()}

@@ -1,0 +1,222 @@
+"""Bodies and values that cannot be served are the client's fault, and said in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.serving import CHAT, WEATHER, client, lanes, served, with_bounds
+
+from marith.serving.server import Server
+
+KEYS = ("sk-first-key", "sk-second-key")
+BEARER = {"authorization": f"Bearer {KEYS[0]}"}
+PAGE = "https://chat.example"
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    bounds = with_bounds(
+        body=220_000, letters=15_000, answers=3, tools=2, stops=4, messages=5, tokens=40
+    )
+    with served(
+        tmp_path_factory.mktemp("guard"), bounds, keys=KEYS, hosts=("models.example",),
+        origins=(PAGE,),
+    ) as server:  # fmt: skip
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server, headers=BEARER) as web:
+        yield web
+
+
+def post(web: httpx.Client, body: bytes | str, **headers: str) -> httpx.Response:
+    return web.post("/v1/chat/completions", content=body, headers={**JSON, **headers})
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"", "is not JSON"),
+        (b"[]", "is a JSON object"),
+        (b'{"a": 1, "a": 2}', "a name comes twice"),
+        (b'{"a": NaN}', "NaN is no number"),
+        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b'{"a": 1e999}', "too large"),
+        (b'{"seed": ' + b"9" * 5000 + b"}", "more than 32 digits"),
+        (b'{"a": "\\ud800"}', "half a surrogate pair"),
+        (b'{"\\udfff": 1}', "half a surrogate pair"),
+        (b'{"a": "\xff"}', "is not UTF-8"),
+        (b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}", "more than 64 levels"),
+        (b"[" * 9000, "levels"),
+        (b'{"a": "' + b"x" * 300_000 + b'"}', "more than 220,000 bytes"),
+    ],
+    ids=range(13),
+)
+def test_bodies_that_others_read_otherwise_are_refused(
+    web: httpx.Client, body: bytes, problem: str
+) -> None:
+    answer = post(web, body)
+    assert answer.status_code in (400, 413)
+    assert problem in answer.json()["error"]["message"]
+
+
+def test_only_json_as_it_is_is_read(web: httpx.Client) -> None:
+    assert post(web, b"{}", **{"content-type": "text/plain"}).status_code == 415
+    assert post(web, b"{}", **{"content-encoding": "gzip"}).status_code == 415
+
+
+BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": CHAT * 6}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+        ({"temperature": -1}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"presence_penalty": 3}, "presence_penalty"),
+        ({"logit_bias": {"5": 101}}, "logit_bias"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"n": 4}, "n"),
+        ({"n": 0}, "n"),
+        ({"stop": ["a"] * 5}, "stop"),
+        ({"tools": [WEATHER] * 3}, "tools"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"functions": [{}]}, "functions"),
+        ({"suffix": "x"}, "suffix"),
+        ({"bad_words": ["x"]}, "bad_words"),
+        ({"model": "gpt-5"}, "model"),
+        ({"continue_final_message": True}, "continue_final_message"),
+        ({"marith": {"formula": "2*M"}}, "marith"),
+        ({"marith": {"terms": {"x": "y"}}}, "marith"),
+        ({"marith": {"file": "/etc/passwd"}}, "marith"),
+        ({"marith": {"speculation": "often"}}, "marith"),
+        ({"chat_template_kwargs": {"a": {}}}, "chat_template_kwargs"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
+        ({"tools": [{"type": "function", "function": {"name": "x" * 200_000}}]}, "tools"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_served_is_a_400_that_names_the_field(
+    server: Server, web: httpx.Client, fields: dict[str, Any], param: str
+) -> None:
+    answer = post(web, json.dumps({**BASE, **fields}))
+    assert answer.status_code == (404 if param == "model" else 400), answer.text
+    assert answer.json()["error"]["param"] == param
+    assert answer.headers["x-should-retry"] == "false"
+    assert lanes(server) == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"top_p": 5}, {"top_p": 0}, {"min_p": 7}, {"top_k": -5}, {"min_tokens": 10**9},
+        {"stop": ""}, {"stop": ["a", ""]}, {"stop_token_ids": [-1]}, {"seed": 2**70},
+        {"stop_token_ids": [10**6]}, {"logit_bias": {"999999": 1}}, {"repetition_penalty": 0},
+        {"marith": {"faithful": 1e308}}, {"marith": {"ban": [""]}}, {"grammar": "start: ("},
+        {"response_format": {"type": "xml"}}, {"tool_choice": "required"}, {"tools": [{}]},
+        {"messages": [{"role": "nobody", "content": "x"}]}, {"messages": [{"content": "x"}]},
+        {"grammar": 'start: "a"', "response_format": {"type": "json_object"}},
+        {"ignore_eos": True, "grammar": 'start: "a"'},
+    ],
+    ids=lambda fields: str(fields)[:40],
+)  # fmt: skip
+def test_values_out_of_range_are_the_clients_fault(
+    server: Server, web: httpx.Client, fields: dict[str, Any]
+) -> None:
+    answer = post(web, json.dumps({**BASE, **fields}))
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["message"]
+    assert "pydantic" not in answer.text
+    assert lanes(server) == 0
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "//", "a" * 9000])
+def test_an_odd_origin_is_refused(server: Server, origin: str) -> None:
+    with client(server) as web:
+        assert web.get("/v1/models", headers={"origin": origin}).status_code == 403
+
+
+def test_texts_that_no_context_holds_are_not_read(web: httpx.Client) -> None:
+    bodies = {
+        "/tokenize": {"prompt": "a" * 19_000},
+        "/v1/completions": {"prompt": "a" * 19_000},
+        "/v1/score": {"prompt": "a", "continuation": "a" * 19_000},
+    }
+    for path, body in bodies.items():
+        answer = web.post(path, json=body)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_the_context_and_the_servers_cap_hold(web: httpx.Client) -> None:
+    long = [{"role": "user", "content": "the sea " * 1500}]
+    answer = post(web, json.dumps({"messages": long}))
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert "context_length_exceeded" in answer.json()["error"]["message"]
+    capped = post(web, json.dumps({**BASE, "max_tokens": 4000, "ignore_eos": True})).json()
+    assert capped["usage"]["completion_tokens"] == 40
+    assert "at most 40 tokens" in capped["marith"]["warnings"][0]
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+FIELDS = st.sampled_from(
+    (
+        "messages", "model", "max_tokens", "temperature", "top_p", "n", "stop", "seed", "tools",
+        "tool_choice", "response_format", "logprobs", "top_logprobs", "stream", "marith", "prompt",
+        "stream_options", "min_tokens", "stop_token_ids", "grammar", "echo", "continuation",
+        "tokens", "top_k", "min_p", "presence_penalty", "chat_template_kwargs", "logit_bias",
+    )
+)  # fmt: skip
+PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/score", "/tokenize", "/detokenize"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(PATHS), st.dictionaries(FIELDS, ODD, max_size=4), st.booleans())
+def test_no_body_is_the_servers_fault(path: str, odd: dict[str, Any], valid: bool) -> None:
+    body = {**BASE, "prompt": "a", **odd} if valid else odd
+    assert_no_fault(_web[0], path, json.dumps(body).encode())
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(PATHS), st.binary(max_size=60))
+def test_no_bytes_are_the_servers_fault(path: str, body: bytes) -> None:
+    assert_no_fault(_web[0], path, body)
+
+
+_web: list[httpx.Client] = []
+
+
+@pytest.fixture(autouse=True)
+def _shared(web: httpx.Client) -> None:
+    _web[:] = [web]  # hypothesis takes no fixture of a function
+
+
+def assert_no_fault(web: httpx.Client, path: str, body: bytes) -> None:
+    answer = web.post(path, content=body, headers=JSON)
+    assert answer.status_code < 500 or answer.json()["error"]["code"] == "timeout", answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_no_lane_is_left(server: Server) -> None:
+    assert lanes(server) == 0
+    assert server.running == 0
