@@ -179,25 +179,51 @@ ODD = st.recursive(
     | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=8,
 )  # fmt: skip
-FIELDS = st.sampled_from(
-    (
-        "messages", "model", "max_tokens", "temperature", "top_p", "n", "stop", "seed", "tools",
-        "tool_choice", "response_format", "logprobs", "top_logprobs", "stream", "marith", "prompt",
-        "stream_options", "min_tokens", "stop_token_ids", "grammar", "echo", "continuation",
-        "tokens", "top_k", "min_p", "presence_penalty", "chat_template_kwargs", "logit_bias",
-    )
-)  # fmt: skip
+NUMBER = st.integers(-(2**70), 2**70) | st.floats(-1e9, 1e9) | st.sampled_from([0, 1, 2, 5, -1])
+TEXTS = st.text(max_size=9) | st.lists(st.text(max_size=5), max_size=6)
+TYPED: dict[str, Any] = {
+    **dict.fromkeys(
+        ("max_tokens", "temperature", "top_p", "top_k", "min_p", "n", "seed", "top_logprobs",
+         "min_tokens", "presence_penalty", "frequency_penalty", "repetition_penalty"), NUMBER,
+    ),
+    "logit_bias": st.dictionaries(st.integers(-5, 10**12).map(str) | st.text(max_size=4), NUMBER),
+    "stop": TEXTS,
+    "stop_token_ids": st.lists(st.integers(-3, 10**7), max_size=5),
+    "messages": st.lists(
+        st.fixed_dictionaries(
+            {"role": st.sampled_from(["user", "system", "tool", "assistant", "x"])},
+            optional={"content": ODD, "tool_calls": ODD, "name": ODD},
+        ), max_size=4,
+    ),
+    "tools": st.lists(st.just(WEATHER) | st.fixed_dictionaries({"type": ODD, "function": ODD})),
+    "tool_choice": st.sampled_from(["auto", "none", "required", "weather"]) | ODD,
+    "response_format": st.sampled_from([{"type": "json_object"}, {"type": "text"}]) | ODD,
+    "grammar": st.sampled_from(['start: "a"', "start: (", "", "x"]) | st.text(max_size=9),
+    "prompt": TEXTS | st.lists(st.integers(-3, 10**5), max_size=6),
+    "continuation": TEXTS | st.lists(st.integers(-3, 10**5), max_size=6),
+    "tokens": st.lists(st.integers(-3, 10**5), max_size=6),
+    "marith": st.fixed_dictionaries(
+        {}, optional={"ban": TEXTS, "faithful": NUMBER, "formula": st.text(max_size=6),
+                      "speculation": st.sampled_from(["auto", "none", "x"])},
+    ),
+    **dict.fromkeys(("stream", "logprobs", "echo", "continue_final_message"), st.booleans()),
+    **dict.fromkeys(("stream_options", "chat_template_kwargs", "model"), ODD),
+}  # fmt: skip
+FIELDS = st.lists(st.sampled_from([*TYPED]), max_size=3, unique=True).flatmap(
+    lambda names: st.fixed_dictionaries({name: TYPED[name] for name in names})
+)
+EXAMPLES = 150 if settings.get_current_profile_name() == "ci" else 10_000
 PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/score", "/tokenize", "/detokenize"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(PATHS), st.dictionaries(FIELDS, ODD, max_size=4), st.booleans())
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(PATHS), FIELDS, st.booleans())
 def test_no_body_is_the_servers_fault(path: str, odd: dict[str, Any], valid: bool) -> None:
     body = {**BASE, "prompt": "a", **odd} if valid else odd
     assert_no_fault(_web[0], path, json.dumps(body).encode())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(PATHS), st.binary(max_size=60))
 def test_no_bytes_are_the_servers_fault(path: str, body: bytes) -> None:
     assert_no_fault(_web[0], path, body)
