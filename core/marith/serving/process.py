@@ -156,7 +156,7 @@ class _Process(uvicorn.Server):
 
     async def _load(self) -> None:
         try:
-            await self._server.runner.off_loop(self._server.load)
+            await self._server.runner.aside(self._server.load)
         except Exception as error:
             self.failure, self.should_exit = error, True
             return
@@ -165,7 +165,7 @@ class _Process(uvicorn.Server):
     async def _reload(self) -> None:
         """The persona file anew; one that is broken changes nothing."""
         try:
-            models = await self._server.runner.off_loop(self._server.load)
+            models = await self._server.runner.aside(self._server.load)
         except MarithError as error:
             _log.error("the persona file is not taken, and the old one stays: %s", error)
         else:

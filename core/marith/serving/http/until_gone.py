@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
-from typing import TypeVar
+from contextlib import aclosing, suppress
+from typing import TypeVar, cast
 
 from starlette.requests import Request as WebRequest
 
@@ -28,6 +29,31 @@ class Runner:
     async def off_loop(self, work: Callable[[], T]) -> T:
         """The result of some work, done by a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """The result of some work that may take minutes; a process that ends waits for none."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def give(result: T | None, error: BaseException | None) -> None:
+            if done.done():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(cast("T", result))
+
+        def run() -> None:
+            result, failure = None, None
+            try:
+                result = work()
+            except BaseException as error:
+                failure = error
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(give, result, failure)
+
+        threading.Thread(target=run, name="marith-serve-load", daemon=True).start()
+        return await done
 
     async def begin(self, engine: Engine, requests: Sequence[Request]) -> list[Ticket]:
         """A ticket for each request; of none of them, where one cannot be taken on."""
