@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-TOKENS = 32
+TOKENS = 128  # of an answer; some have no text of their own
 
 
 def thread_seconds(process: psutil.Process, thread: int) -> float:
@@ -88,6 +88,8 @@ def main(seconds: float, count: int, model: str) -> None:
         wall, used = time.monotonic() - began, thread_seconds(server, server.pid) - loop
         print(f"{model}, {count} clients, {wall:.0f} s: {answers} answers")
         print(f"{tokens / wall:.0f} events a second, {1e6 * used / tokens:.0f} µs of the loop each")
+        made = answers * TOKENS
+        print(f"{made / wall:.0f} tokens a second, {1e6 * used / made:.0f} µs of the loop each")
         cuts = statistics.quantiles(late, n=1000)
         print(f"/health: median {cuts[499]:.1f} ms, 99 % {cuts[989]:.1f}, 99.9 % {cuts[998]:.1f}")
         print(f"memory: {memory / 1e6:.0f} MB, then {server.memory_info().rss / 1e6:.0f} MB")

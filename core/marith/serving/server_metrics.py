@@ -73,6 +73,7 @@ class Pace:
 
     def __init__(self, metrics: Metrics, model: str, began: float) -> None:
         self._metrics, self._model, self._last = metrics, model, began
+        self._between = metrics.between.labels(model)  # once: a label is looked up under a lock
         self._begun = False
         self.tokens = 0
 
@@ -87,9 +88,8 @@ class Pace:
             if not self._begun:
                 self._metrics.first_token.labels(self._model).observe(now - self._last)
             else:
-                between = self._metrics.between.labels(self._model)
                 for _ in range(count):
-                    between.observe((now - self._last) / count)
+                    self._between.observe((now - self._last) / count)
             self._begun, self._last = True, now
             self.tokens += count
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -33,6 +34,17 @@ def event(data: Mapping[str, Any]) -> bytes:
     return f"data: {text}\n\n".encode()
 
 
+class EventWriter:
+    """Makes the events of one answer, which all begin alike: that is written once."""
+
+    def __init__(self, head: Mapping[str, Any]) -> None:
+        self._head = event(head).removesuffix(b"}\n\n")
+
+    def of(self, choices: Sequence[Mapping[str, Any]], **rest: Any) -> bytes:
+        """An event with these choices."""
+        return self._head + b"," + event({"choices": choices, **rest}).removeprefix(b"data: {")
+
+
 class EventStream(Response):
     """An answer in events, until the client leaves; then the source is closed at once.
 
@@ -50,44 +62,63 @@ class EventStream(Response):
     ) -> None:
         self._source, self._write_seconds, self._failed = source, write_seconds, failed
         self._ended = ended
+        self._send: Send
+        self._since: float | None = None  # when the event that is being sent began
+        self._last = time.monotonic()
         super().__init__(headers={**_HEADERS, **headers})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events; the protocol of ASGI."""
-        headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        abort = scope.get(ABORT, lambda: None)
-        sending = asyncio.ensure_future(self._send(send, abort))
-        leaving = asyncio.ensure_future(gone(receive))
+        self._send = send
+        sending = asyncio.ensure_future(self._send_all())
+        others = (
+            asyncio.ensure_future(gone(receive)),
+            asyncio.ensure_future(self._watch(scope.get(ABORT, lambda: None))),
+        )
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, *others), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            leaving.cancel()
-            sending.cancel()
-            with suppress(asyncio.CancelledError, OSError, TimeoutError):
+            for task in (sending, *others):
+                task.cancel()
+            with suppress(asyncio.CancelledError, OSError):
                 await sending
             self._ended()
 
-    async def _send(self, send: Send, abort: Callable[[], None]) -> None:
-        async def put(data: bytes, more: bool = True) -> None:
-            part = {"type": "http.response.body", "body": data, "more_body": more}
+    async def _send_all(self) -> None:
+        """The head, every event, and the end."""
+        headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
+        start = {"type": "http.response.start", "status": 200, "headers": headers}
+        async with aclosing(self._source) as events:
             try:
-                await asyncio.wait_for(send(part), self._write_seconds)
-            except TimeoutError:
-                abort()  # else the connection would wait for the reader
-                raise
-
-        async with aclosing(_with_pings(self._source)) as events:
-            try:
+                await self._send(start)
                 async for data in events:
-                    await put(data)
+                    await self._put(data)
             except (Exception, asyncio.CancelledError) as error:
                 self._failed(error)
                 if _is_of_the_client(error):
                     raise
-                await put(event(refusal(error).body))
-        await put(DONE)
-        await put(b"", more=False)
+                await self._put(event(refusal(error).body))
+        await self._put(DONE)
+        await self._put(b"", more=False)
+
+    async def _put(self, data: bytes, more: bool = True) -> None:
+        self._since = time.monotonic()
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        self._last, self._since = time.monotonic(), None
+
+    async def _watch(self, abort: Callable[[], None]) -> None:
+        """Send a comment where no event comes for a while; return where nothing is taken.
+
+        One task for all events: a timer for each would take longer than an event.
+        """
+        while True:
+            await asyncio.sleep(min(1.0, self._write_seconds / 2))
+            now = time.monotonic()
+            if self._since is not None and now - self._since > self._write_seconds:
+                abort()  # else the connection would wait for the reader
+                return
+            if self._since is None and now - self._last > PING_SECONDS:
+                await self._put(PING)
 
 
 def _is_of_the_client(error: BaseException) -> bool:
@@ -100,27 +131,3 @@ async def gone(receive: Receive) -> None:
     """Return once the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _with_pings(source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """The events, and a comment wherever none comes for a while."""
-    async with aclosing(source) as events:
-        waiting: asyncio.Future[bytes] | None = None
-        try:
-            while True:
-                waiting = waiting or asyncio.ensure_future(anext(events))
-                done, _ = await asyncio.wait((waiting,), timeout=PING_SECONDS)
-                if not done:
-                    yield PING
-                    continue
-                ready, waiting = waiting, None
-                try:
-                    data = ready.result()
-                except StopAsyncIteration:
-                    return
-                yield data
-        finally:
-            if waiting is not None:
-                waiting.cancel()
-                with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
-                    await waiting

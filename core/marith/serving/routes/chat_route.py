@@ -13,7 +13,7 @@ from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
 
 from marith import Chunk, Completion, MarithError, Ticket
-from marith.serving.http.event_stream import EventStream, event
+from marith.serving.http.event_stream import EventStream, EventWriter
 from marith.serving.http.guard import ID, KEY
 from marith.serving.http.until_gone import LEFT, chunks, completions
 from marith.serving.served_models import ServedModel
@@ -100,10 +100,10 @@ class Answering:
         """Each event as it comes. What marith says goes with the last ones."""
         asked, with_usage = self._asked, self._asked.fields.usage_in_stream
         suffix = ".chunk" if self._head.kind == "chat.completion" else ""
-        head, also = self._head.fields(suffix), {"usage": None} if with_usage else {}
+        events, also = EventWriter(self._head.fields(suffix)), {"usage": None} if with_usage else {}
         made = [deltas(i) for i in range(len(self._tickets))]
         for choice in filter(None, (one.first() for one in made)):
-            yield event({**head, "choices": [choice], **also})
+            yield events.of([choice], **also)
         says = bool(asked.warnings or asked.fields.marith.composition) and not with_usage
         last: list[dict[str, Any]] = []
         async with aclosing(chunks(self._tickets)) as arriving:
@@ -113,15 +113,15 @@ class Answering:
                     if says and choice["finish_reason"] is not None:
                         last.append(choice)
                         continue
-                    yield event({**head, "choices": [choice], **also})
+                    yield events.of([choice], **also)
         found = [ticket.result(0) for ticket in self._tickets]
         self._count(found)
         said = own(asked, found)
         for choice in last:
-            yield event({**head, "choices": [choice], **said})
+            yield events.of([choice], **said)
         if with_usage:
             taken = usage([one.usage for one in found], self.each)
-            yield event({**head, "choices": [], "usage": taken, **said})
+            yield events.of([], usage=taken, **said)
 
     def _arrived(self, index: int, chunk: Chunk) -> None:
         self._paces[index].chunk(chunk)
