@@ -10,7 +10,7 @@ import httpx
 import pytest
 from support.serving import CHAT, client, events, served, until
 
-from marith import Engine, Options
+from marith import Ban, Engine, Options, Plan
 from marith.serving.server import Server
 
 FORMULA, TERMS = "M - 0.5*rude + 0.3*kind", {"rude": "You are rude.", "kind": "You are kind."}
@@ -150,6 +150,14 @@ def test_every_count_is_moved(server: Server, web: httpx.Client) -> None:
     web.post("/v1/completions", json={"prompt": "Go, go, go, go, go, go,", "model": "polite",
         "max_tokens": 40, "temperature": 0, "ignore_eos": True})  # fmt: skip
     until(lambda: counts()["marith_num_requests_running"] == 0)
+    long = {**body, "max_tokens": 400, "ignore_eos": True}
+    with web.stream("POST", "/v1/chat/completions", json=long) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        with client(server) as other:  # while it runs
+            until(lambda: "marith_lanes_in_flight 3.0" in other.get("/metrics").text)
+            told = other.get("/metrics").text
+        assert "marith_num_requests_running 1.0" in told
     after = counts()
     named = '{model_name="polite"}'
     for name in (
@@ -164,6 +172,23 @@ def test_every_count_is_moved(server: Server, web: httpx.Client) -> None:
     assert after[failed] > before.get(failed, 0)
     reason = 'marith_request_success_total{finished_reason="length",model_name="polite"}'
     assert after[reason] > before.get(reason, 0)
+
+
+def test_drafts_and_rewinds_are_counted(server: Server, engine: Engine, web: httpx.Client) -> None:
+    ban = Ban(["e"], whole_words=False)
+    drafted = engine.generate(
+        CHAT, FORMULA, TERMS, speculation=Plan({"rude": 3, "kind": 3}), max_tokens=30, seed=1
+    )
+    banned = engine.generate(CHAT, FORMULA, TERMS, ban=ban, max_tokens=9, seed=1)
+    for completion in (drafted, banned):
+        server.metrics.completed("counted", completion, 0.0)
+    told = web.get("/metrics").text
+    for name, wanted in (
+        ("drafted_tokens", drafted.stats.drafted), ("accepted_tokens", drafted.stats.accepted),
+        ("rewinds", banned.stats.rewinds),
+    ):  # fmt: skip
+        assert wanted > 0
+        assert f'marith_{name}_total{{model_name="counted"}} {float(wanted)}' in told
 
 
 def test_there_are_no_embeddings_and_no_other_paths(web: httpx.Client) -> None:
