@@ -88,5 +88,16 @@ def lanes(server: Server) -> int:
     return sum(engine.status().lanes for engine in server.engines())
 
 
-def with_bounds(**bounds: Any) -> Bounds:
-    return replace(Bounds(), **bounds)
+KEYS = ("sk-first-key", "sk-second-key")
+BEARER = {"authorization": f"Bearer {KEYS[0]}"}
+PAGE = "https://chat.example"
+JSON = {"content-type": "application/json"}
+
+
+@contextmanager
+def guarded(folder: Path) -> Iterator[Server]:
+    """A server with keys, a name, a page that may ask, and small bounds."""
+    few = {"answers": 3, "tools": 2, "stops": 4, "messages": 5, "tokens": 40}
+    bounds = replace(Bounds(), body=220_000, letters=15_000, **few)
+    with served(folder, bounds, keys=KEYS, hosts=("models.example",), origins=(PAGE,)) as server:
+        yield server

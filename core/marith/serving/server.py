@@ -59,7 +59,8 @@ class Server:
         """
         with self._loading:
             models = load_models(self.settings)
-            for one in models.by_name.values():  # what its formula names is loaded too
+            # What each formula names is loaded too; an alias has the options of what it names.
+            for one in {id(one.options): one for one in models.by_name.values()}.values():
                 one.engine.next_logprobs("a", one.options.formula, one.options.terms)
             self._models = models
         return models

@@ -49,8 +49,7 @@ class ServerSettings:
     `file` is a persona file, `model` what its formulas are over where it names no model. `aliases`
     are further names of models. `hosts` are names that the server is asked under, beside those of
     the loopback; `origins` are those of web pages that may ask. With `allow_formulas` a request
-    may bring a formula and terms. `strict` refuses fields that are not known. `system_fingerprint`
-    changes with the personas.
+    may bring a formula and terms. `strict` refuses fields that are not known.
     """
 
     file: Path | None = None

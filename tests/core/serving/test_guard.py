@@ -8,27 +8,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.serving import client, served, with_bounds
+from support.serving import BEARER, JSON, KEYS, PAGE, client, guarded
 
 from marith import ModelError, RequestError
 from marith.serving.server import Server
 from marith.serving.server_settings import is_loopback, read_keys, require_key
 
-KEYS = ("sk-first-key", "sk-second-key")
-BEARER = {"authorization": f"Bearer {KEYS[0]}"}
-PAGE = "https://chat.example"
-JSON = {"content-type": "application/json"}
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    bounds = with_bounds(
-        body=220_000, letters=15_000, answers=3, tools=2, stops=4, messages=5, tokens=40
-    )
-    with served(
-        tmp_path_factory.mktemp("guard"), bounds, keys=KEYS, hosts=("models.example",),
-        origins=(PAGE,),
-    ) as server:  # fmt: skip
+    with guarded(tmp_path_factory.mktemp("guarded")) as server:
         yield server
 
 

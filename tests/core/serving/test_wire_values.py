@@ -10,25 +10,14 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.serving import CHAT, WEATHER, client, lanes, served, with_bounds
+from support.serving import BEARER, CHAT, JSON, WEATHER, client, guarded, lanes
 
 from marith.serving.server import Server
-
-KEYS = ("sk-first-key", "sk-second-key")
-BEARER = {"authorization": f"Bearer {KEYS[0]}"}
-PAGE = "https://chat.example"
-JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    bounds = with_bounds(
-        body=220_000, letters=15_000, answers=3, tools=2, stops=4, messages=5, tokens=40
-    )
-    with served(
-        tmp_path_factory.mktemp("guard"), bounds, keys=KEYS, hosts=("models.example",),
-        origins=(PAGE,),
-    ) as server:  # fmt: skip
+    with guarded(tmp_path_factory.mktemp("guarded")) as server:
         yield server
 
 

@@ -133,8 +133,7 @@ def _exactly(name: str, where: str, placement: Placement) -> Placement:
     device = device_for(placement.device)
     on_cpu(placement.quantize, device)
     dtype = dtype_for(name, where, device, placement)
-    several = placement.is_spread or placement.is_parallel
-    where_to = placement.device if several else str(device)
+    where_to = placement.device if placement.is_several else str(device)
     return replace(placement, device=where_to, dtype=str(dtype))
 
 
@@ -164,8 +163,7 @@ def _load_here(
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
             # What accelerate has hooked stays as it is, and what is one part of a layer.
-            several = placement.is_spread or placement.is_parallel
-            layout = "" if several else lay_out(model, placement.quantize)
+            layout = "" if placement.is_several else lay_out(model, placement.quantize)
     return _logged(_checkpoint(name, found, placement), begun, layout)
 
 

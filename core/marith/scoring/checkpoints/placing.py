@@ -58,11 +58,16 @@ class Placement:
         """Whether several processes compute a part of every layer each."""
         return self.device == PARALLEL
 
+    @property
+    def is_several(self) -> bool:
+        """Whether several devices or processes compute: their layers stay as they are."""
+        return self.is_spread or self.is_parallel
+
     def _check_several(self) -> None:
         """Raises ModelError for options that exclude each other."""
         if self.max_memory is not None and not self.is_spread:
             raise ModelError("max_memory limits what device='auto' may take; write that too")
-        if not (self.is_spread or self.is_parallel):
+        if not self.is_several:
             return
         if self.quantize is not None or self.backend is not None:
             what = f"quantize={self.quantize!r}" if self.quantize else f"backend={self.backend!r}"

@@ -196,8 +196,7 @@ def _placed(
     found: Quantised | None,
 ) -> Any:
     """The model where it computes, if transformers has not put it there."""
-    several = placement.is_spread or placement.is_parallel
-    if several or (found is not None and not found.unpacked):
+    if placement.is_several or (found is not None and not found.unpacked):
         return model
     return model.to(*place[: 1 if found is None else 2])  # it makes bfloat16 of what it unpacks
 

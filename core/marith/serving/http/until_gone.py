@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
-from typing import TypeVar, cast
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
+from typing import TypeVar
 
 from starlette.requests import Request as WebRequest
 
@@ -32,28 +32,17 @@ class Runner:
 
     async def aside(self, work: Callable[[], T]) -> T:
         """The result of some work that may take minutes; a process that ends waits for none."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def give(result: T | None, error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(cast("T", result))
+        done: Future[T] = Future()
 
         def run() -> None:
-            result, failure = None, None
+            done.set_running_or_notify_cancel()
             try:
-                result = work()
+                done.set_result(work())
             except BaseException as error:
-                failure = error
-            with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(give, result, failure)
+                done.set_exception(error)
 
         threading.Thread(target=run, name="marith-serve-load", daemon=True).start()
-        return await done
+        return await asyncio.wrap_future(done)
 
     async def begin(self, engine: Engine, requests: Sequence[Request]) -> list[Ticket]:
         """A ticket for each request; of none of them, where one cannot be taken on."""
@@ -64,21 +53,26 @@ class Runner:
                 for request in requests:
                     tickets.append(engine.submit(request))
             except BaseException:
-                for ticket in tickets:
-                    ticket.cancel()
+                cancel(tickets)
                 raise
             return tickets
 
         try:
             return await self.off_loop(submit)
         except asyncio.CancelledError:
-            for ticket in tickets:
-                ticket.cancel()
+            cancel(tickets)
             raise
 
     def close(self) -> None:
         """Take on no more work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def cancel(tickets: Sequence[Ticket]) -> None:
+    """Cancel those that have not ended."""
+    for ticket in tickets:
+        if not ticket.ended:
+            ticket.cancel()
 
 
 async def completions(
@@ -98,9 +92,7 @@ async def completions(
     try:
         return await until_gone(web, all_of_them())
     finally:
-        for ticket in tickets:
-            if not ticket.ended:
-                ticket.cancel()
+        cancel(tickets)
 
 
 async def until_gone(web: WebRequest, work: Awaitable[T]) -> T:
@@ -153,6 +145,4 @@ async def chunks(tickets: Sequence[Ticket]) -> AsyncGenerator[tuple[int, Chunk]]
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
-        for ticket in tickets:
-            if not ticket.ended:
-                ticket.cancel()
+        cancel(tickets)

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from marith import Chunk, Completion, MarithError, Ticket
 from marith.serving.http.event_stream import EventStream, EventWriter
 from marith.serving.http.guard import ID, KEY
-from marith.serving.http.until_gone import LEFT, chunks, completions
+from marith.serving.http.until_gone import LEFT, cancel, chunks, completions
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_metrics import Pace
@@ -138,9 +138,7 @@ class Answering:
             note(self._web, texts=[one.text for one in found])
 
     def _abandon(self) -> None:
-        for ticket in self._tickets:
-            if not ticket.ended:
-                ticket.cancel()
+        cancel(self._tickets)
         for pace in self._paces:
             pace.abandoned()
 
