@@ -81,7 +81,7 @@ class EngineAnswers:
 
 
 class ServerAnswers:
-    """A server that speaks OpenAI's wire, `marith serve` or another."""
+    """A server with OpenAI's API, `marith serve` or another."""
 
     def __init__(self, url: str, model: str, key: str) -> None:
         if not url.startswith(("http://", "https://")):

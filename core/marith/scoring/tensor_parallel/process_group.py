@@ -66,7 +66,7 @@ class ProcessGroup:
 
     Commands go through a group of their own, on the CPU. Once a command could not be computed by
     all, the processes hold different keys and values, and each later command raises ModelError.
-    `dropped` are the numbers of models and caches that the others may let go of.
+    `dropped` are the numbers of models and caches that the other processes may drop.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class ProcessGroup:
                 raise
 
     def _drop(self) -> list[int]:
-        """What others may let go of by now."""
+        """The numbers of what the other processes may drop by now."""
         return [self.dropped.popleft() for _ in range(len(self.dropped))]
 
     @contextmanager

@@ -48,7 +48,7 @@ class EventWriter:
 class EventStream(Response):
     """An answer in events, until the client leaves; then the source is closed at once.
 
-    An error of the source becomes an event, and `failed` is told; `ended` is called in any case.
+    An error of the source becomes an event and is given to `failed`; `ended` is always called.
     A client that takes nothing for `write_seconds` is left.
     """
 

@@ -60,7 +60,7 @@ class Refusal(Exception):
 
 
 def refusal(error: BaseException) -> Refusal:
-    """What a caller is told of an error; of one that is not marith's own, nothing."""
+    """The answer for an error; for one that is not marith's own, without its text."""
     text = str(error)
     match error:
         case Refusal():

@@ -27,7 +27,7 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The requests that a body asks for, one for each choice, and what the client is told.
+    """The requests that a body asks for, one for each choice, and the warnings for its client.
 
     `salt` keeps what was read of a client's texts for that client.
     """
