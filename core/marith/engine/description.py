@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marith.engine.scheduler import JobQueue
+from marith.engine.queueing.job_queue import JobQueue
 from marith.scoring.registry import Registry
 
 

@@ -17,8 +17,8 @@ from support.house import wait_until_idle
 import marith
 from marith import Engine, Request, Sampling, Stop
 from marith.engine import scheduler
-from marith.engine.admission import Admission, memory_of
 from marith.engine.prepare import Prepared
+from marith.engine.queueing.admission import Admission, memory_of
 from marith.request.limits import Limits
 from marith.scoring import registry
 from marith.scoring.kv_cache.planned import BLOCK, COPIED, Planned, own_lengths

@@ -7,7 +7,7 @@ import threading
 import time
 from contextlib import suppress
 
-from marith.engine.scheduler import JobQueue
+from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.threads.deadline import waitable
 from marith.engine.threads.workers import start_thread
 

@@ -9,9 +9,10 @@ import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 
-from marith.engine.admission import Room
 from marith.engine.jobs.job import Job
-from marith.engine.scheduler import JobQueue, Scheduler, fail_all, release
+from marith.engine.queueing.admission import Room
+from marith.engine.queueing.job_queue import JobQueue
+from marith.engine.scheduler import Scheduler, fail_all, release
 from marith.engine.threads import forking, shutdown, workers
 from marith.engine.threads.deadline_watch import DeadlineWatch
 from marith.engine.threads.log_records import log

@@ -1,0 +1,1 @@
+"""Requests that wait, and when they run."""
