@@ -134,6 +134,7 @@ class Request:
     begin with. Not scoped: what is kept by formula (its system prompts are in it), grammar, tools,
     checkpoint or adapter; the times and the share of drafts that stood, which only set how much is
     drafted; and the load. What is drafted from texts is from the request's own, whatever the salt.
+    Where requests of several salts wait, that salt is next whose lanes have read fewer tokens.
     """
 
     prompt: AnyPrompt

@@ -19,7 +19,7 @@ Room: TypeAlias = Callable[[int], int]
 
 
 class Admission:
-    """First come, first served, within the limits of an engine.
+    """How many of those that wait, in their order, run within the limits of an engine.
 
     Requests that run at once take at most `cache_bytes` of memory, if each text becomes as long as
     it may; one that needs more runs alone, if there is `room`: a function that is given how

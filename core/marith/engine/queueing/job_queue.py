@@ -1,10 +1,13 @@
-"""Which jobs run, and which wait."""
+"""Which jobs run, which wait, and which is next."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heapreplace
+from itertools import count, islice
+from typing import TypeAlias
 
 from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
@@ -13,9 +16,11 @@ from marith.engine.step import Turn
 from marith.errors import Busy, EngineClosed, RequestError
 from marith.request.limits import Limits
 
+Salt: TypeAlias = "str | None"
+
 
 class JobQueue:
-    """First come, first served: a job waits until there is room for it, and none overtakes it.
+    """A job waits until there is room for it, and none of its salt overtakes it.
 
     Callers add jobs, and the engine's thread admits and removes them between two steps. `closed`
     says why no further job is taken on; it is empty while jobs are.
@@ -27,7 +32,7 @@ class JobQueue:
         self._admission = Admission(limits, room)
         self.closed = closed
         self.active: list[Turn] = []
-        self.waiting: deque[Job] = deque()
+        self.waiting = WaitingJobs()
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)  # there is something for the engine's thread
         self._between = threading.Condition(self.lock)  # a step has ended
@@ -58,7 +63,7 @@ class JobQueue:
         with self.lock:
             self.require_open()
             self._require_room(job)
-            self.waiting.append(job)
+            self.waiting.append(job, self._running())
             self._changed.notify()
 
     def admit(self) -> bool:
@@ -70,9 +75,12 @@ class JobQueue:
         with self.lock:
             self._end_step()
             self._changed.wait_for(self._has_work)
-            waiting = [job.prepared for job in self.waiting]
-            errors = self._admission.admitted(self._running(), waiting)
-            chosen = [(self.waiting.popleft(), error) for error in errors]
+            running = self._running()
+            self.waiting.serve(running)
+            first = self.waiting.first(self.limits.max_lanes)
+            errors = self._admission.admitted(running, [job.prepared for job in first])
+            chosen = [*zip(first, errors, strict=False)]
+            self.waiting.begin([job for job, _ in chosen])
             self.active += [Turn(job) for job, error in chosen if error is None]
             self._stepping = not self.closed
         for job, error in chosen:
@@ -85,7 +93,7 @@ class JobQueue:
         gone = set(map(id, jobs))
         with self.lock:
             self.active = [turn for turn in self.active if id(turn.job) not in gone]
-            self.waiting = deque(job for job in self.waiting if id(job) not in gone)
+            self.waiting.remove(gone)
 
     def close(self, why: str) -> None:
         """Take on no further job. The engine's thread learns of it between two steps."""
@@ -122,16 +130,106 @@ class JobQueue:
 
     def _require_room(self, job: Job) -> None:
         """Raises Busy if too many jobs would wait, besides those that are to run at once."""
-        waiting, most = [*self.waiting, job], self.limits.max_queue
-        if len(waiting) <= most:
+        count, most = len(self.waiting) + 1, self.limits.max_queue
+        if count <= most:
             return
+        waiting = [*self.waiting.first(self.limits.max_lanes), job]
         fitting = self._admission.fitting(self._running(), [one.prepared for one in waiting])
-        if len(waiting) - fitting > most:
+        if count - fitting > most:
             raise Busy(
-                f"{len(waiting) - fitting - 1} requests wait already, and max_queue is {most}: ask "
+                f"{count - fitting - 1} requests wait already, and max_queue is {most}: ask "
                 "again later, or load the engine with a larger max_queue"
             )
 
     def _running(self) -> list[Prepared]:
         """What runs, except for what its callers have given up."""
         return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
+
+
+class WaitingJobs:
+    """First come, first served within a salt; the salts share the engine by what they were served.
+
+    Served is what the lanes of a salt have read, in tokens: a prompt when its job begins, and one
+    token a lane in each step. The salt that was served least comes next, and of several the one
+    whose job came first. A salt that had no job begins at the least that others were served, so
+    nobody saves up turns (the virtual token counter of Sheng et al., "Fairness in Serving Large
+    Language Models", OSDI 2024, algorithm 2). With one salt, all jobs keep their order.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[Salt, deque[tuple[int, Job]]] = {}
+        self._served: dict[Salt, float] = {}
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def __iter__(self) -> Iterator[Job]:
+        """All of them, first come first."""
+        return (job for _, job in sorted(self._pairs(), key=lambda pair: pair[0]))
+
+    def append(self, job: Job, running: Collection[Prepared]) -> None:
+        """One more job waits, beside those that are `running`."""
+        salt = job.prepared.salt
+        if salt not in self._lines:
+            self._arrive(salt, {*self._lines, *(prepared.salt for prepared in running)})
+        self._lines.setdefault(salt, deque()).append((next(self._numbers), job))
+
+    def first(self, most: int) -> list[Job]:
+        """The first jobs in the order in which they are to run, at most so many."""
+        if len(self._lines) == 1:
+            (line,) = self._lines.values()
+            return [job for _, job in islice(line, most)]
+        return list(islice(self._in_turn(), most))
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """These jobs wait no longer: they run, or have failed."""
+        self.remove(set(map(id, jobs)))
+        for job in jobs:
+            self._serve(job.prepared.salt, _beginning(job.prepared))
+
+    def serve(self, running: Iterable[Prepared]) -> None:
+        """A step has read a token for each lane of those that run."""
+        if len(self._served) < 2:
+            return  # whoever comes later begins where this salt stands then
+        for prepared in running:
+            self._serve(prepared.salt, prepared.plan.lanes)
+
+    def remove(self, gone: Collection[int]) -> None:
+        """Forget the jobs with these identities."""
+        for salt, line in [*self._lines.items()]:
+            left = deque(pair for pair in line if id(pair[1]) not in gone)
+            if left:
+                self._lines[salt] = left
+            else:
+                del self._lines[salt]
+
+    def _pairs(self) -> Iterator[tuple[int, Job]]:
+        return (pair for line in self._lines.values() for pair in line)
+
+    def _arrive(self, salt: Salt, present: Collection[Salt]) -> None:
+        """A salt without a job that waits gets one; those that are not `present` are forgotten."""
+        self._served = {other: self._served.get(other, 0.0) for other in present}
+        self._served.setdefault(salt, min(self._served.values(), default=0.0))
+
+    def _serve(self, salt: Salt, tokens: float) -> None:
+        self._served[salt] = self._served.get(salt, 0.0) + tokens
+
+    def _in_turn(self) -> Iterator[Job]:
+        """The jobs of several salts, each as if those before it had begun."""
+        lines = {salt: iter(line) for salt, line in self._lines.items()}
+        heap = [(self._served.get(salt, 0.0), *next(line), salt) for salt, line in lines.items()]
+        heapify(heap)  # a number belongs to one job, so no two entries compare further
+        while heap:
+            served, _, job, salt = heap[0]
+            yield job
+            following = next(lines[salt], None)
+            if following is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, (served + _beginning(job.prepared), *following, salt))
+
+
+def _beginning(prepared: Prepared) -> int:
+    """What a job is served when it begins: its prompt, read for each lane."""
+    return prepared.plan.lanes * (prepared.prompt_tokens + 1)
