@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-TOKENS = 128  # of an answer; some have no text of their own
+TOKENS = 128  # of an answer
 
 
 def thread_seconds(process: psutil.Process, thread: int) -> float:
@@ -29,13 +29,21 @@ def thread_seconds(process: psutil.Process, thread: int) -> float:
     return float(found.user_time + found.system_time)
 
 
-async def client(web: httpx.AsyncClient, end: float, number: int, counts: list[int]) -> None:
+async def never_ending(web: httpx.AsyncClient) -> dict[str, float]:
+    """The bias without which pocket ends early: so every token has a text, which is an event."""
+    end = (await web.get("/tokenizer_info")).json()["eos_token_id"]
+    return {str(end): -100.0}
+
+
+async def client(
+    web: httpx.AsyncClient, end: float, number: int, counts: list[int], bias: dict[str, float]
+) -> None:
     """Ask for one stream after another, until the end."""
     at = 0
     while time.monotonic() < end:
         body = {
             "messages": [{"role": "user", "content": f"Tell me of day {number} and {at % 7}."}],
-            "max_tokens": TOKENS, "stream": True, "ignore_eos": True,
+            "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
         }  # fmt: skip
         async with web.stream("POST", "/v1/chat/completions", json=body) as answer:
             async for line in answer.aiter_lines():
@@ -51,7 +59,8 @@ async def clients(socket: str, seconds: float, count: int) -> None:
     async with httpx.AsyncClient(
         transport=transport, base_url="http://localhost", timeout=120
     ) as web:
-        await asyncio.gather(*(client(web, end, i, counts) for i in range(count)))
+        bias = await never_ending(web)
+        await asyncio.gather(*(client(web, end, i, counts, bias) for i in range(count)))
     print(json.dumps(counts))
 
 

@@ -18,7 +18,7 @@ from marith.serving.http.guard import Guard
 from marith.serving.routes import about_routes, token_routes
 from marith.serving.routes.chat_route import chat
 from marith.serving.routes.text_route import text
-from marith.serving.server import Server
+from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, read_keys
 from marith.serving.wire.refusals import Refusal
 
@@ -49,16 +49,21 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
     if settings is None:
         file = os.environ.get("MARITH_FILE")
         settings = ServerSettings(Path(file) if file else None, keys=read_keys(None))
-    return application(Server(settings))
+    return application(Server(settings), alone=True)
 
 
-def application(server: Server, loads: bool = True) -> Starlette:
-    """The application of a server; it `loads` its models before it takes requests, if at all."""
+def application(server: Server, loads: bool = True, alone: bool = False) -> Starlette:
+    """The application of a server; it `loads` its models before it takes requests, if at all.
+
+    `alone` says that the process does nothing but serve.
+    """
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         if loads:
             await server.runner.off_loop(server.load)
+            if alone:
+                await server.runner.off_loop(keep_out_of_collections)
             _log.info("ready: %s", ", ".join(server.models.by_name))
         try:
             yield

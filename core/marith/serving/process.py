@@ -17,8 +17,8 @@ import uvicorn
 from marith import MarithError, ModelError
 from marith.serving.app import application
 from marith.serving.http.timed_protocol import TimedProtocol
-from marith.serving.served_models import named_options
-from marith.serving.server import Server
+from marith.serving.served_models import ServedModels, named_options
+from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, require_key
 
 HEADER_BYTES = 32_768
@@ -156,16 +156,21 @@ class _Process(uvicorn.Server):
 
     async def _load(self) -> None:
         try:
-            await self._server.runner.aside(self._server.load)
+            await self._server.runner.aside(self._loaded)
         except Exception as error:
             self.failure, self.should_exit = error, True
             return
         self._say_ready(self._server)
 
+    def _loaded(self) -> ServedModels:
+        models = self._server.load()
+        keep_out_of_collections()
+        return models
+
     async def _reload(self) -> None:
         """The persona file anew; one that is broken changes nothing."""
         try:
-            models = await self._server.runner.aside(self._server.load)
+            models = await self._server.runner.aside(self._loaded)
         except MarithError as error:
             _log.error("the persona file is not taken, and the old one stays: %s", error)
         else:

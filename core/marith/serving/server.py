@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -109,6 +110,17 @@ class Server:
         end = asyncio.get_running_loop().time() + seconds
         while self.running and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.05)
+
+
+def keep_out_of_collections() -> None:
+    """Whatever is loaded stays, so Python's collector of garbage need not look at it again.
+
+    A million objects of torch, transformers and the models would take it 0.2 to 0.8 s each time,
+    and no other thread of the process runs meanwhile.
+    """
+    gc.unfreeze()  # what an earlier load left may be garbage by now
+    gc.collect()
+    gc.freeze()
 
 
 def note(web: WebRequest, **known: Any) -> None:

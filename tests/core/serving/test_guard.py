@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from support.holding import model_of
 from support.serving import BEARER, JSON, KEYS, PAGE, client, guarded
 
 from marith import ModelError, RequestError
@@ -97,6 +99,33 @@ def test_what_is_kept_of_a_text_is_its_keys_own(server: Server) -> None:
         counts.append(told.json()["usage"]["prompt_tokens_details"]["cached_tokens"])
     assert counts[0] == counts[2]
     assert counts[1] > counts[0]
+
+
+def test_a_first_token_comes_no_sooner_for_what_another_key_has_asked(server: Server) -> None:
+    """Counted, not timed: how many tokens the model reads in each pass."""
+    passes: list[int] = []
+
+    def note(_: Any, args: Any, given: Any) -> None:
+        passes.append(given["input_ids"].numel())
+
+    def read(key: str, text: str) -> list[int]:
+        passes.clear()
+        with client(server, headers={"authorization": f"Bearer {key}"}) as web:
+            messages = [{"role": "user", "content": text}]
+            assert post(web, json.dumps({"max_tokens": 2, "messages": messages})).is_success
+        return [*passes]
+
+    [engine] = server.engines()
+    hook = model_of(engine).register_forward_pre_hook(note, with_kwargs=True)
+    try:
+        secret, other = "the code is 4217", "the code is 9358"
+        first, again = read(KEYS[0], secret), read(KEYS[0], secret)
+        guess, wrong = read(KEYS[1], secret), read(KEYS[1], other)
+    finally:
+        hook.remove()
+    assert sum(again) < sum(first), "what its own key has asked is kept"
+    assert guess == first
+    assert sum(wrong) > sum(again), "and what this one has not asked is read"
 
 
 def test_ids_are_echoed_if_they_are_harmless(web: httpx.Client) -> None:

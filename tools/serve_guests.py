@@ -1,0 +1,139 @@
+"""What slow readers and leaving clients cost others: `python -m tools.serve_guests [ROUNDS]`.
+
+Four clients stream answers one after another beside 100 guests: ordinary ones, ones that read one
+event in two seconds, and ones that leave after a random number of events and come again. Printed
+is the time between two events of the four, as a ratio to that beside ordinary guests, and how many
+lanes are in use once all guests are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from tools.serve_load import never_ending
+
+GUESTS, HOSTS, SECONDS = 100, 4, 20.0
+TOKENS = 128
+
+
+def body(number: int, at: int, bias: dict[str, float]) -> dict[str, object]:
+    """A chat that streams so many tokens."""
+    return {
+        "messages": [{"role": "user", "content": f"Tell me of day {number} and {at % 7}."}],
+        "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
+    }  # fmt: skip
+
+
+async def stream(web: httpx.AsyncClient, asked: dict[str, object], kind: str) -> list[float]:
+    """When each event of one answer came, as a reader of this kind takes them."""
+    times: list[float] = []
+    leaves = random.randrange(1, TOKENS)
+    async with web.stream("POST", "/v1/chat/completions", json=asked) as answer:
+        answer.raise_for_status()
+        async for line in answer.aiter_lines():
+            if not line.startswith("data: {"):
+                continue
+            times.append(time.perf_counter())
+            if kind == "slow":
+                await asyncio.sleep(2)
+            if kind == "leaving" and len(times) >= leaves:
+                break
+    return times
+
+
+async def guest(web: httpx.AsyncClient, number: int, kind: str, bias: dict[str, float]) -> None:
+    """One answer after another, until it is cancelled."""
+    for at in itertools.count():
+        await stream(web, body(number, at, bias), kind)
+
+
+async def between(web: httpx.AsyncClient, number: int, bias: dict[str, float]) -> list[float]:
+    """The times between two events of the answers within the seconds of a phase."""
+    end, found = time.perf_counter() + SECONDS, []
+    for at in itertools.count():
+        times = await stream(web, body(number, at, bias), "ordinary")
+        found += [b - a for a, b in itertools.pairwise(times)]
+        if time.perf_counter() > end:
+            return found
+    raise AssertionError
+
+
+async def guests(socket: str, kind: str) -> None:
+    """All guests of one kind, in a process of their own that is ended from outside."""
+    async with asking(socket) as web:
+        bias = await never_ending(web)
+        await asyncio.gather(*(guest(web, 100 + i, kind, bias) for i in range(GUESTS)))
+
+
+def asking(socket: str) -> httpx.AsyncClient:
+    """A client of a server's socket."""
+    transport = httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits(max_connections=None))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=300)
+
+
+async def phase(socket: str, kind: str) -> float:
+    """The median time between two events of the four, in ms, beside guests of a kind."""
+    command = [sys.executable, "-m", "tools.serve_guests", "guests", socket, kind]
+    beside = subprocess.Popen(command)  # noqa: S603
+    await asyncio.sleep(6)
+    async with asking(socket) as web:
+        bias = await never_ending(web)
+        found = await asyncio.gather(*(between(web, i, bias) for i in range(HOSTS)))
+    beside.kill()
+    beside.wait()
+    return 1e3 * statistics.median(itertools.chain(*found))
+
+
+async def lanes(socket: str) -> float:
+    """How many lanes are in use."""
+    async with asking(socket) as web:
+        lines = (await web.get("/metrics")).text.splitlines()
+    [line] = [line for line in lines if line.startswith("marith_lanes_in_flight ")]
+    return float(line.split()[1])
+
+
+async def gone_within(socket: str) -> float:
+    """In how many seconds all lanes are back."""
+    began = time.perf_counter()
+    while await lanes(socket):
+        assert time.perf_counter() < began + 60, "lanes stay in use"
+        await asyncio.sleep(0.02)
+    return time.perf_counter() - began
+
+
+def main(rounds: int) -> None:
+    """Serve, ask in phases, one kind of guests after another, and print what they cost."""
+    with tempfile.TemporaryDirectory() as folder:
+        socket, log = str(Path(folder) / "socket"), Path(folder) / "log"
+        command = [sys.executable, "-m", "marith", "serve", "--unix-socket", socket]
+        with log.open("w") as lines:
+            server = subprocess.Popen(command, stderr=lines)  # noqa: S603
+        while "marith serves" not in log.read_text():
+            time.sleep(0.2)
+        taken: dict[str, list[float]] = {"ordinary": [], "slow": [], "leaving": []}
+        for kind in [*taken] * rounds:
+            taken[kind].append(asyncio.run(phase(socket, kind)))
+            back = asyncio.run(gone_within(socket))
+            print(f"{kind}: {taken[kind][-1]:.1f} ms an event; lanes back in {back:.2f} s")
+        base = statistics.median(taken["ordinary"])
+        for kind in ("slow", "leaving"):
+            print(f"{kind}: {statistics.median(taken[kind]) / base:.2f} × ordinary guests")
+        server.terminate()
+        server.wait(40)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["guests"]:
+        asyncio.run(guests(*sys.argv[2:4]))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
