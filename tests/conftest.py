@@ -79,3 +79,17 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     from support.house import build
 
     yield from build(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint that says what `THINKING` has, by a template that knows of reasoning."""
+    from support.speaking_model import THINKING
+    from transformers import AutoTokenizer
+
+    from marith.scoring.checkpoints.loader import locate
+    from marith.testing import save_scripted
+
+    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
+    tokenizer.chat_template += "{#- <think></think> -#}"
+    return save_scripted(tmp_path_factory.mktemp("thinking"), THINKING, tokenizer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, THINKING, Make
+from support.speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, Make
 
 from langchain_marith import ChatMarith
 
@@ -27,19 +27,6 @@ def scripted_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     from marith.testing import save_scripted
 
     return save_scripted(tmp_path_factory.mktemp("scripted"), SCRIPT)
-
-
-@pytest.fixture(scope="session")
-def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint that says what `THINKING` has, by a template that knows of reasoning."""
-    from transformers import AutoTokenizer
-
-    from marith.scoring.checkpoints.loader import locate
-    from marith.testing import save_scripted
-
-    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
-    tokenizer.chat_template += "{#- <think></think> -#}"
-    return save_scripted(tmp_path_factory.mktemp("thinking"), THINKING, tokenizer)
 
 
 @pytest.fixture

@@ -41,10 +41,12 @@ WEATHER = {
 
 
 @contextmanager
-def served(folder: Path, bounds: Bounds | None = None, **settings: Any) -> Iterator[Server]:
-    """A server over pocket and one formula, until this ends."""
+def served(
+    folder: Path, bounds: Bounds | None = None, personas: str = PERSONAS, **settings: Any
+) -> Iterator[Server]:
+    """A server over pocket and one formula, or other personas, until this ends."""
     file = folder / "marith.toml"
-    file.write_text(PERSONAS, encoding="utf-8")
+    file.write_text(personas, encoding="utf-8")
     server = Server(ServerSettings(file, bounds=bounds or Bounds(), **settings))
     socket = folder / "socket"
     config = uvicorn.Config(

@@ -10,7 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, WEATHER, client, events, lanes, served, until
+from support.families import tool
+from support.serving import CHAT, client, events, lanes, served, until
+from support.streamed import KINDS, require_joined
 
 from marith import DeadlineExceeded, Options
 from marith.serving.server import Server
@@ -43,23 +45,6 @@ def stream(web: httpx.Client, **body: Any) -> list[Any]:
     return events(web.post("/v1/chat/completions", json=body).text)
 
 
-def joined(chunks: list[Any], index: int = 0) -> dict[str, Any]:
-    """The message that the deltas of a choice make."""
-    made: dict[str, Any] = {"content": "", "calls": {}, "logprobs": [], "reason": None}
-    for choice in (choice for chunk in chunks for choice in chunk["choices"]):
-        if choice["index"] != index:
-            continue
-        delta = choice["delta"]
-        made["content"] += delta.get("content") or ""
-        for call in delta.get("tool_calls", ()):
-            known = made["calls"].setdefault(call["index"], {"name": "", "arguments": ""})
-            known["name"] += call["function"].get("name", "")
-            known["arguments"] += call["function"]["arguments"]
-        made["logprobs"] += (choice.get("logprobs") or {}).get("content", [])
-        made["reason"] = choice["finish_reason"] or made["reason"]
-    return made
-
-
 @pytest.mark.parametrize("model", ["polite", "gpt-4o-mini"])
 def test_the_answer_is_the_engines(web: httpx.Client, model: str) -> None:
     told = ask(web, model=model, seed=3, max_tokens=20, temperature=0.9)
@@ -74,37 +59,28 @@ def test_the_answer_is_the_engines(web: httpx.Client, model: str) -> None:
     assert told["object"] == "chat.completion"
 
 
-SEEDS = 6  # of many more one meets a number within rounding of where another token begins
-KINDS: list[dict[str, Any]] = [
-    {},
-    {"logprobs": True, "top_logprobs": 3},
-    {"stop": ["the", "you"]},
-    {"n": 3},
-    {"tools": [WEATHER], "tool_choice": "required"},
-    {"tools": [WEATHER], "tool_choice": "required", "logprobs": True},
-    {"presence_penalty": 1.5, "frequency_penalty": 0.5, "logit_bias": {"300": 5}},
-    {"response_format": {"type": "json_object"}},
-    {"grammar": 'start: "yes" | "no, never"'},
-]
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(kind) or "plain")
 def test_deltas_joined_are_the_whole_answer(web: httpx.Client, kind: dict[str, Any]) -> None:
-    for seed in range(SEEDS):
+    for seed in range(6):  # 200 in tests/evidence
         asked: dict[str, Any] = {"seed": seed, "max_tokens": 30, **kind}
-        whole, chunks = ask(web, **asked), stream(web, **asked)
-        for choice in whole["choices"]:
-            made = joined(chunks, choice["index"])
-            message = choice["message"]
-            assert made["content"] == (message["content"] or "")
-            assert made["reason"] == choice["finish_reason"]
-            calls = [call["function"] for call in message.get("tool_calls", ())]
-            assert [*made["calls"].values()] == calls
-            logprobs = (choice["logprobs"] or {}).get("content", [])
-            for one, other in zip(made["logprobs"], logprobs, strict=True):
-                assert one["bytes"] == other["bytes"]
-                assert one["logprob"] == pytest.approx(other["logprob"], abs=1e-3)
-        assert {chunk["id"] for chunk in chunks} == {chunks[0]["id"]}
+        require_joined(ask(web, **asked), stream(web, **asked))
+
+
+def test_reasoning_and_calls_stream_as_they_are_answered(tmp_path: Path, thinking_dir: str) -> None:
+    tools = [
+        tool("clock", "place", place={"type": "string"}),
+        tool("map", "river", "scale", river={"type": "string"}, scale={"type": "integer"}),
+    ]
+    asked: dict[str, Any] = {"tools": tools, "logprobs": True, "n": 2, "temperature": 0}
+    with served(tmp_path, personas="", model=thinking_dir) as server, client(server) as web:
+        for text in ("clock and map", "Hello!"):
+            body = {"model": "", "messages": [{"role": "user", "content": text}], **asked}
+            whole, chunks = ask(web, **body), stream(web, **body)
+            require_joined(whole, chunks)
+            for choice in whole["choices"]:
+                assert choice["message"]["reasoning_content"] in ("Two of them.", "A greeting.")
+                calls = choice["message"].get("tool_calls", ())
+                assert len(calls) == (2 if "clock" in text else 0)
 
 
 def test_a_stream_is_as_recorded(web: httpx.Client) -> None:
