@@ -1,8 +1,9 @@
 """What `marith serve` costs under load: `python -m tools.serve_load [SECONDS] [CLIENTS] [MODEL]`.
 
 So many clients, in a process of their own, ask for streams one after another. Printed are tokens a
-second, the processor time of the server's event loop for each streamed token, how long the loop
-was late, and the memory at the beginning and at the end.
+second, also of the engine alone with as many texts; the processor time of the server's event loop
+for each streamed token; how long the loop was late; and the memory, minute by minute. `97M` as the
+model is pocket at the cost of a Llama of 97 million parameters.
 """
 
 from __future__ import annotations
@@ -14,19 +15,29 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import psutil
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import marith
+from marith import Engine, Request, Sampling, Stop
+from marith.testing import inflate
 
 TOKENS = 128  # of an answer
+CACHE = 300_000_000  # bytes of keys and values that are kept, so that memory can be seen to be flat
+PERSONAS = f"[model]\ncache_bytes = {CACHE}\n[formulas]\nplain = 'M'\n"
+LARGER = {"hidden": 768, "layers": 13, "intermediate": 2048}
 
 
-def thread_seconds(process: psutil.Process, thread: int) -> float:
-    """The processor time of one thread so far."""
-    [found] = [one for one in process.threads() if one.id == thread]
-    return float(found.user_time + found.system_time)
+def prompt(number: int, at: int) -> str:
+    """The message of a client's next chat."""
+    return f"Tell me of day {number} and {at % 7}."
 
 
 async def never_ending(web: httpx.AsyncClient) -> dict[str, float]:
@@ -36,74 +47,138 @@ async def never_ending(web: httpx.AsyncClient) -> dict[str, float]:
 
 
 async def client(
-    web: httpx.AsyncClient, end: float, number: int, counts: list[int], bias: dict[str, float]
+    socket: str, end: float, number: int, counts: list[int], bias: dict[str, float]
 ) -> None:
-    """Ask for one stream after another, until the end."""
+    """Ask for one stream after another, until the end; only lines are counted, as it is quick."""
     at = 0
     while time.monotonic() < end:
-        body = {
-            "messages": [{"role": "user", "content": f"Tell me of day {number} and {at % 7}."}],
-            "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
-        }  # fmt: skip
-        async with web.stream("POST", "/v1/chat/completions", json=body) as answer:
-            async for line in answer.aiter_lines():
-                counts[0] += line.startswith('data: {"id"')
+        body = json.dumps(
+            {
+                "messages": [{"role": "user", "content": prompt(number, at)}],
+                "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
+            }
+        )  # fmt: skip
+        reader, writer = await asyncio.open_unix_connection(socket)
+        head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        path = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+        writer.write(f"{path}{head}\r\n{body}".encode())
+        async for line in reader:
+            counts[0] += line.startswith(b'data: {"id"')
+        writer.close()
         counts[1] += 1
         at += 1
 
 
 async def clients(socket: str, seconds: float, count: int) -> None:
     """All clients, in this process; their counts are printed as JSON."""
-    transport = httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits(max_connections=None))
-    counts, end = [0, 0], time.monotonic() + seconds
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://localhost", timeout=120
-    ) as web:
+    transport = httpx.AsyncHTTPTransport(uds=socket)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
         bias = await never_ending(web)
-        await asyncio.gather(*(client(web, end, i, counts, bias) for i in range(count)))
+    counts, end = [0, 0], time.monotonic() + seconds
+    await asyncio.gather(*(client(socket, end, i, counts, bias) for i in range(count)))
     print(json.dumps(counts))
 
 
-async def lateness(socket: str, process: psutil.Process) -> list[float]:
+def alone(model: str, seconds: float, count: int) -> float:
+    """How many tokens a second the engine generates for as many texts, without a server."""
+    with Engine.load(model, cache_bytes=CACHE) as engine:
+        sampling = Sampling(logit_bias={engine.end_tokens[0]: -100.0})
+        counts, end = [0] * count, time.monotonic() + seconds
+
+        def ask(number: int) -> None:
+            at = 0
+            while time.monotonic() < end:
+                messages = [{"role": "user", "content": prompt(number, at)}]
+                request = Request(messages, sampling=sampling, stop=Stop(TOKENS))
+                counts[number] += len(engine.submit(request).result().tokens)
+                at += 1
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(count)]
+        began = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sum(counts) / (time.monotonic() - began)
+
+
+async def lateness(socket: str, server: psutil.Process, asking: psutil.Process) -> list[float]:
     """How long `/health` takes, in ms, as long as the clients run: what waits in the event loop."""
     taken: list[float] = []
+    minute = time.monotonic()
     transport = httpx.AsyncHTTPTransport(uds=socket)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
-        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        while asking.is_running() and asking.status() != psutil.STATUS_ZOMBIE:
             began = time.perf_counter()
             await web.get("/health")
             taken.append(1e3 * (time.perf_counter() - began))
+            if time.monotonic() >= minute:
+                print(f"  memory {server.memory_info().rss / 1e6:.0f} MB", flush=True)
+                minute += 60
             await asyncio.sleep(0.02)
     return taken
 
 
-def main(seconds: float, count: int, model: str) -> None:
-    """Serve, ask, and print what it took."""
+@contextmanager
+def serving(model: str, folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
+    """A server of a model on a unix socket, until this ends."""
+    socket, log, file = str(folder / "socket"), folder / "log", folder / "marith.toml"
+    file.write_text(PERSONAS, encoding="utf-8")
+    command = [sys.executable, "-m", "marith", "serve", str(file), "-m", model]
+    with log.open("w") as lines:
+        server = psutil.Popen([*command, "--unix-socket", socket], stderr=lines)
+    while "marith serves" not in log.read_text():
+        assert server.poll() is None, log.read_text()
+        time.sleep(0.2)
+    yield server, socket
+    server.terminate()
+    server.wait(60)
+
+
+def loop_seconds(process: psutil.Process) -> float:
+    """The processor time of the thread that runs the event loop, so far."""
+    [found] = [one for one in process.threads() if one.id == process.pid]
+    return float(found.user_time + found.system_time)
+
+
+def load(socket: str, server: psutil.Popen, seconds: float, count: int) -> None:
+    """Let the clients ask, and print what it took."""
+    asking = [sys.executable, "-m", "tools.serve_load", "clients", socket]
+    subprocess.run([*asking, "20", str(count)], stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+    before, began = loop_seconds(server), time.monotonic()
+    now = [*asking, str(seconds), str(count)]
+    asked = subprocess.Popen(now, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    late = asyncio.run(lateness(socket, server, psutil.Process(asked.pid)))
+    tokens, answers = json.loads(asked.communicate()[0])
+    wall, used = time.monotonic() - began, loop_seconds(server) - before
+    print(f"{count} clients, {wall:.0f} s: {answers} answers")
+    print(f"{tokens / wall:.0f} events a second, {1e6 * used / tokens:.0f} µs of the loop each")
+    made = answers * TOKENS
+    print(f"{made / wall:.0f} tokens a second, {1e6 * used / made:.0f} µs of the loop each")
+    cuts = statistics.quantiles(late, n=1000)
+    print(f"/health: median {cuts[499]:.1f} ms, 99 % {cuts[989]:.1f}, 99.9 % {cuts[998]:.1f}")
+
+
+def checkpoint(model: str, folder: Path) -> str:
+    """A model's name; `97M` as a directory."""
+    if model != "97M":
+        return model
+    pocket = str(Path(marith.__file__).parent / "pocket" / "weights" / "pocket")
+    larger = inflate(AutoModelForCausalLM.from_pretrained(pocket), **LARGER)
+    larger.save_pretrained(folder / model)
+    AutoTokenizer.from_pretrained(pocket).save_pretrained(folder / model)
+    print(f"97M: {sum(p.numel() for p in larger.parameters()) / 1e6:.0f} M parameters")
+    return str(folder / model)
+
+
+def main(seconds: float, count: int, name: str) -> None:
+    """Serve, ask, and print what it took; then the engine alone."""
     with tempfile.TemporaryDirectory() as folder:
-        socket, log = str(Path(folder) / "socket"), Path(folder) / "log"
-        command = [sys.executable, "-m", "marith", "serve", "-m", model, "--unix-socket", socket]
-        with log.open("w") as lines:
-            server = psutil.Popen(command, stderr=lines)
-        while "marith serves" not in log.read_text():
-            time.sleep(0.2)
-        asking = [sys.executable, "-m", "tools.serve_load", "clients", socket]
-        subprocess.run([*asking, "5", str(count)], stdout=subprocess.DEVNULL, check=True)  # noqa: S603
-        memory, loop = server.memory_info().rss, thread_seconds(server, server.pid)
-        began = time.monotonic()
-        now = [*asking, str(seconds), str(count)]
-        asked = subprocess.Popen(now, stdout=subprocess.PIPE, text=True)  # noqa: S603
-        late = asyncio.run(lateness(socket, psutil.Process(asked.pid)))
-        tokens, answers = json.loads(asked.communicate()[0])
-        wall, used = time.monotonic() - began, thread_seconds(server, server.pid) - loop
-        print(f"{model}, {count} clients, {wall:.0f} s: {answers} answers")
-        print(f"{tokens / wall:.0f} events a second, {1e6 * used / tokens:.0f} µs of the loop each")
-        made = answers * TOKENS
-        print(f"{made / wall:.0f} tokens a second, {1e6 * used / made:.0f} µs of the loop each")
-        cuts = statistics.quantiles(late, n=1000)
-        print(f"/health: median {cuts[499]:.1f} ms, 99 % {cuts[989]:.1f}, 99.9 % {cuts[998]:.1f}")
-        print(f"memory: {memory / 1e6:.0f} MB, then {server.memory_info().rss / 1e6:.0f} MB")
-        server.terminate()
-        server.wait(30)
+        model = checkpoint(name, Path(folder))
+        with serving(model, Path(folder)) as (server, socket):
+            print(f"{name} by marith serve")
+            load(socket, server, seconds, count)
+        print(f"the engine alone: {alone(model, min(seconds, 60), count):.0f} tokens a second")
 
 
 if __name__ == "__main__":

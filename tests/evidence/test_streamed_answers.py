@@ -16,7 +16,7 @@ from support.serving import CHAT, PERSONAS, client, events, served
 from support.streamed import KINDS, require_joined
 
 PATH = "/v1/chat/completions"
-ALONE = f"[options]\ncache_bytes = 0\n{PERSONAS}"
+ALONE = f"[model]\ncache_bytes = 0\n{PERSONAS}"
 
 
 @pytest.fixture(scope="module")

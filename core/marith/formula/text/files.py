@@ -54,7 +54,9 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
     data = _toml(path)
     unknown_tables = sorted(set(data) - set(_TABLES))
     if unknown_tables:
-        raise FormulaError(f"{str(path)!r} has an unknown table {unknown_tables[0]!r}")
+        known = ", ".join(_TABLES)
+        problem = f"{str(path)!r} has an unknown table {unknown_tables[0]!r}"
+        raise FormulaError(f"{problem}; its tables are {known}")
     options, terms, formulas = (_table(path, data, name) for name in _TABLES)
     if not trusted:
         _check_trust(path, terms, formulas, options, allowed)
