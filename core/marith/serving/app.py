@@ -7,36 +7,62 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import Request as WebRequest
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from marith.serving.http.guard import Guard
 from marith.serving.routes import about_routes, token_routes
 from marith.serving.routes.chat_route import chat
 from marith.serving.routes.text_route import text
+from marith.serving.schemas.openapi_document import (
+    ANY_OBJECT,
+    PLAIN,
+    Endpoint,
+    Operation,
+    openapi_document,
+)
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, read_keys
 from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_fields import (
+    ChatFields,
+    DetokenizeFields,
+    ScoreFields,
+    TextFields,
+    TokenizeFields,
+)
 
-Endpoint: TypeAlias = Callable[[Server, WebRequest], Awaitable[Response]]
-ROUTES: dict[str, tuple[str, Endpoint]] = {
-    "/v1/chat/completions": ("POST", chat),
-    "/v1/completions": ("POST", text),
-    "/v1/models": ("GET", about_routes.models),
-    "/v1/models/{name:path}": ("GET", about_routes.model),
-    "/v1/score": ("POST", token_routes.score),
-    "/v1/embeddings": ("POST", about_routes.embeddings),
-    "/tokenize": ("POST", token_routes.tokenize),
-    "/detokenize": ("POST", token_routes.detokenize),
-    "/tokenizer_info": ("GET", token_routes.tokenizer_info),
-    "/health": ("GET", about_routes.health),
-    "/ready": ("GET", about_routes.ready),
-    "/metrics": ("GET", about_routes.metrics),
-}
+
+async def openapi(server: Server, _: WebRequest) -> Response:
+    """This document: every route, what it takes and what it gives."""
+    return JSONResponse(openapi_document(ROUTES, bool(server.settings.keys)))
+
+
+ROUTES: dict[str, Operation] = {
+    "/v1/chat/completions": Operation("POST", chat, ChatFields, {200: "ChatAnswer"}, "ChatEvent"),
+    "/v1/completions": Operation("POST", text, TextFields, {200: "TextAnswer"}, "TextEvent"),
+    "/v1/models": Operation("GET", about_routes.models, None, {200: "ModelList"}, errors=(503,)),
+    "/v1/models/{name:path}": Operation(
+        "GET", about_routes.model, None, {200: "ModelCard"}, errors=(404, 503)
+    ),
+    "/v1/score": Operation("POST", token_routes.score, ScoreFields, {200: "Scores"}),
+    "/v1/embeddings": Operation("POST", about_routes.embeddings, None, {}, errors=(404,)),
+    "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields, {200: "TokenizeAnswer"}),
+    "/detokenize": Operation(
+        "POST", token_routes.detokenize, DetokenizeFields, {200: "DetokenizeAnswer"}
+    ),
+    "/tokenizer_info": Operation(
+        "GET", token_routes.tokenizer_info, None, {200: "TokenizerInfo"},
+        errors=(404, 503), query=("model",),
+    ),
+    "/health": Operation("GET", about_routes.health, None, {200: "Status", 503: "Status"}),
+    "/ready": Operation("GET", about_routes.ready, None, {200: "Status", 503: "Status"}),
+    "/metrics": Operation("GET", about_routes.metrics, None, {200: PLAIN}),
+    "/openapi.json": Operation("GET", openapi, None, {200: ANY_OBJECT}),
+}  # fmt: skip
 _log = logging.getLogger(__name__)
 
 
@@ -73,8 +99,8 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
 
     app = Starlette(
         routes=[
-            Route(path, _endpoint(server, endpoint), methods=[method])
-            for path, (method, endpoint) in ROUTES.items()
+            Route(path, _endpoint(server, one.endpoint), methods=[one.method])
+            for path, one in ROUTES.items()
         ],
         lifespan=lifespan,
         exception_handlers={404: _not_found, 405: _wrong_method},

@@ -19,7 +19,8 @@ from pydantic import (
 
 from marith.serving.wire.refusals import Refusal, wrong_value
 
-Number = StrictInt | StrictFloat
+Number = StrictFloat  # takes whole numbers too
+_Plain = StrictStr | StrictBool | StrictInt | StrictFloat
 # Fields that change no text.
 HARMLESS = frozenset(
     (
@@ -155,9 +156,9 @@ class ChatFields(AskedFields):
     tool_choice: StrictStr | dict[str, Any] | None = None
     parallel_tool_calls: StrictBool | None = None
     response_format: dict[str, Any] | None = None
-    chat_template_kwargs: dict[StrictStr, StrictStr | StrictBool | Number] | None = Field(
-        default=None, max_length=16
-    )
+    chat_template_kwargs: (
+        dict[StrictStr, StrictStr | StrictBool | StrictInt | StrictFloat] | None
+    ) = Field(default=None, max_length=16)
     continue_final_message: StrictBool | None = None
 
 

@@ -1,0 +1,254 @@
+"""The OpenAPI document is one, names every route, and is true of what the routes answer."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from support.serving import BEARER, CHAT, KEYS, WEATHER, client, events, served
+
+from marith.serving.app import application
+from marith.serving.schemas.openapi_document import openapi_path
+from marith.serving.server import Server
+from marith.serving.server_settings import Bounds
+
+KEYWORDS = {
+    "$ref", "additionalProperties", "anyOf", "const", "default", "description", "enum", "items",
+    "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minimum",
+    "exclusiveMinimum", "pattern", "properties", "required", "type",
+}  # fmt: skip
+# Objects whose names are no fields, each with a field beside it.
+BY_NAME = [("judgements", "terms"), ("judgements", "logprobs"), ("token_logprobs", "top_logprobs")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    bounds = replace(Bounds(), requests_of_key=6, body=60_000)
+    with served(tmp_path_factory.mktemp("openapi"), bounds, keys=KEYS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server, headers=BEARER) as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def document(web: httpx.Client) -> Any:
+    return web.get("/openapi.json").json()
+
+
+def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and those in it."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    for one in (*inner, schema.get("items"), schema.get("additionalProperties")):
+        yield from schemas_in(one)
+
+
+def objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object in some JSON."""
+    if isinstance(value, dict):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value:
+        if isinstance(one, (dict, list)):
+            yield from objects_in(one)
+
+
+def resolved(document: Any, value: Any) -> Any:
+    """What a reference refers to; anything else as it is."""
+    while "$ref" in value:
+        name, value = value["$ref"], document
+        for part in name.removeprefix("#/").split("/"):
+            value = value[part]
+    return value
+
+
+def test_the_document_is_one_of_openapi(document: Any) -> None:
+    assert re.fullmatch(r"3\.1\.\d", document["openapi"])
+    for name, schema in document["components"]["schemas"].items():
+        Draft202012Validator.check_schema(schema)
+        for inner in schemas_in(schema):
+            assert set(inner) <= KEYWORDS, name  # an unknown keyword constrains nothing
+    for one in objects_in(document):
+        if isinstance(one.get("$ref"), str):
+            assert resolved(document, one)
+    items = [one for item in document["paths"].values() for one in item.values()]
+    ids = [one["operationId"] for one in items]
+    assert len({*ids}) == len(ids)
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            in_path = [one for one in operation["parameters"] if one["in"] == "path"]
+            assert [one["name"] for one in in_path] == re.findall(r"\{(\w+)\}", path)
+            assert operation["summary"].endswith((".", ":")), path
+            answers = [resolved(document, one) for one in operation["responses"].values()]
+            assert all(one["description"] for one in answers)
+
+
+def test_it_names_every_route_and_no_other(server: Server, document: Any) -> None:
+    routed = {
+        (openapi_path(route.path), method.lower())  # type: ignore[attr-defined]
+        for route in application(server, loads=False).routes
+        for method in route.methods - {"HEAD"}  # type: ignore[attr-defined]
+    }
+    assert routed == {(path, one) for path, item in document["paths"].items() for one in item}
+
+
+def test_keys_are_named_where_they_are_asked_for(server: Server, document: Any) -> None:
+    opened = [
+        path
+        for path, item in document["paths"].items()
+        if item.get("get", {}).get("security") == []
+    ]
+    assert opened == ["/health", "/ready"]
+    assert document["security"] == [{"key": []}]
+    with client(server) as stranger:
+        assert stranger.get("/openapi.json").status_code == 401
+
+
+def response_for(document: Any, method: str, path: str, status: int) -> Any:
+    """What the document says of the answers of a path, method and status."""
+    for known, item in document["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]*", known), path) and method in item:
+            answers = item[method]["responses"]
+            return resolved(document, answers.get(str(status)) or answers["default"])
+    return document["components"]["responses"]["error"]
+
+
+def validator(document: Any, schema: Any) -> Draft202012Validator:
+    return Draft202012Validator({**schema, "components": document["components"]})
+
+
+def hold(document: Any, answer: httpx.Response) -> None:
+    """Assert that an answer is as the document says, and that it would not be with a slip."""
+    path, method = answer.request.url.path, answer.request.method.lower()
+    described = response_for(document, method, path, answer.status_code)
+    for name, header in described["headers"].items():
+        if name in answer.headers:
+            schema = resolved(document, header)["schema"]
+            Draft202012Validator(schema).validate(answer.headers[name])
+    assert "x-request-id" in answer.headers
+    kind = answer.headers["content-type"].partition(";")[0]
+    checks = validator(document, described["content"][kind]["schema"])
+    if kind == "text/plain":
+        return
+    for value in events(answer.text) if kind == "text/event-stream" else [answer.json()]:
+        checks.validate(value)
+        if path != "/openapi.json":
+            require_exact(checks, value)
+
+
+def require_exact(checks: Draft202012Validator, value: Any) -> None:
+    """Assert that the schema has every field of an answer by its name."""
+    slipped = copy.deepcopy(value)
+    for one in [*fields_of(slipped)]:
+        for name in [*one]:
+            one[f"{name}_"] = one.pop(name)
+            with pytest.raises(ValidationError):
+                checks.validate(slipped)
+            one[name] = one.pop(f"{name}_")
+
+
+def fields_of(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects of an answer whose names are fields; of a list its first."""
+    if isinstance(value, list):
+        for one in value[:1]:
+            yield from fields_of(one)
+    elif isinstance(value, dict):
+        yield value
+        for name, one in value.items():
+            if not any(name == free and beside in value for beside, free in BY_NAME):
+                yield from fields_of(one)
+
+
+ASKED: dict[str, Any] = {"model": "polite", "seed": 1, "max_tokens": 5}
+TALK = {**ASKED, "messages": CHAT}
+CALLS = {**TALK, "tools": [WEATHER], "tool_choice": "required", "max_tokens": 40}
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+COSTS = {"marith": {"composition": True}}
+SCORED = {"logprobs": True, "top_logprobs": 2}
+OLD = {**ASKED, "prompt": "The sea is wide"}
+POSTS: list[tuple[str, dict[str, Any]]] = [
+    *(
+        ("/v1/chat/completions", {**body, **more})
+        for body in (
+            TALK, CALLS, {**TALK, **SCORED}, {**TALK, "n": 2, "never_heard_of": 1},
+            {**TALK, **COSTS, **SCORED}, {**TALK, "stop": ["e"]}, {**CALLS, **SCORED},
+        )
+        for more in ({}, STREAMED, {"stream": True})
+    ),
+    ("/v1/completions", {**OLD, "echo": True, "logprobs": 2, "n": 2}),
+    ("/v1/completions", {**OLD, "echo": True, "max_tokens": 0, "logprobs": 1}),
+    ("/v1/completions", {**OLD, **STREAMED, "logprobs": 1}),
+    ("/v1/completions", {**OLD, **COSTS, "stream": True, "other": 1}),
+    ("/v1/completions", {**OLD, **COSTS, "stop": "e"}),
+    ("/v1/score", {"prompt": "The sea", "continuation": " is wide", "other": 1}),
+    ("/v1/score", {"messages": CHAT, "continuation": "Well."}),
+    ("/tokenize", {"prompt": "The sea", "other": 1}),
+    ("/tokenize", {"messages": CHAT}),
+    ("/detokenize", {"tokens": [5, 6], "other": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body"), POSTS, ids=lambda value: str(value)[-60:])
+def test_answers_are_as_described(
+    web: httpx.Client, document: Any, path: str, body: dict[str, Any]
+) -> None:
+    takes = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    validator(document, takes).validate(body)
+    answer = web.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    hold(document, answer)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/models", "/v1/models/polite", "/tokenizer_info", "/health", "/ready", "/metrics",
+     "/openapi.json"],
+)  # fmt: skip
+def test_what_a_server_says_of_itself_is_as_described(
+    web: httpx.Client, document: Any, path: str
+) -> None:
+    answer = web.get(path)
+    assert answer.status_code == 200
+    hold(document, answer)
+
+
+def test_errors_are_as_described(server: Server, web: httpx.Client, document: Any) -> None:
+    chat, wrong = "/v1/chat/completions", {"authorization": "Bearer wrong-key-here"}
+    answers = [
+        web.post(chat, json={**TALK, "temperature": -1}),
+        web.post(chat, json=TALK, headers=wrong),
+        web.get("/v1/models", headers={"origin": "https://evil.example"}),
+        web.post(chat, json={**TALK, "model": "none"}),
+        web.get("/v1/models/none"),
+        web.get("/tokenizer_info?model=none"),
+        web.post("/v1/embeddings", json={}),
+        web.get("/nowhere"),
+        web.get(chat),
+        web.post("/tokenize", json={"prompt": "a" * 70_000}),
+        web.post("/tokenize", content=b"{}", headers={"content-type": "text/plain"}),
+        web.get("/v1/models", headers={"host": "evil.example"}),
+        web.post(chat, json={**TALK, "n": 16}),
+    ]
+    server.draining = True
+    try:
+        answers += [web.post(chat, json=TALK), web.get("/ready")]
+    finally:
+        server.draining = False
+    statuses = [400, 401, 403, 404, 404, 404, 404, 404, 405, 413, 415, 421, 429, 503, 503]
+    assert [answer.status_code for answer in answers] == statuses
+    for answer in answers:
+        hold(document, answer)
+        if answer.status_code in (429, 503):
+            assert answer.headers["retry-after"] == "1"
