@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -13,11 +13,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from marith import MarithError
-from marith.serving.wire.refusals import refusal
 
 ABORT = "marith.abort"  # in the scope: what ends the connection at once
 PING_SECONDS = 15.0
-DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -26,46 +24,37 @@ _HEADERS = {
 }
 
 
-def event(data: Mapping[str, Any]) -> bytes:
+def event(data: Mapping[str, Any], name: str | None = None) -> bytes:
     """An event of some JSON, which is one line: line ends in texts are escaped."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     for odd in "\x85\u2028\u2029":  # some clients end a line there
         text = text.replace(odd, f"\\u{ord(odd):04x}")
-    return f"data: {text}\n\n".encode()
-
-
-class EventWriter:
-    """Makes the events of one answer, which all begin alike: that is written once."""
-
-    def __init__(self, head: Mapping[str, Any]) -> None:
-        self._head = event(head).removesuffix(b"}\n\n")
-
-    def of(self, choices: Sequence[Mapping[str, Any]], **rest: Any) -> bytes:
-        """An event with these choices."""
-        return self._head + b"," + event({"choices": choices, **rest}).removeprefix(b"data: {")
+    head = "" if name is None else f"event: {name}\n"
+    return f"{head}data: {text}\n\n".encode()
 
 
 class EventStream(Response):
     """An answer in events, until the client leaves; then the source is closed at once.
 
-    An error of the source becomes an event and is given to `failed`; `ended` is always called.
-    A client that takes nothing for `write_seconds` is left.
+    An error of the source is given to `failed`; `closing` has what is written last, after an error
+    or without one; `ended` is always called. A client that takes nothing for `write_seconds` is
+    left.
     """
 
     def __init__(
         self,
         source: AsyncGenerator[bytes],
-        headers: Mapping[str, str],
         write_seconds: float,
         failed: Callable[[BaseException], None],
+        closing: Callable[[BaseException | None], bytes],
         ended: Callable[[], None],
     ) -> None:
         self._source, self._write_seconds, self._failed = source, write_seconds, failed
-        self._ended = ended
+        self._closing, self._ended = closing, ended
         self._send: Send
         self._since: float | None = None  # when the event that is being sent began
         self._last = time.monotonic()
-        super().__init__(headers={**_HEADERS, **headers})
+        super().__init__(headers=_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events; the protocol of ASGI."""
@@ -88,6 +77,7 @@ class EventStream(Response):
         """The head, every event, and the end."""
         headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
         start = {"type": "http.response.start", "status": 200, "headers": headers}
+        failure: BaseException | None = None
         async with aclosing(self._source) as events:
             try:
                 await self._send(start)
@@ -97,9 +87,8 @@ class EventStream(Response):
                 self._failed(error)
                 if _is_of_the_client(error):
                     raise
-                await self._put(event(refusal(error).body))
-        await self._put(DONE)
-        await self._put(b"", more=False)
+                failure = error
+        await self._put(self._closing(failure), more=False)
 
     async def _put(self, data: bytes, more: bool = True) -> None:
         self._since = time.monotonic()

@@ -17,9 +17,10 @@ from marith import Completion, Engine
 from marith.openai_format import finite_logprob
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import until_gone
-from marith.serving.routes.chat_route import Answering
+from marith.serving.routes.answering import Answering
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server
+from marith.serving.wire.choice_events import ChoiceWriter
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_answers import (
     AnswerHead,
@@ -50,13 +51,15 @@ async def text(server: Server, web: WebRequest) -> Response:
         requests = [] if nothing else [request for each in asked for request in each.requests]
         tickets = await server.runner.begin(persona.engine, requests)
         head = AnswerHead.of("text_completion", persona.name, persona.fingerprint)
-        answer = Answering(server, web, persona, asked[0], head, tickets, began)
+        each = len(asked[0].requests)
+        answer = Answering(server, web, persona, each, tickets, began)
         if fields.streams:
             scored = fields.logprobs is not None
-            return answer.stream(lambda i: TextDeltas(i, scored), place.pop_all())
+            deltas = [TextDeltas(i, scored) for i in range(len(tickets))]
+            return answer.stream(ChoiceWriter(head, asked[0], deltas), place.pop_all())
         found = [] if nothing else await answer.whole()
         choices = await _choices(fields, persona, server, web, asked, found)
-        taken = usage([one.usage for one in found], answer.each)
+        taken = usage([one.usage for one in found], each)
         if nothing:
             taken["prompt_tokens"] = sum(len(one.requests[0].prompt) for one in asked)
             taken["total_tokens"] = taken["prompt_tokens"]

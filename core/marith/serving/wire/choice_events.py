@@ -1,0 +1,63 @@
+"""The choices of a chat or a text → the events of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from marith import Chunk, Completion
+from marith.serving.http.event_stream import event
+from marith.serving.wire.refusals import refusal
+from marith.serving.wire.wire_answers import AnswerHead, ChatDeltas, TextDeltas, own, usage
+from marith.serving.wire.wire_requests import WireRequest
+
+DONE = b"data: [DONE]\n\n"
+
+
+class ChoiceWriter:
+    """Writes an answer in choices, each by its own `deltas`, as `AnswerWriter` says.
+
+    All events begin alike: that is written once. What marith says goes with the last ones.
+    """
+
+    def __init__(
+        self, head: AnswerHead, asked: WireRequest, deltas: Sequence[ChatDeltas | TextDeltas]
+    ) -> None:
+        self._asked, self._deltas = asked, deltas
+        self._with_usage = asked.fields.usage_in_stream
+        says = asked.warnings or asked.fields.marith.composition
+        self._ends_apart = bool(says) and not self._with_usage
+        self._ends: list[Mapping[str, Any]] = []
+        suffix = ".chunk" if head.kind == "chat.completion" else ""
+        self._begin = event(head.fields(suffix)).removesuffix(b"}\n\n")
+        self._usage: Mapping[str, Any] = {"usage": None} if self._with_usage else {}
+
+    def first(self) -> Iterator[bytes]:
+        """Those before any token."""
+        for choice in filter(None, (one.first() for one in self._deltas)):
+            yield self._event([choice], self._usage)
+
+    def of(self, index: int, chunk: Chunk) -> Iterator[bytes]:
+        """Those of a chunk of the choice with this number."""
+        for choice in self._deltas[index].of(chunk):
+            if self._ends_apart and choice["finish_reason"] is not None:
+                self._ends.append(choice)
+            else:
+                yield self._event([choice], self._usage)
+
+    def last(self, found: Sequence[Completion]) -> Iterator[bytes]:
+        """Those once all choices have ended."""
+        said = own(self._asked, found)
+        for choice in self._ends:
+            yield self._event([choice], said)
+        if self._with_usage:
+            taken = usage([one.usage for one in found], len(self._asked.requests))
+            yield self._event([], {"usage": taken, **said})
+
+    def closing(self, error: BaseException | None) -> bytes:
+        """What ends the stream, after an error or without one."""
+        return DONE if error is None else event(refusal(error).body) + DONE
+
+    def _event(self, choices: Sequence[Mapping[str, Any]], rest: Mapping[str, Any]) -> bytes:
+        data = event({"choices": choices, **rest})
+        return self._begin + b"," + data.removeprefix(b"data: {")
