@@ -71,11 +71,11 @@ def client(server: Any, **options: Any) -> httpx.Client:
     return httpx.Client(transport=transport, base_url="http://localhost", timeout=60, **options)
 
 
-def events(text: str) -> list[Any]:
-    """The JSON of a stream's events, in order; it ends with [DONE]."""
+def events(text: str, done: bool = True) -> list[Any]:
+    """The JSON of a stream's events, in order; it ends with [DONE] unless it says so otherwise."""
     lines = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
-    assert lines[-1] == "[DONE]"
-    return [json.loads(line) for line in lines[:-1]]
+    assert (lines[-1] == "[DONE]") is done
+    return [json.loads(line) for line in (lines[:-1] if done else lines)]
 
 
 def until(holds: Any, seconds: float = 10) -> None:

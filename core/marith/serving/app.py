@@ -16,6 +16,7 @@ from starlette.routing import Route
 from marith.serving.http.guard import Guard
 from marith.serving.routes import about_routes, token_routes
 from marith.serving.routes.chat_route import chat
+from marith.serving.routes.responses_route import responses
 from marith.serving.routes.text_route import text
 from marith.serving.schemas.openapi_document import (
     ANY_OBJECT,
@@ -27,6 +28,7 @@ from marith.serving.schemas.openapi_document import (
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, read_keys
 from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.response_fields import ResponseFields
 from marith.serving.wire.wire_fields import (
     ChatFields,
     DetokenizeFields,
@@ -42,8 +44,15 @@ async def openapi(server: Server, _: WebRequest) -> Response:
 
 
 ROUTES: dict[str, Operation] = {
-    "/v1/chat/completions": Operation("POST", chat, ChatFields, {200: "ChatAnswer"}, "ChatEvent"),
-    "/v1/completions": Operation("POST", text, TextFields, {200: "TextAnswer"}, "TextEvent"),
+    "/v1/chat/completions": Operation(
+        "POST", chat, ChatFields, {200: "ChatAnswer"}, ("ChatEvent", "Error")
+    ),
+    "/v1/completions": Operation(
+        "POST", text, TextFields, {200: "TextAnswer"}, ("TextEvent", "Error")
+    ),
+    "/v1/responses": Operation(
+        "POST", responses, ResponseFields, {200: "Response"}, ("ResponseEvent",)
+    ),
     "/v1/models": Operation("GET", about_routes.models, None, {200: "ModelList"}, errors=(503,)),
     "/v1/models/{name:path}": Operation(
         "GET", about_routes.model, None, {200: "ModelCard"}, errors=(404, 503)

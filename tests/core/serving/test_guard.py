@@ -33,8 +33,8 @@ ROUTES = [
     "/v1/models", "/v1/models/pocket", "/metrics", "/tokenizer_info", "/openapi.json", "/nowhere",
 ]  # fmt: skip
 POSTS = [
-    "/v1/chat/completions", "/v1/completions", "/v1/score", "/tokenize", "/detokenize",
-    "/v1/embeddings",
+    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/score", "/tokenize",
+    "/detokenize", "/v1/embeddings",
 ]  # fmt: skip
 
 

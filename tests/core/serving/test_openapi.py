@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from support.serving import BEARER, CHAT, KEYS, WEATHER, client, events, served
 
+from marith import DeadlineExceeded
 from marith.serving.app import application
 from marith.serving.schemas.openapi_document import openapi_path
 from marith.serving.server import Server
@@ -22,10 +23,13 @@ from marith.serving.server_settings import Bounds
 KEYWORDS = {
     "$ref", "additionalProperties", "anyOf", "const", "default", "description", "enum", "items",
     "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minimum",
-    "exclusiveMinimum", "pattern", "properties", "required", "type",
+    "exclusiveMinimum", "pattern", "properties", "propertyNames", "required", "type",
 }  # fmt: skip
 # Objects whose names are no fields, each with a field beside it.
-BY_NAME = [("judgements", "terms"), ("judgements", "logprobs"), ("token_logprobs", "top_logprobs")]
+BY_NAME = [
+    ("judgements", "terms"), ("judgements", "logprobs"), ("token_logprobs", "top_logprobs"),
+    ("output", "metadata"), ("output", "text"), ("strict", "parameters"),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +146,8 @@ def hold(document: Any, answer: httpx.Response) -> None:
     checks = validator(document, described["content"][kind]["schema"])
     if kind == "text/plain":
         return
-    for value in events(answer.text) if kind == "text/event-stream" else [answer.json()]:
+    whole = kind != "text/event-stream"
+    for value in [answer.json()] if whole else events(answer.text, done=path != "/v1/responses"):
         checks.validate(value)
         if path != "/openapi.json":
             require_exact(checks, value)
@@ -178,6 +183,8 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 COSTS = {"marith": {"composition": True}}
 SCORED = {"logprobs": True, "top_logprobs": 2}
 OLD = {**ASKED, "prompt": "The sea is wide"}
+ITEMS = {"model": "polite", "seed": 1, "max_output_tokens": 3, "input": "The sea is wide"}
+FUNCTION = {"type": "function", **WEATHER["function"]}
 POSTS: list[tuple[str, dict[str, Any]]] = [
     *(
         ("/v1/chat/completions", {**body, **more})
@@ -192,6 +199,16 @@ POSTS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/completions", {**OLD, **STREAMED, "logprobs": 1}),
     ("/v1/completions", {**OLD, **COSTS, "stream": True, "other": 1}),
     ("/v1/completions", {**OLD, **COSTS, "stop": "e"}),
+    *(
+        ("/v1/responses", {**body, **more})
+        for body in (
+            {**ITEMS, "instructions": "Be brief.", "metadata": {"a": "b"}, "other": 1},
+            {**ITEMS, "tools": [FUNCTION], "tool_choice": "weather", "max_output_tokens": 40},
+            {**ITEMS, **COSTS, "include": ["message.output_text.logprobs"], "top_logprobs": 1},
+            {**ITEMS, "text": {"format": {"type": "json_object"}}, "max_output_tokens": 30},
+        )
+        for more in ({}, {"stream": True})
+    ),
     ("/v1/score", {"prompt": "The sea", "continuation": " is wide", "other": 1}),
     ("/v1/score", {"messages": CHAT, "continuation": "Well."}),
     ("/tokenize", {"prompt": "The sea", "other": 1}),
@@ -224,6 +241,29 @@ def test_what_a_server_says_of_itself_is_as_described(
     hold(document, answer)
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/chat/completions", TALK), ("/v1/completions", OLD), ("/v1/responses", ITEMS)],
+)
+def test_an_error_inside_a_stream_is_as_described(
+    server: Server, web: httpx.Client, document: Any, path: str, body: dict[str, Any]
+) -> None:
+    longest = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
+    long = {**body, longest: 900, "ignore_eos": True, "stream": True}
+    with web.stream("POST", path, json=long) as answer:
+        parts = answer.iter_text()
+        text = next(parts)
+        for job in server.engines()[0]._thread.queue.jobs:
+            job.fail(DeadlineExceeded("it took too long"))
+        text += "".join(parts)
+    described = response_for(document, "post", path, 200)["content"]["text/event-stream"]
+    checks, told = validator(document, described["schema"]), events(text, path != "/v1/responses")
+    for one in told[-2:]:
+        checks.validate(one)
+        require_exact(checks, one)
+    assert any(one.get("error") for one in told)
+
+
 def test_errors_are_as_described(server: Server, web: httpx.Client, document: Any) -> None:
     chat, wrong = "/v1/chat/completions", {"authorization": "Bearer wrong-key-here"}
     answers = [
@@ -231,6 +271,7 @@ def test_errors_are_as_described(server: Server, web: httpx.Client, document: An
         web.post(chat, json=TALK, headers=wrong),
         web.get("/v1/models", headers={"origin": "https://evil.example"}),
         web.post(chat, json={**TALK, "model": "none"}),
+        web.post("/v1/responses", json={**ITEMS, "store": True}),
         web.get("/v1/models/none"),
         web.get("/tokenizer_info?model=none"),
         web.post("/v1/embeddings", json={}),
@@ -246,7 +287,7 @@ def test_errors_are_as_described(server: Server, web: httpx.Client, document: An
         answers += [web.post(chat, json=TALK), web.get("/ready")]
     finally:
         server.draining = False
-    statuses = [400, 401, 403, 404, 404, 404, 404, 404, 405, 413, 415, 421, 429, 503, 503]
+    statuses = [400, 401, 403, 404, 400, 404, 404, 404, 404, 405, 413, 415, 421, 429, 503, 503]
     assert [answer.status_code for answer in answers] == statuses
     for answer in answers:
         hold(document, answer)

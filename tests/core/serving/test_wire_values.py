@@ -172,8 +172,9 @@ NUMBER = st.integers(-(2**70), 2**70) | st.floats(-1e9, 1e9) | st.sampled_from([
 TEXTS = st.text(max_size=9) | st.lists(st.text(max_size=5), max_size=6)
 TYPED: dict[str, Any] = {
     **dict.fromkeys(
-        ("max_tokens", "temperature", "top_p", "top_k", "min_p", "n", "seed", "top_logprobs",
-         "min_tokens", "presence_penalty", "frequency_penalty", "repetition_penalty"), NUMBER,
+        ("max_tokens", "max_output_tokens", "temperature", "top_p", "top_k", "min_p", "n", "seed",
+         "top_logprobs", "min_tokens", "presence_penalty", "frequency_penalty",
+         "repetition_penalty"), NUMBER,
     ),
     "logit_bias": st.dictionaries(st.integers(-5, 10**12).map(str) | st.text(max_size=4), NUMBER),
     "stop": TEXTS,
@@ -184,7 +185,22 @@ TYPED: dict[str, Any] = {
             optional={"content": ODD, "tool_calls": ODD, "name": ODD},
         ), max_size=4,
     ),
-    "tools": st.lists(st.just(WEATHER) | st.fixed_dictionaries({"type": ODD, "function": ODD})),
+    "tools": st.lists(
+        st.sampled_from([WEATHER, {"type": "function", **WEATHER["function"]}])
+        | st.fixed_dictionaries({"type": ODD, "function": ODD})
+    ),
+    "input": TEXTS | st.lists(
+        st.fixed_dictionaries(
+            {"type": st.sampled_from(["message", "reasoning", "function_call", "x", None])
+             | st.just("function_call_output")},
+            optional={
+                "role": st.sampled_from(["user", "assistant", "x"]), "content": ODD, "output": ODD,
+                "summary": ODD, **dict.fromkeys(("call_id", "name", "arguments"), st.text() | ODD),
+            },
+        ), max_size=4,
+    ),
+    "include": st.lists(st.sampled_from(["message.output_text.logprobs", "x"]), max_size=2),
+    **dict.fromkeys(("text", "metadata", "instructions", "truncation"), ODD),
     "tool_choice": st.sampled_from(["auto", "none", "required", "weather"]) | ODD,
     "response_format": st.sampled_from([{"type": "json_object"}, {"type": "text"}]) | ODD,
     "grammar": st.sampled_from(['start: "a"', "start: (", "", "x"]) | st.text(max_size=9),
@@ -202,13 +218,19 @@ FIELDS = st.lists(st.sampled_from([*TYPED]), max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: TYPED[name] for name in names})
 )
 EXAMPLES = 150 if settings.get_current_profile_name() == "ci" else 10_000
-PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/score", "/tokenize", "/detokenize"]
+PATHS = [
+    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/score", "/tokenize",
+    "/detokenize",
+]  # fmt: skip
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(PATHS), FIELDS, st.booleans())
 def test_no_body_is_the_servers_fault(path: str, odd: dict[str, Any], valid: bool) -> None:
-    body = {**BASE, "prompt": "a", **odd} if valid else odd
+    base = {**BASE, "prompt": "a"}
+    if path == "/v1/responses":
+        base = {"input": "a", "max_output_tokens": 2}
+    body = {**base, **odd} if valid else odd
     assert_no_fault(_web[0], path, json.dumps(body).encode())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Protocol
 
@@ -62,10 +62,16 @@ class Answering:
         self._each, self._tickets, self._began = each, tickets, began
         self._paces = [Pace(server.metrics, persona.name, began) for _ in tickets]
 
-    async def whole(self) -> list[Completion]:
-        """All completions. Raises Refusal where the client leaves."""
+    async def whole(self, also: Callable[[int, Chunk], None] | None = None) -> list[Completion]:
+        """All completions; `also` gets each chunk. Raises Refusal where the client leaves."""
+
+        def arrived(index: int, chunk: Chunk) -> None:
+            self._arrived(index, chunk)
+            if also is not None:
+                also(index, chunk)
+
         try:
-            found = await completions(self._web, self._tickets, self._arrived)
+            found = await completions(self._web, self._tickets, arrived)
         except BaseException:
             self._abandon()
             raise

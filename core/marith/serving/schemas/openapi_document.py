@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +17,7 @@ from marith import __version__
 from marith.openai_format import without_titles
 from marith.serving.http.guard import OPEN
 from marith.serving.schemas.answer_schemas import SCHEMAS, Schema, ref
+from marith.serving.schemas.response_schemas import RESPONSE_SCHEMAS
 
 if TYPE_CHECKING:
     from marith.serving.server import Server
@@ -59,7 +60,7 @@ _SHOULD_RETRY: Mapping[str, Any] = {
 class Operation:
     """A route: its method, what answers it, and what it takes and gives.
 
-    `gives` has the name of a schema for each status; `streams` is that of an event, where an
+    `gives` has the name of a schema for each status; `streams` are those of the events, where an
     answer may come in events. `errors` are statuses beside those of every route and every body.
     """
 
@@ -67,7 +68,7 @@ class Operation:
     endpoint: Endpoint
     takes: type[BaseModel] | None
     gives: Mapping[int, str]
-    streams: str | None = None
+    streams: tuple[str, ...] = ()
     errors: tuple[int, ...] = ()
     query: tuple[str, ...] = ()
 
@@ -86,7 +87,7 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
     _, bodies = models_json_schema(
         [(model, "validation") for model in models], ref_template=ref("{model}")["$ref"]
     )
-    schemas = {**SCHEMAS, **{name: without_titles(one) for name, one in bodies["$defs"].items()}}
+    sent = {name: without_titles(one) for name, one in bodies["$defs"].items()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -98,7 +99,7 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
         "security": [{"key": []}] if has_keys else [],
         "paths": {openapi_path(path): _item(path, one) for path, one in routes.items()},
         "components": {
-            "schemas": schemas,
+            "schemas": {**SCHEMAS, **RESPONSE_SCHEMAS, **sent},
             "headers": {
                 "x-request-id": _ID, "retry-after": _RETRY, "x-should-retry": _SHOULD_RETRY,
             },
@@ -152,8 +153,8 @@ def _responses(path: str, operation: Operation) -> dict[str, Any]:
     return {**known, "default": {"$ref": "#/components/responses/error"}}
 
 
-def _answer(name: str, streams: str | None) -> dict[str, Any]:
-    """An answer: whole, and where it streams the data of each event, of which one may be an error.
+def _answer(name: str, streams: Sequence[str]) -> dict[str, Any]:
+    """An answer: whole, and where it streams the data of each event.
 
     A media type has no word for events in OpenAPI 3.1; their data's schema stands in its place, as
     in OpenAI's own document.
@@ -163,13 +164,12 @@ def _answer(name: str, streams: str | None) -> dict[str, Any]:
         content = {PLAIN: {"schema": {"type": "string"}}}
     elif name == ANY_OBJECT:
         content = {"application/json": {"schema": {"type": "object"}}}
-    if streams is not None:
-        either = {"anyOf": [ref(streams), ref("Error")]}
-        content["text/event-stream"] = {"schema": either}
+    if streams:
+        content["text/event-stream"] = {"schema": {"anyOf": [*map(ref, streams)]}}
     headers = {"x-request-id": {"$ref": "#/components/headers/x-request-id"}}
     described = "The answer; with `stream` in events, each of which has the data of this schema"
     return {
-        "description": described if streams is not None else "The answer",
+        "description": described if streams else "The answer",
         "headers": headers,
         "content": content,
     }

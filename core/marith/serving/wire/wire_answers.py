@@ -12,12 +12,14 @@ from marith import CallChunk, Chunk, Completion, TokenLogprob, ToolCall, Usage
 from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
 from marith.serving.wire.wire_requests import WireRequest
 
+_IDS = {"chat.completion": "chatcmpl-", "text_completion": "cmpl-", "response": "resp_"}
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
     """What all parts of one answer have in common."""
 
-    kind: str  # "chat.completion" or "text_completion"
+    kind: str  # of those in `_IDS`
     model: str
     fingerprint: str
     id: str = ""
@@ -26,8 +28,7 @@ class AnswerHead:
     @classmethod
     def of(cls, kind: str, model: str, fingerprint: str) -> AnswerHead:
         """A new one, with an id of its own."""
-        prefix = "chatcmpl" if kind == "chat.completion" else "cmpl"
-        return cls(kind, model, fingerprint, f"{prefix}-{secrets.token_hex(12)}")
+        return cls(kind, model, fingerprint, f"{_IDS[kind]}{secrets.token_hex(12)}")
 
     def fields(self, suffix: str = "") -> dict[str, Any]:
         """As JSON; a chunk's kind has a suffix."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -20,7 +20,7 @@ from pydantic import (
 from marith.serving.wire.refusals import Refusal, wrong_value
 
 Number = StrictFloat  # takes whole numbers too
-_Plain = StrictStr | StrictBool | StrictInt | StrictFloat
+Plain = StrictStr | StrictBool | StrictInt | StrictFloat
 # Fields that change no text.
 HARMLESS = frozenset(
     (
@@ -28,7 +28,7 @@ HARMLESS = frozenset(
         "prompt_cache_retention", "verbosity", "priority", "request_id",
     )
 )  # fmt: skip
-_NEUTRAL_BY_1 = ("best_of", "length_penalty", "typical_p")
+_NEUTRAL_BY_1 = ("best_of", "length_penalty", "n", "typical_p")
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
@@ -84,6 +84,8 @@ class KnownFields(BaseModel):
     """Fields of a body, and those apart that nobody here knows."""
 
     model_config = ConfigDict(extra="allow")
+    refused: ClassVar[Mapping[str, str]] = REFUSED
+    harmless: ClassVar[frozenset[str]] = HARMLESS
 
     model: StrictStr = Field(default="", max_length=256)
 
@@ -96,24 +98,24 @@ class KnownFields(BaseModel):
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
         unknown = []
         for name, value in (self.model_extra or {}).items():
-            neutral = value == 1 if name in _NEUTRAL_BY_1 else value in (None, False, [], {}, "")
-            if name in REFUSED and not neutral:
-                problem = f"{name!r} is not served here; {REFUSED[name]}"
+            neutral = value in (None, False, [], {}, "")
+            if name in _NEUTRAL_BY_1:
+                neutral = value is None or value == 1
+            if name in self.refused and not neutral:
+                problem = f"{name!r} is not served here; {self.refused[name]}"
                 raise Refusal(problem, code="unsupported_parameter", param=name)
-            if name not in HARMLESS and name not in REFUSED:
+            if name not in self.harmless and name not in self.refused:
                 unknown.append(name)
         return unknown
 
 
-class AskedFields(KnownFields):
-    """What chats and texts have in common."""
+class DrawnFields(KnownFields):
+    """How tokens are drawn, where a text ends, and marith's own fields."""
 
-    max_tokens: StrictInt | None = Field(default=None, ge=0)
     temperature: Number | None = Field(default=None, ge=0, le=100)
     top_p: Number | None = None
     top_k: StrictInt | None = None
     min_p: Number | None = None
-    n: StrictInt | None = Field(default=None, ge=1)
     stop: StrictStr | list[StrictStr] | None = None
     seed: StrictInt | None = None
     presence_penalty: Number | None = Field(default=None, ge=-2, le=2)
@@ -133,16 +135,23 @@ class AskedFields(KnownFields):
         """Whether the answer comes in events."""
         return bool(self.stream)
 
-    @property
-    def usage_in_stream(self) -> bool:
-        """Whether a stream ends with what the answer took."""
-        return bool(self.stream_options and self.stream_options.include_usage)
-
     def unknown(self) -> list[str]:
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
         options = self.stream_options
         often = options is not None and options.continuous_usage_stats
         return [*super().unknown(), *["stream_options.continuous_usage_stats"] * bool(often)]
+
+
+class AskedFields(DrawnFields):
+    """What chats and texts have in common."""
+
+    max_tokens: StrictInt | None = Field(default=None, ge=0)
+    n: StrictInt | None = Field(default=None, ge=1)
+
+    @property
+    def usage_in_stream(self) -> bool:
+        """Whether a stream ends with what the answer took."""
+        return bool(self.stream_options and self.stream_options.include_usage)
 
 
 class ChatFields(AskedFields):
@@ -156,9 +165,7 @@ class ChatFields(AskedFields):
     tool_choice: StrictStr | dict[str, Any] | None = None
     parallel_tool_calls: StrictBool | None = None
     response_format: dict[str, Any] | None = None
-    chat_template_kwargs: (
-        dict[StrictStr, StrictStr | StrictBool | StrictInt | StrictFloat] | None
-    ) = Field(default=None, max_length=16)
+    chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
     continue_final_message: StrictBool | None = None
 
 

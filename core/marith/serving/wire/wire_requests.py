@@ -20,7 +20,7 @@ _DRAWN = (
     "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "stop_token_ids",
     "ignore_eos",
 )  # fmt: skip
-_FORMATS = ("text", "json_object", "json_schema")
+FORMATS = ("text", "json_object", "json_schema")
 _LARGEST_BIAS = 100
 _DIGITS = 10
 
@@ -202,8 +202,8 @@ def _grammar(
     if text is not None and len(text) > bounds.grammar_letters:
         raise Refusal(f"a grammar has at most {bounds.grammar_letters:,} letters", param="grammar")
     kind = (response_format or {}).get("type", "text")
-    if kind not in _FORMATS:
-        problem = f"response_format has a type of {', '.join(_FORMATS)}, not {kind!r:.80}"
+    if kind not in FORMATS:
+        problem = f"response_format has a type of {', '.join(FORMATS)}, not {kind!r:.80}"
         raise Refusal(problem, param="response_format")
     return to_grammar(None if text is None else Grammar.lark(text), response_format)
 
