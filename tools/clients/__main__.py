@@ -39,9 +39,13 @@ def main(python: str) -> int:
                     return 1
                 time.sleep(0.2)
             own = {**os.environ, "MARITH_URL": url, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-            asked = subprocess.run([python, FOLDER / "asking_responses.py", url], env=own).returncode
+            asked = subprocess.run(
+                [python, FOLDER / "asking_responses.py", url], env=own
+            ).returncode
             suite = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
-            suite += ["-o", "asyncio_mode=auto", "-rs", str(FOLDER / "standard_suite.py")]
+            # One loop for all tests: clients keep connections of the loop where they first asked.
+            suite += ["-o", "asyncio_mode=auto", "-o", "asyncio_default_test_loop_scope=session"]
+            suite += ["-rs", str(FOLDER / "standard_suite.py")]
             return max(asked, subprocess.run(suite, env=own).returncode)
         finally:
             server.terminate()

@@ -157,6 +157,16 @@ def chat_openai_responses_structure_and_call() -> None:
     assert isinstance(short.invoke([("human", "Rome?"), called, result]).text, str)
 
 
+@check
+def openapi_spec_validator_takes_the_document() -> None:
+    import httpx
+    from openapi_spec_validator import validate
+
+    told = httpx.get(f"{URL}/openapi.json", headers={"authorization": f"Bearer {KEY}"}).json()
+    validate(told)
+    assert "/v1/responses" in told["paths"]
+
+
 if __name__ == "__main__":
     assert URL, "python asking_responses.py URL"
     sys.exit(main())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request as WebRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from marith.serving.http.guard import Guard
@@ -40,7 +42,13 @@ from marith.serving.wire.wire_fields import (
 
 async def openapi(server: Server, _: WebRequest) -> Response:
     """This document: every route, what it takes and what it gives."""
-    return JSONResponse(openapi_document(ROUTES, bool(server.settings.keys)))
+    text = await server.runner.off_loop(lambda: _document(bool(server.settings.keys)))
+    return Response(text, media_type="application/json")
+
+
+@cache
+def _document(has_keys: bool) -> str:
+    return json.dumps(openapi_document(ROUTES, has_keys))
 
 
 ROUTES: dict[str, Operation] = {
