@@ -65,7 +65,7 @@ ONLY_IN: dict[str, set[str]] = {
     "multiprocessing": set(),
     "transformers": {"scoring", "evals", "testing", "training"},
     "optuna": {"evals"},
-    "pandas": {"evals", "training"},
+    "pandas": {"evals", "training", "request"},
     "scipy": {"evals"},
     "lm_eval": {"evals"},
     "peft": set(),

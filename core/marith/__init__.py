@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from marith.request.grammar import Grammar
+    from marith.request.inspected.inspection import Inspection
     from marith.request.limits import EngineStatus
     from marith.request.plan import Plan
     from marith.request.request import Request
@@ -82,6 +83,7 @@ __version__ = "0.1.0"
 _LATER = {
     "Ban": "marith.request.ban",
     "Grammar": "marith.request.grammar",
+    "Inspection": "marith.request.inspected.inspection",
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
     "Engine": "marith.engine.engine",
@@ -126,6 +128,7 @@ __all__ = [
     "FormulaError",
     "FormulaFile",
     "Grammar",
+    "Inspection",
     "MarithError",
     "ModelError",
     "NGram",

@@ -1,0 +1,1 @@
+"""What is known of each token of a text, as plain data?"""

@@ -1,0 +1,133 @@
+"""Why each token of a text is there: what the formula and each of its terms said, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from marith.request.inspected.inspected_position import InspectedPosition
+from marith.request.inspected.inspection_rows import dataframe_of
+
+if TYPE_CHECKING:
+    import pandas
+    from pydantic import TypeAdapter
+
+PartKind: TypeAlias = Literal["exact", "leave_one_out"]
+TermKind: TypeAlias = Literal["model", "n-gram", "uniform", "classifier", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedTerm:
+    """A term of the formula: its text, the names that stand for it, and what computes it.
+
+    A "classifier" has log-ratios, log C(x₁..x_k) − log C(x₁..x_{k−1}) and 0 outside its candidates,
+    where other terms have log-probabilities; it has no rank, entropy or divergence.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    kind: TermKind
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedPart:
+    """What a contribution is of: `exact` parts are summands of the score, `leave_one_out` terms.
+
+    The formula is P = softmax(S / W), with the score S = Σ sᵢ of the flattened sum and its weight
+    W (theorem 1 of the paper). The part i contributes sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of
+    the token t against the reference r, which is (sᵢ(t) − sᵢ(r)) / W unless the weight differs from
+    token to token. These contributions add up to log P(t) − log P(r). A summand is a term times its
+    factor, or a union, an intersection, a condition and so on as a whole.
+
+    A term within such a part, within a cut or within a factor is left out in addition: its
+    contribution is how much smaller the log-odds are where its distribution is replaced by that of
+    the bare model, or for a classifier its guidance by 0. These do not add up. The candidates of
+    classifiers, and what is known of the text so far, stay as they were.
+
+    `text` is the part as formula text; `term` is its index in `Inspection.terms`, None for a part
+    that is no single term.
+    """
+
+    text: str
+    kind: PartKind
+    term: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """Why each token of a text is there.
+
+    All logarithms are natural. What would be infinite is None: the log-probability of a token that
+    cannot follow, and what depends on it. A log-probability is float32 as the engine computes it;
+    contributions are float64, from the float32 log-probabilities of the terms.
+
+    `formula` is the formula as text, `text` that of the tokens; `top` is how many of the likeliest
+    tokens each position has. Each position has one entry for each of `terms`, of `parts` and of
+    `observations`, in their order; an observation is a number about the text so far from which
+    factors are computed, such as the log-probability that a classifier gives to it.
+    """
+
+    formula: str
+    text: str
+    top: int
+    terms: tuple[InspectedTerm, ...]
+    parts: tuple[InspectedPart, ...]
+    observations: tuple[str, ...]
+    positions: tuple[InspectedPosition, ...]
+
+    @property
+    def flipped(self) -> tuple[InspectedPosition, ...]:
+        """The positions at which another token is the bare model's likeliest."""
+        return tuple(position for position in self.positions if position.flipped)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as dictionaries, lists, texts, numbers and None, as `to_json` writes them."""
+        data: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        return data
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The same as JSON, which `json_schema` describes."""
+        return _adapter().dump_json(self, indent=indent).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Inspection:
+        """The inspection that `to_json` wrote. Raises ValueError for any other text."""
+        return _adapter().validate_json(text)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON schema of `to_json`."""
+        return _adapter().json_schema(mode="serialization")
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each position, with columns for each term and each part, named by their texts.
+
+        Raises RequestError where pandas is absent.
+        """
+        return dataframe_of(self)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        count, flipped = len(self.positions), len(self.flipped)
+        tokens = "1 token" if count == 1 else f"{count} tokens"
+        return f"<Inspection of {tokens} by {_brief(self.formula)}: {flipped} flipped>"
+
+
+def names_of(inspection: Inspection) -> Sequence[str]:
+    """Each term by the first name that stands for it, or else by its text."""
+    return [term.names[0] if term.names else term.text for term in inspection.terms]
+
+
+def _brief(text: str) -> str:
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}…"
+
+
+@cache
+def _adapter() -> TypeAdapter[Inspection]:
+    from pydantic import TypeAdapter  # slow to import
+
+    return TypeAdapter(Inspection)

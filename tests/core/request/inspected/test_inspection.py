@@ -1,0 +1,74 @@
+"""An inspection is plain data: JSON that its schema describes and that reads back the same."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from marith import Inspection, RequestError
+from marith.request.inspected.inspected_position import (
+    Contribution,
+    InspectedPosition,
+    LikelyToken,
+    TermView,
+)
+from marith.request.inspected.inspection import InspectedPart, InspectedTerm, names_of
+
+
+def inspection(text: str = " kind") -> Inspection:
+    likely = (LikelyToken(7, text, -0.5), LikelyToken(8, " cruel", None))
+    view = TermView(-0.5, 1, 2.0, 0.25, None, (-0.5, None), (1, None), likely)
+    position = InspectedPosition(
+        0, 7, text, -0.5, 1, 0.75, 1.0, likely, -3.0, 4, likely[1], (-3.0, -0.25), True,
+        likely[1], None, (view,), (Contribution(1.5, (1.5, None)),), (2.0,),
+    )  # fmt: skip
+    terms = (InspectedTerm('prompted("Be kind.")', ("k",), "model"),)
+    parts = (InspectedPart('2*prompted("Be kind.")', "exact", 0),)
+    return Inspection("2*k - M", text, 2, terms, parts, ("position()",), (position,))
+
+
+def test_json_reads_back_the_same_and_follows_the_schema() -> None:
+    whole = inspection()
+    data = json.loads(whole.to_json())
+    jsonschema.validate(data, Inspection.json_schema())
+    assert data == whole.as_dict()
+    assert data["positions"][0]["top"][1] == {"token": 8, "text": " cruel", "logprob": None}
+    assert Inspection.from_json(whole.to_json(indent=1)) == whole
+
+
+def test_what_is_no_inspection_is_refused() -> None:
+    with pytest.raises(ValueError, match="positions"):
+        Inspection.from_json('{"formula": "M"}')
+
+
+def test_it_says_how_far_the_formula_pushed_a_token() -> None:
+    (position,) = inspection().flipped
+    assert position.push == 2.5
+    assert names_of(inspection()) == ["k"]
+    assert repr(inspection()) == "<Inspection of 1 token by '2*k - M': 1 flipped>"
+    assert str(inspection()) == " kind"
+
+
+def test_a_table_of_pandas_has_a_row_for_each_position() -> None:
+    pytest.importorskip("pandas")
+    table = inspection().to_pandas()
+    assert list(table["text"]) == [" kind"]
+    assert list(table['weight: prompted("Be kind.")']) == [2.0]
+    assert list(table['exact: 2*prompted("Be kind.")']) == [1.5]
+    assert list(table["push"]) == [2.5]
+
+
+def test_without_pandas_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str, *rest: Any) -> Any:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+        return imported(name, *rest)
+
+    imported = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(RequestError, match=r"pip install 'marith\[evals\]'"):
+        inspection().to_pandas()
