@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "speculation": {"errors", "formula", "request", "decoding", "tensor_rows"},
     "answers": {"errors", "formula", "request", "decoding", "scoring", "recent", "tensor_rows"},
     "engine": {*_BELOW, "recent", "tensor_rows"},
+    "inspection": {*_ENGINE, "tensor_rows"},
     "pocket": set(),
     "tables": {"errors"},
     "showing": {"errors"},
@@ -51,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     CONFORMANCE: set(),
 }
 # What plain data needs of rooms with torch is imported when it is called.
-WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}}
+WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}, "engine": {"inspection"}}
 OF_SCORING = {"answers": {"prompting"}}  # how texts are written: no model is known to `answers`
 NO_TORCH = {
     "errors", "recent", "formula", "recipes", "request", "options", "openai_format", "showing",

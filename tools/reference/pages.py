@@ -13,6 +13,13 @@ from marith.engine.call import CallOptions, Stops
 from marith.errors import MarithError
 from marith.formula.meaning import binding
 from marith.request import completion, prompt, request
+from marith.request.inspected import inspection
+from marith.request.inspected.inspected_position import (
+    Contribution,
+    InspectedPosition,
+    LikelyToken,
+    TermView,
+)
 from marith.request.limits import Limits
 from tools.reference import sections
 from tools.reference.command_line import command_page
@@ -34,6 +41,11 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
          completion.StageStats, marith.TokenLogprob, marith.Alternative, marith.ToolCall,
          marith.CallChunk, marith.Choice),
     ),
+    "inspection.md": (
+        "Inspection",
+        (marith.Inspection, InspectedPosition, inspection.InspectedTerm, TermView,
+         inspection.InspectedPart, Contribution, LikelyToken),
+    ),
 }  # fmt: skip
 ABOUT = {
     "engine.md": "An engine holds one base model and answers requests from any number of threads "
@@ -44,6 +56,9 @@ ABOUT = {
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
     "`Chunk`, and `Engine.choose` returns a `Choice`.",
+    "inspection.md": "`Engine.inspect` returns an `Inspection`, and so does a request with "
+    "`inspect=True`, as `Completion.inspection`. [Inspecting](../how-to/inspecting.md) shows how "
+    "to read it.",
 }
 ADAPTERS = {
     "langchain_marith.md": (langchain_marith, "LangChain"),

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
-from marith.errors import RequestError, UnknownOption, shown, suggestion
+from marith.errors import ModelError, RequestError, UnknownOption, shown, suggestion
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.checks import whole
+from marith.request.checks import memory_limits, whole
 from marith.request.completion import Completion
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
@@ -94,10 +94,10 @@ def scoring_request(
     prompt: AnyPrompt,
     formula: str | Formula,
     terms: Terms | None,
-    timeout: float | None,
-    trusted: bool,
-    allowed: Collection[str],
-    cache_salt: str | None,
+    timeout: float | None = None,
+    trusted: bool = True,
+    allowed: Collection[str] = (),
+    cache_salt: str | None = None,
 ) -> Request:
     """A request of which no token is drawn."""
     return Request(
@@ -217,3 +217,11 @@ def _joined(name: str, base: Options, options: Mapping[str, Any]) -> Options:
             )
         changed[field.name] = value
     return replace(base, **changed) if changed else base
+
+
+def limits_by_device(
+    max_memory: Mapping[str, int | str] | None,
+) -> tuple[tuple[str, int | str], ...] | None:
+    """The limits of memory as a `Placement` has them. Raises ModelError."""
+    limits = memory_limits("max_memory", max_memory, ModelError)
+    return None if limits is None else tuple(sorted(limits.items()))

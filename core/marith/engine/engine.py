@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import calibrate, check_samples
-from marith.engine.call import NOT_HERE, no_request, scoring_request
+from marith.engine.call import NOT_HERE, limits_by_device, no_request, scoring_request
 from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.jobs.generation import Generation
@@ -27,10 +27,10 @@ from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
-from marith.errors import ModelError, faults_named, names_checked
+from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.checks import memory_limits
+from marith.request.inspected.inspection import Inspection
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
@@ -98,7 +98,7 @@ class Engine(Entrypoints, TokenCalls):
         cannot be loaded; so does a request after these weights were changed.
         """
         placement = Placement(
-            device, dtype, revision, context_length, quantize, backend, _limits_of(max_memory)
+            device, dtype, revision, context_length, quantize, backend, limits_by_device(max_memory)
         )
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
@@ -125,7 +125,7 @@ class Engine(Entrypoints, TokenCalls):
     ) -> Engine:
         """The one engine of the process for these options, loaded by the first call."""
         where = _placement(
-            device, dtype, revision, context_length, quantize, backend, _limits_of(max_memory)
+            device, dtype, revision, context_length, quantize, backend, limits_by_device(max_memory)
         )
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
@@ -198,22 +198,6 @@ class Engine(Entrypoints, TokenCalls):
         return query.future.wait()
 
     @names_checked()
-    def score(
-        self,
-        prompt: AnyPrompt,
-        continuation: str | Sequence[int],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        timeout: float | None = None,
-        trusted: bool = True,
-        allowed: Collection[str] = (),
-        cache_salt: str | None = None,
-    ) -> list[float]:
-        """The composed log-probability of each token of the continuation."""
-        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
-        return self._scoring(request, continuation).wait().logprobs
-
-    @names_checked()
     def submit_scoring(
         self,
         prompt: AnyPrompt,
@@ -271,26 +255,31 @@ class Engine(Entrypoints, TokenCalls):
             self._thread.add(scoring)
         return scoring.future
 
-    def _open(self, request: Request, deadline: Deadline = NEVER) -> Prepared:
+    def _inspecting(
+        self, request: Request, continuation: str | Sequence[int], *options: Any
+    ) -> EngineFuture[Inspection]:
+        from marith.inspection.submitting import inspecting  # a room that imports this one
+
+        prepared, tokens = self._open_at(request, continuation, bare_beside=True)
+        query = inspecting(request, prepared, tokens, self._answers, self, *options)
+        if not query.done:
+            self._thread.add(query)
+        return query.future
+
+    def _open(
+        self, request: Request, deadline: Deadline = NEVER, bare_beside: bool = False
+    ) -> Prepared:
         self._thread.queue.require_open()
-        return prepare(request, self._registry, loading, deadline)
+        return prepare(request, self._registry, loading, deadline, bare_beside)
 
     def _open_at(
-        self, request: Request, continuation: str | Sequence[int]
+        self, request: Request, continuation: str | Sequence[int], bare_beside: bool = False
     ) -> tuple[Prepared, list[int]]:
         """A request that is prepared, and the tokens of a continuation that it has room for."""
         deadline = Deadline.of(request.timeout)
         with faults_named():
-            prepared = self._open(request, deadline)
+            prepared = self._open(request, deadline, bare_beside)
             deadline.check()
             tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
         deadline.check()
         return replace(prepared, more=len(tokens)), tokens
-
-
-def _limits_of(
-    max_memory: Mapping[str, int | str] | None,
-) -> tuple[tuple[str, int | str], ...] | None:
-    """As a `Placement` has them. Raises ModelError."""
-    limits = memory_limits("max_memory", max_memory, ModelError)
-    return None if limits is None else tuple(sorted(limits.items()))

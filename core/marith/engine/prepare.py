@@ -75,16 +75,17 @@ def prepare(
     registry: Registry,
     loading: AbstractContextManager[object],
     deadline: Deadline = NEVER,
+    bare_beside: bool = False,
 ) -> Prepared:
     """Bind the formula, load what it names, read the prompt, and see what room is left.
 
-    Every error of a request is raised here. Checkpoints that no term has named before are loaded
-    one at a time, under `loading`. Raises DeadlineExceeded where the deadline passes meanwhile.
+    Every error of a request is raised here, DeadlineExceeded too. New checkpoints are loaded one at
+    a time, under `loading`. With `bare_beside` the bare model is evaluated too.
     """
     tools = request.tools.definitions if request.tools else ()
     prompt = _with_text(to_prompt(request.prompt, tools, request.template_options), registry)
     prefix = _prefix(request, registry)
-    plan, bare = bound(request)
+    plan, bare = bound(request, bare_beside)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warn_of_rounding(plan.whole)
@@ -147,11 +148,12 @@ def _require_known(tokens: Sequence[int], registry: Registry, where: str) -> Non
         raise RequestError(f"{where} has token {max(tokens)}, and the model has {size} tokens")
 
 
-def bound(request: Request) -> tuple[ExecutionPlan, Formula]:
+def bound(request: Request, bare_beside: bool = False) -> tuple[ExecutionPlan, Formula]:
     """The execution plan of a request, and the bare model. Raises FormulaError or RequestError."""
+    steered = request.steered and not bare_beside
     terms = request.terms
     named = tuple(terms.items()) if isinstance(terms, Mapping) else None
-    key = request.formula, named, request.speculation, request.steered
+    key = request.formula, named, request.speculation, steered
     try:
         hash(key)
     except TypeError:  # values that are no terms, which raise below

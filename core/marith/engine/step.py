@@ -12,7 +12,7 @@ from marith.decoding.composition.evaluate import evaluate, likeliest
 from marith.engine.jobs.drafts import Drafts
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.job import Job
-from marith.engine.jobs.queries import Scoring, share
+from marith.engine.jobs.queries import TextQuery, share
 from marith.engine.prepare import Prepared
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
@@ -79,8 +79,8 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
 
 
 def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """All turns but those of scorings for whose log-probabilities this step has no memory left."""
-    scorings = [(turn.job, bool(turn.answers)) for turn in turns if isinstance(turn.job, Scoring)]
+    """All turns but those of texts for whose log-probabilities this step has no memory left."""
+    scorings = [(turn.job, bool(turn.answers)) for turn in turns if isinstance(turn.job, TextQuery)]
     if not scorings:
         return turns
     begun = [job for job, has_answers in scorings if has_answers]

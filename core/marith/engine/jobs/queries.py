@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
 AT_ONCE = 64  # positions of a continuation that one step scores at most
-NUMBERS = 1 << 23  # log-probabilities that the terms of all scorings return in one step together
+NUMBERS = 1 << 23  # log-probabilities that the terms of all texts return in one step together
 
 
 @dataclass(slots=True)
@@ -101,45 +101,77 @@ class NextLogprobs(_FormulaQuery[Tensor]):
         return self._continuation, self._all_at(1)
 
 
-class Scoring(_FormulaQuery[Scores]):
-    """The log-probability of each token of a continuation, some positions a step.
+class TextQuery(_FormulaQuery[Result]):
+    """A query of every position of a continuation from `start` on, some of them a step.
 
     So a long text neither delays other jobs nor holds all its distributions in memory at once.
     """
 
     def __init__(
-        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
+        self,
+        prepared: Prepared,
+        continuation: Sequence[int],
+        keeper: object = None,
+        start: int = 0,
     ) -> None:
         super().__init__(prepared, continuation, keeper)
         self.at_once = AT_ONCE
-        self._scores = Scores()
-        if not continuation:
-            self.future.give(self._scores)
+        self._known = start
 
     @property
     def numbers(self) -> int:
         """How many log-probabilities its terms return at one position."""
         return len(self.prepared.plan.terms) * self.prepared.width
 
+    def take(self, logprobs: Tensor, tokens: Tensor) -> None:
+        """Composed log-probabilities [positions, vocab] of the next positions; tokens [positions].
+
+        Both are on the device of the log-probabilities.
+        """
+        raise NotImplementedError
+
+    def result(self) -> Result:
+        """What was asked, once all positions have been taken."""
+        raise NotImplementedError
+
     def check(self, rows: Sequence[Row]) -> None:
         logprobs = gather(rows)
-        known = len(self._scores.logprobs)
-        tokens = torch.tensor(self._continuation[known : known + len(logprobs)])
-        at = tokens[:, None].to(logprobs.device)
-        self._scores.logprobs += logprobs.gather(1, at)[:, 0].tolist()
-        most, best = logprobs.max(dim=1)
-        self._scores.likeliest += (best == at[:, 0]).tolist()
-        self._scores.best += zip(best.tolist(), most.tolist(), strict=True)
-        if len(self._scores.logprobs) == len(self._continuation):
-            self.future.give(self._scores)
+        end = self._known + len(logprobs)
+        tokens = torch.tensor(self._continuation[self._known : end])
+        self.take(logprobs, tokens.to(logprobs.device))
+        self._known = end
+        if end == len(self._continuation):
+            self.future.give(self.result())
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        known, length = len(self._scores.logprobs), len(self._continuation)
-        end = min(length, known + self.at_once)
-        return self._continuation[: end - 1], self._all_at(end - known)
+        end = min(len(self._continuation), self._known + self.at_once)
+        return self._continuation[: end - 1], self._all_at(end - self._known)
 
 
-def share(scorings: Sequence[Scoring], begun: Sequence[Scoring] = ()) -> Sequence[Scoring]:
+class Scoring(TextQuery[Scores]):
+    """The log-probability of each token of a continuation."""
+
+    def __init__(
+        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
+    ) -> None:
+        super().__init__(prepared, continuation, keeper)
+        self._scores = Scores()
+        if not continuation:
+            self.future.give(self._scores)
+
+    def take(self, logprobs: Tensor, tokens: Tensor) -> None:
+        self._scores.logprobs += logprobs.gather(1, tokens[:, None])[:, 0].tolist()
+        most, best = logprobs.max(dim=1)
+        self._scores.likeliest += (best == tokens).tolist()
+        self._scores.best += zip(best.tolist(), most.tolist(), strict=True)
+
+    def result(self) -> Scores:
+        return self._scores
+
+
+def share(
+    scorings: Sequence[TextQuery[Any]], begun: Sequence[TextQuery[Any]] = ()
+) -> Sequence[TextQuery[Any]]:
     """Divide the memory of one step among scorings; returns those that take part, the first ones.
 
     Each scores as many positions as the others. Where there is no memory for one position of each,

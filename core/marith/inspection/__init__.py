@@ -1,0 +1,1 @@
+"""Why is this token there, and what else would have been?"""

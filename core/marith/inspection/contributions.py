@@ -1,0 +1,117 @@
+"""What each part of a formula adds to the log-odds of tokens, in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from marith.decoding.composition.evaluate import Evaluation, repeated, value_of
+from marith.formula.tree.factors import Factor
+from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered
+from marith.formula.tree.operators import Supersede, Unscaled
+from marith.formula.tree.terms import Classifier, Term
+from marith.inspection.summands import Summand
+
+
+class DoubleRows(Mapping[Term, Tensor]):
+    """Rows of terms in float64, each converted when it is first needed; some may be `replaced`."""
+
+    def __init__(
+        self, rows: Mapping[Term, Tensor], replaced: Mapping[Term, Tensor] | None = None
+    ) -> None:
+        self._rows = rows
+        self._double: dict[Term, Tensor] = dict(replaced or {})
+
+    def __getitem__(self, term: Term) -> Tensor:
+        if term not in self._double:
+            self._double[term] = self._rows[term].double()
+        return self._double[term]
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class LogOdds:
+    """The log-odds of tokens by parts of a formula, at some positions.
+
+    `rows` holds for each term its float32 log-probabilities [positions, vocab], as `evaluate` takes
+    them; `tokens` is [positions, count], whose first column is the reference. Log-odds are log P(t)
+    − log P(reference), [positions, count] in float64.
+    """
+
+    def __init__(self, formula: Formula, rows: Mapping[Term, Tensor], tokens: Tensor) -> None:
+        self._formula = formula
+        self._rows = rows
+        self._double = DoubleRows(rows)
+        self._at = Evaluation(self._double, repeated(formula))
+        self._tokens = tokens
+        self.weight = self._picked(self._weight(formula))
+
+    def factor(self, summand: Summand) -> Tensor:
+        """The number by which a summand's score is multiplied, [positions, count]."""
+        product: float | Tensor = 1.0
+        for factor in summand.factors:
+            product = product * self._factor(factor)
+        return self._picked(product)
+
+    def of(self, summand: Summand) -> Tensor:
+        """What a summand adds: sᵢ(t)/W(t) − sᵢ(r)/W(r)."""
+        parts = self.factor(summand) * self._score(summand.node) / self.weight
+        return parts - parts[:, :1]
+
+    def leaving_out(self, term: Term, bare: Tensor) -> Tensor:
+        """The log-odds where a term's distribution is `bare` [positions, vocab], in float64.
+
+        A classifier's guidance is 0 there. NaN where the token or the reference cannot follow.
+        """
+        instead = torch.zeros_like(bare) if isinstance(term, Classifier) else bare
+        value = value_of(self._formula, DoubleRows(self._double, {term: instead}))
+        scores = self._picked(value.score) / self._picked(value.weight)
+        if value.allowed is not None:
+            scores = scores.masked_fill(~value.allowed.gather(1, self._tokens), -math.inf)
+        return scores - scores[:, :1]
+
+    def _score(self, node: Formula) -> Tensor:
+        """The score of a node, which is 0 where it forbids a token, [positions, count]."""
+        if not isinstance(node, Term):
+            return self._picked(self._at.value(node).score)
+        scores = self._rows[node].gather(1, self._tokens).double()
+        return torch.where(scores > -math.inf, scores, 0.0)
+
+    def _weight(self, formula: Formula) -> float | Tensor:
+        """The weight of a formula, without the scores of what is linear."""
+        match formula:
+            case Scaled(0.0, _) | Classifier():
+                return 0.0
+            case Scaled(factor, of):
+                return self._factor(factor) * self._weight(of)
+            case Sum(members):
+                weights = map(self._weight, members)
+                total = next(weights)
+                for weight in weights:
+                    total = total + weight
+                return total
+            case Cut(of) | Tempered(of) | Supersede(_, of):
+                return self._weight(of)
+            case Unscaled() | Term():
+                return 1.0
+        return self._at.value(formula).weight
+
+    def _factor(self, factor: Factor) -> float | Tensor:
+        return self._at.factor(factor)
+
+    def _picked(self, values: float | Tensor) -> Tensor:
+        """A number, [positions, 1] or [positions, vocab] as [positions, count], of the tokens."""
+        if not isinstance(values, Tensor) or not values.dim():
+            return torch.full(self._tokens.shape, float(values), dtype=torch.float64).to(
+                self._tokens.device
+            )
+        if values.shape[-1] == 1:
+            return values.double().expand(self._tokens.shape)
+        return values.gather(1, self._tokens).double()

@@ -1,0 +1,73 @@
+"""Inspects a given text in one pass over it: positions in steps of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import Tensor
+
+from marith.engine.jobs.queries import TextQuery
+from marith.engine.prepare import Prepared
+from marith.formula.tree.terms import Term
+from marith.inspection.inspected_formula import InspectedFormula
+from marith.inspection.position_measures import PositionMeasures
+from marith.request.inspected.inspected_position import InspectedPosition
+from marith.request.inspected.inspection import Inspection
+from marith.scoring.scorer import Scored
+from marith.speculation.window import Block
+
+AT_ONCE = 1 << 20  # log-probabilities that are measured together: few enough for a CPU's cache
+
+
+class Inspecting(TextQuery[Inspection]):
+    """An inspection of the tokens of a continuation from `start` on; see `Inspection`."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        continuation: Sequence[int],
+        formula: InspectedFormula,
+        spell: Callable[[int], str],
+        text: str,
+        keeper: object = None,
+        start: int = 0,
+    ) -> None:
+        super().__init__(prepared, continuation, keeper, start)
+        self._formula, self._spell, self._text = formula, spell, text
+        self._positions: list[InspectedPosition] = []
+        self._answers: Mapping[Term, Scored] = {}
+        if start == len(continuation):
+            self.future.give(self.result())
+
+    def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
+        """Keep the rows of every term, and compose the formula."""
+        self._answers = dict(answers)
+        return super().receive(answers)
+
+    def take(self, logprobs: Tensor, tokens: Tensor) -> None:
+        """Inspect the next positions, so many together as a CPU's cache holds."""
+        rows = {term: scored.logprobs for term, scored in self._answers.items()}
+        at_once = max(1, AT_ONCE // ((len(rows) + 1) * logprobs.shape[-1]))
+        positions: list[InspectedPosition] = []
+        for first in range(0, len(tokens), at_once):
+            part = slice(first, first + at_once)
+            some = {term: values[part] for term, values in rows.items()}
+            measures = PositionMeasures(
+                self._formula, some, logprobs[part], tokens[part], self._spell
+            )
+            positions += measures.positions(self._known + first)
+        self._positions += positions
+        self._answers = {}
+
+    def result(self) -> Inspection:
+        """What has been found, once all positions have been inspected."""
+        formula = self._formula
+        return Inspection(
+            formula.text,
+            self._text,
+            formula.top,
+            formula.described_terms(),
+            formula.described_parts(),
+            tuple(map(str, formula.observations)),
+            tuple(self._positions),
+        )

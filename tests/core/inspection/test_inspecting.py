@@ -1,0 +1,205 @@
+"""What an engine says of each token of a text, beside `next_logprobs`, `score` and torch."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import jsonschema
+import pytest
+import torch
+from support.house import FORMULAS, House
+
+from marith import Engine, Inspection, RequestError
+from marith.errors import UnknownOption
+from marith.inspection import inspecting as one_pass
+from marith.inspection.inspected_formula import MOST_VALUES
+from marith.request.inspected.inspected_position import RANKED, InspectedPosition, LikelyToken
+from marith.testing import tiny_model, tiny_tokenizer
+
+PROMPT, TEXT = "a b c", [3, 17, 9, 4, 22]
+ALL = (*FORMULAS, "M + jsd(M, x)*x", "where(position() > 2, x, M)", "M + 0.5*strength(C)*big")
+
+
+def likely(pairs: tuple[LikelyToken, ...]) -> list[tuple[int, float | None]]:
+    return [(pair.token, pair.logprob) for pair in pairs]
+
+
+@pytest.mark.parametrize("formula", ALL)
+def test_composed_values_are_those_of_scoring(house: House, formula: str) -> None:
+    engine, terms = house.engine, house.terms
+    inspection = engine.inspect(PROMPT, TEXT, formula, terms, top=4)
+    scores = engine.score(PROMPT, TEXT, formula, terms)
+    assert [p.token for p in inspection.positions] == TEXT
+    assert inspection.formula == formula
+    for place, (position, score) in enumerate(zip(inspection.positions, scores, strict=True)):
+        logprobs = engine.next_logprobs(PROMPT, formula, terms, TEXT[:place])
+        bare = engine.next_logprobs(PROMPT, "M", terms, TEXT[:place])
+        assert position.place == place
+        assert_close(position.logprob, score)
+        assert_close(position.logprob, float(logprobs[position.token]))
+        assert_close(position.bare_logprob, float(bare[position.token]))
+        assert position.bare_likeliest.token == int(bare.argmax())
+        assert position.flipped == (int(bare.argmax()) != position.token)
+        best = logprobs.topk(4)
+        for (token, value), logprob in zip(likely(position.top), best.values, strict=True):
+            assert_close(value, float(logprob))
+            assert_close(value, float(logprobs[token]))
+        finite = logprobs[logprobs > -math.inf]
+        assert position.entropy == pytest.approx(float(-(finite.exp() * finite).sum()), abs=1e-4)
+        assert_reference(position, logprobs, int(bare.argmax()))
+
+
+def assert_reference(position: InspectedPosition, logprobs: torch.Tensor, bare: int) -> None:
+    """The reference is M's likeliest or the runner-up, and the exact parts add up."""
+    token = position.token
+    if bare == token or logprobs[bare] == -math.inf:
+        others = logprobs.clone()
+        others[token] = -math.inf
+        bare = int(others.argmax())
+    assert position.reference.token == bare
+    if position.logprob is None or position.reference.logprob is None:
+        assert position.log_odds is None
+    else:
+        odds = position.logprob - position.reference.logprob
+        assert position.log_odds == pytest.approx(odds, rel=1e-4, abs=1e-4)
+
+
+def assert_close(value: float | None, expected: float) -> None:
+    assert value == (None if expected == -math.inf else pytest.approx(expected, abs=2e-4))
+
+
+@pytest.mark.parametrize("formula", ALL)
+def test_exact_contributions_add_up(house: House, formula: str) -> None:
+    inspection = house.engine.inspect(PROMPT, TEXT, formula, house.terms, top=3)
+    exact = [part.kind == "exact" for part in inspection.parts]
+    for position in inspection.positions:
+        values = [
+            c.value for c, is_exact in zip(position.contributions, exact, strict=True) if is_exact
+        ]
+        if position.log_odds is None:
+            assert set(values) == {None}
+        else:
+            assert math.fsum(v for v in values if v is not None) == pytest.approx(
+                position.log_odds, rel=1e-9, abs=1e-12
+            )
+
+
+def test_what_each_term_said(house: House) -> None:
+    formula = "2*x - 0.5*M + union(y, M) + 0.25*C"
+    inspection = house.engine.inspect(PROMPT, TEXT, formula, house.terms, top=5)
+    names = [term.names[0] for term in inspection.terms]
+    assert {t.names[0]: t.kind for t in inspection.terms} == {
+        "x": "model", "M": "model", "y": "model", "C": "classifier",
+    }  # fmt: skip
+    weights = {"x": 2.0, "M": -0.5, "y": None, "C": 0.25}
+    assert [part.text for part in inspection.parts] == [
+        "2*x", "-0.5*M", "union(y, M)", "0.25*C", "y",
+    ]  # fmt: skip
+    assert [part.kind for part in inspection.parts] == ["exact"] * 4 + ["leave_one_out"]
+    for place, position in enumerate(inspection.positions):
+        composed = house.engine.next_logprobs(PROMPT, formula, house.terms, TEXT[:place])
+        asked = [position.token, *(pair.token for pair in position.top)]
+        for name, view in zip(names, position.terms, strict=True):
+            assert view.weight == weights[name]
+            if name == "C":
+                assert (view.rank, view.entropy, view.kl, view.top) == (None, None, None, ())
+                continue
+            rows = house.engine.next_logprobs(PROMPT, name, house.terms, TEXT[:place])
+            values = [view.logprob, *view.of_top]
+            for token, value, rank in zip(
+                asked, values, [view.rank, *view.ranks_of_top], strict=True
+            ):
+                assert_close(value, float(rows[token]))
+                assert rank == 1 + int((rows > rows[token]).sum())
+            assert [pair.token for pair in view.top] == rows.topk(5).indices.tolist()
+            assert view.entropy == pytest.approx(float(-(rows.exp() * rows).sum()), abs=1e-4)
+            assert view.kl == pytest.approx(float((rows.exp() * (rows - composed)).sum()), abs=1e-4)
+
+
+def test_what_a_cut_forbids_is_none_and_json_has_no_infinity(house: House) -> None:
+    inspection = house.engine.inspect(PROMPT, TEXT, "M.top_k(1) + x", house.terms, top=3)
+    position = inspection.positions[0]
+    assert [pair.logprob for pair in position.top] == [0.0, None, None]
+    assert position.terms[0].kl is None
+    assert all(c.of_top[1:] == (None, None) for c in position.contributions)
+    data = json.loads(inspection.to_json(), parse_constant=pytest.fail)
+    jsonschema.validate(data, Inspection.json_schema())
+    assert Inspection.from_json(inspection.to_json()) == inspection
+
+
+def test_a_factor_that_varies_is_a_number_at_each_position(house: House) -> None:
+    inspection = house.engine.inspect(PROMPT, TEXT, "M + 0.5*position()*x", house.terms)
+    assert [p.terms[1].weight for p in inspection.positions] == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert [p.weight for p in inspection.positions] == [1.0, 1.5, 2.0, 2.5, 3.0]
+    assert inspection.observations == ("position()",)
+    assert [p.observations for p in inspection.positions] == [
+        (0.0,),
+        (1.0,),
+        (2.0,),
+        (3.0,),
+        (4.0,),
+    ]
+
+
+def test_m_may_be_a_formula_of_its_own(house: House) -> None:
+    terms = {**house.terms, "M": "2*x - y"}
+    inspection = house.engine.inspect(PROMPT, TEXT, "y", terms)
+    bare = house.engine.score(PROMPT, TEXT, "2*x - y", house.terms)
+    assert [p.bare_logprob for p in inspection.positions] == pytest.approx(bare, abs=1e-4)
+    assert [term.names for term in inspection.terms] == [("y",)]
+
+
+def test_ranks_are_exact_up_to_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = 1500
+    tokenizer = tiny_tokenizer([f"w{i}" for i in range(words - 2)])
+    model = tiny_model(vocab=words, sharpness=1.0)
+    text = list(range(0, words, 17))
+    with Engine.load(model, tokenizer=tokenizer) as engine:
+        whole = engine.inspect("w3", text, "2*x - M", {"x": "w1 w2"}, top=3)
+        for place in range(0, len(text), 9):
+            position = whole.positions[place]
+            logprobs = engine.next_logprobs("w3", "x", {"x": "w1 w2"}, text[:place])
+            rank = 1 + int((logprobs > logprobs[position.token]).sum())
+            expected = rank if rank <= RANKED else None
+            assert position.terms[0].rank == pytest.approx(expected, abs=1)
+        assert {p.terms[0].rank is None for p in whole.positions} == {True, False}
+        monkeypatch.setattr(one_pass, "AT_ONCE", 1)  # a position at a time says the same
+        again = engine.inspect("w3", text, "2*x - M", {"x": "w1 w2"}, top=3)
+    for one, other in zip(again.positions, whole.positions, strict=True):
+        assert one.rank == other.rank
+        assert one.log_odds == pytest.approx(other.log_odds, rel=1e-6)
+
+
+def test_only_what_follows_the_start_is_inspected(house: House) -> None:
+    whole = house.engine.inspect(PROMPT, TEXT, "2*x - M", house.terms)
+    rest = house.engine.inspect(PROMPT, TEXT, "2*x - M", house.terms, start=3)
+    assert [p.place for p in rest.positions] == [3, 4]
+    assert [p.token for p in rest.positions] == TEXT[3:]
+    assert rest.positions[0].logprob == pytest.approx(whole.positions[3].logprob, abs=1e-5)
+    assert house.engine.inspect(PROMPT, TEXT, start=5).positions == ()
+    assert house.engine.inspect(PROMPT, "").positions == ()
+
+
+def test_without_leaving_out_exact_parts_remain(house: House) -> None:
+    parts = house.engine.inspect(
+        PROMPT, TEXT, "M - 0.5*union(x, M)", house.terms, leave_one_out=False
+    ).parts
+    assert [part.kind for part in parts] == ["exact", "exact"]
+
+
+def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:
+    engine = house.engine
+    with pytest.raises(RequestError, match="top is a whole number from 1, not 0"):
+        engine.inspect(PROMPT, TEXT, top=0)
+    with pytest.raises(RequestError, match="start is a whole number from 0 to 5, not 6"):
+        engine.inspect(PROMPT, TEXT, start=6)
+    with pytest.raises(RequestError, match=f"at most {MOST_VALUES:,} values.*smaller top"):
+        engine.inspect(PROMPT, TEXT, top=500_000)
+    with pytest.raises(UnknownOption, match="temperature"):
+        engine.inspect(PROMPT, TEXT, temperature=0)  # type: ignore[call-arg]
+
+
+def test_an_inspection_may_be_waited_for_elsewhere(house: House) -> None:
+    future = house.engine.submit_inspection(PROMPT, TEXT, "2*x - M", house.terms)
+    assert len(future.result(60).positions) == len(TEXT)
