@@ -167,7 +167,7 @@ def _request(text: str, terms: Mapping[str, str] | None) -> None:
     formula = parse(text)
     others = {name: Prompted(name) for name in names_in(formula)} if terms is None else terms
     known = resolve({"C": Classifier("c"), **others}, formula)
-    plan_of(formula, known, "auto", True)
+    plan_of(formula, known, "auto")
 
 
 def seconds(asked: Asked) -> float:

@@ -17,6 +17,7 @@ from marith.engine.calibrate import calibrate, check_samples
 from marith.engine.call import NOT_HERE, limits_by_device, no_request, scoring_request
 from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
+from marith.engine.inspected.inspection_calls import InspectionCalls
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.queries import NextLogprobs, Scores, Scoring, tokens_of
 from marith.engine.prepare import Prepared, prepare
@@ -30,7 +31,6 @@ from marith.engine.tokens import TokenCalls
 from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.inspected.inspection import Inspection
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
@@ -52,7 +52,7 @@ _limits = lru_cache(maxsize=16, typed=True)(Limits)
 SAMPLE = Stop(64)  # the end of each text that a formula is calibrated by
 
 
-class Engine(Entrypoints, TokenCalls):
+class Engine(Entrypoints, InspectionCalls, TokenCalls):
     """Formulas over one base model, for any number of callers in threads and tasks.
 
     One thread owns the models. A request that is cancelled, or that nobody holds, frees its lanes.
@@ -255,30 +255,19 @@ class Engine(Entrypoints, TokenCalls):
             self._thread.add(scoring)
         return scoring.future
 
-    def _inspecting(
-        self, request: Request, continuation: str | Sequence[int], *options: Any
-    ) -> EngineFuture[Inspection]:
-        from marith.inspection.submitting import inspecting  # a room that imports this one
-
-        prepared, tokens = self._open_at(request, continuation, bare_beside=True)
-        query = inspecting(request, prepared, tokens, self._answers, self, *options)
-        if not query.done:
-            self._thread.add(query)
-        return query.future
-
     def _open(
-        self, request: Request, deadline: Deadline = NEVER, bare_beside: bool = False
+        self, request: Request, deadline: Deadline = NEVER, beside: Formula | None = None
     ) -> Prepared:
         self._thread.queue.require_open()
-        return prepare(request, self._registry, loading, deadline, bare_beside)
+        return prepare(request, self._registry, loading, deadline, beside)
 
     def _open_at(
-        self, request: Request, continuation: str | Sequence[int], bare_beside: bool = False
+        self, request: Request, continuation: str | Sequence[int], beside: Formula | None = None
     ) -> tuple[Prepared, list[int]]:
         """A request that is prepared, and the tokens of a continuation that it has room for."""
         deadline = Deadline.of(request.timeout)
         with faults_named():
-            prepared = self._open(request, deadline, bare_beside)
+            prepared = self._open(request, deadline, beside)
             deadline.check()
             tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
         deadline.check()

@@ -1,4 +1,4 @@
-"""The calls of an engine: `generate`, `stream`, `score`, `choose`, `inspect` and their like."""
+"""`generate`, `stream`, `agenerate`, `astream`, `score` and `choose`: the calls of an engine."""
 
 from __future__ import annotations
 
@@ -10,25 +10,16 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from typing import Any, Literal, Self, Unpack, overload
 
-from marith.engine.call import (
-    CallOptions,
-    Requests,
-    ScoringOptions,
-    Stops,
-    request_of,
-    scoring_request,
-)
+from marith.engine.call import CallOptions, Requests, ScoringOptions, Stops, request_of
 from marith.engine.jobs.queries import Scores
 from marith.engine.many import acompletions, completions
 from marith.engine.threads.deadline import Deadline
-from marith.engine.threads.delivery import EngineFuture
 from marith.engine.ticket import Ticket
 from marith.errors import names_checked, require_known
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import distinct_texts
 from marith.request.completion import Choice, Chunk, Completion
-from marith.request.inspected.inspection import Inspection
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request, Speculation
 from marith.request.sampling import Sampling
@@ -45,12 +36,6 @@ class Entrypoints(ABC):
     @abstractmethod
     def submit_scoring(self, *args: Any, **options: Any) -> Future[Scores]:
         """Start to score a continuation."""
-
-    @abstractmethod
-    def _inspecting(
-        self, request: Request, continuation: str | Sequence[int], *options: Any
-    ) -> EngineFuture[Inspection]:
-        """Start to inspect a continuation."""
 
     @abstractmethod
     def close(self) -> None:
@@ -228,46 +213,3 @@ class Entrypoints(ABC):
             for scoring in scorings:
                 scoring.cancel()
         return Choice.of(dict(zip(texts, map(math.fsum, scores), strict=True)))
-
-    @names_checked()
-    def inspect(
-        self,
-        prompt: AnyPrompt,
-        continuation: str | Sequence[int],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        *,
-        top: int = 10,
-        start: int = 0,
-        leave_one_out: bool = True,
-        **options: Unpack[ScoringOptions],
-    ) -> Inspection:
-        """Why each token of a continuation is there: what the formula and each term say of it.
-
-        One pass over the text, as `score` takes it; no token is drawn. Each position has the `top`
-        likeliest tokens of the formula and of each term, and what each part of the formula adds to
-        the log-odds of the token: see `Inspection`. The first `start` tokens are not inspected.
-        Without `leave_one_out` the formula is evaluated once, and not again without each term that
-        has no part of its own. Raises RequestError for more than a million values.
-        """
-        require_known("inspect", options, ScoringOptions.__annotations__)
-        request = scoring_request(prompt, formula, terms, **options)
-        return self._inspecting(request, continuation, top, start, leave_one_out).wait()
-
-    @names_checked()
-    def submit_inspection(
-        self,
-        prompt: AnyPrompt,
-        continuation: str | Sequence[int],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        *,
-        top: int = 10,
-        start: int = 0,
-        leave_one_out: bool = True,
-        **options: Unpack[ScoringOptions],
-    ) -> Future[Inspection]:
-        """Start to inspect a continuation, as `inspect` does; the future may be cancelled."""
-        require_known("submit_inspection", options, ScoringOptions.__annotations__)
-        request = scoring_request(prompt, formula, terms, **options)
-        return self._inspecting(request, continuation, top, start, leave_one_out)

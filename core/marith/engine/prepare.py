@@ -12,9 +12,9 @@ from typing import Any
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, FormulaError, RequestError
-from marith.formula.meaning.binding import BARE, BARE_MODEL, parse, resolve
+from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, parse, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.tree.nodes import Formula
+from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan
 from marith.request.prompt import Prompt, to_prompt
@@ -75,17 +75,17 @@ def prepare(
     registry: Registry,
     loading: AbstractContextManager[object],
     deadline: Deadline = NEVER,
-    bare_beside: bool = False,
+    beside: Formula | None = None,
 ) -> Prepared:
     """Bind the formula, load what it names, read the prompt, and see what room is left.
 
     Every error of a request is raised here, DeadlineExceeded too. New checkpoints are loaded one at
-    a time, under `loading`. With `bare_beside` the bare model is evaluated too.
+    a time, under `loading`. The terms of a formula `beside` it are evaluated too.
     """
     tools = request.tools.definitions if request.tools else ()
     prompt = _with_text(to_prompt(request.prompt, tools, request.template_options), registry)
     prefix = _prefix(request, registry)
-    plan, bare = bound(request, bare_beside)
+    plan, bare = bound(request, beside)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warn_of_rounding(plan.whole)
@@ -148,12 +148,16 @@ def _require_known(tokens: Sequence[int], registry: Registry, where: str) -> Non
         raise RequestError(f"{where} has token {max(tokens)}, and the model has {size} tokens")
 
 
-def bound(request: Request, bare_beside: bool = False) -> tuple[ExecutionPlan, Formula]:
-    """The execution plan of a request, and the bare model. Raises FormulaError or RequestError."""
-    steered = request.steered and not bare_beside
+def bound(request: Request, beside: Formula | None = None) -> tuple[ExecutionPlan, Formula]:
+    """The execution plan of a request, and the bare model. Raises FormulaError or RequestError.
+
+    `beside` has the names of the request's formula, and `M`, alone.
+    """
+    if beside is None and not request.steered:
+        beside = Name(BARE)
     terms = request.terms
     named = tuple(terms.items()) if isinstance(terms, Mapping) else None
-    key = request.formula, named, request.speculation, steered
+    key = request.formula, named, request.speculation, beside
     try:
         hash(key)
     except TypeError:  # values that are no terms, which raise below
@@ -165,25 +169,29 @@ def bound(request: Request, bare_beside: bool = False) -> tuple[ExecutionPlan, F
 
 @lru_cache(maxsize=64)  # many requests have the same formula
 def _bound(
-    formula: str | Formula, terms: Any, speculation: Speculation, steered: bool
+    formula: str | Formula, terms: Any, speculation: Speculation, beside: Formula | None
 ) -> tuple[ExecutionPlan, Formula]:
     """Only the names that the formula and the plan use are resolved, unless there is an error."""
     given = dict(terms) if isinstance(terms, tuple) else terms
     tree = parse(formula)
     try:
         names = resolve(given, tree, *_planned(speculation))
-        return plan_of(tree, names, speculation, steered), names[BARE]
+        return plan_of(tree, names, speculation, beside), names[BARE]
     except (FormulaError, RequestError):
-        plan_of(tree, resolve(given), speculation, steered)  # the error names all names there are
+        plan_of(tree, resolve(given), speculation, beside)  # the error names all names there are
         raise
 
 
 def plan_of(
-    formula: Formula, names: Mapping[str, Formula], speculation: Speculation, steered: bool
+    formula: Formula,
+    names: Mapping[str, Formula],
+    speculation: Speculation = None,
+    beside: Formula | None = None,
 ) -> ExecutionPlan:
     """A formula, checked and bound. Raises FormulaError or RequestError."""
     check(formula, names)
-    return ExecutionPlan.of(formula, names, speculation, None if steered else names[BARE])
+    aside = None if beside is None else bind(beside, names)
+    return ExecutionPlan.of(formula, names, speculation, aside)
 
 
 def _scorers(

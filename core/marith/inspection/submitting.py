@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 from marith.answers.answer_grammar import AnswerGrammars
+from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
+from marith.engine.threads.deadline import Deadline
+from marith.errors import RequestError, faults_named, shown
+from marith.formula.tree.nodes import Formula
+from marith.inspection.formula_numbers import NumberedFormula
 from marith.inspection.inspected_formula import InspectedFormula, top_of
 from marith.inspection.inspecting import Inspecting
-from marith.request.checks import flag, whole
+from marith.inspection.keeping_rows import KeepingRows
+from marith.inspection.redrawing import Redrawing
+from marith.inspection.what_if import WhatIf, require_bytes
+from marith.request.checks import byte_count, flag, whole
+from marith.request.completion import Completion
 from marith.request.request import Request
 
 
@@ -39,3 +49,38 @@ def inspecting(
 
     text = answers.vocabulary.decode(continuation[first:])
     return Inspecting(prepared, continuation, formula, spell, text, keeper, first)
+
+
+def kept(
+    request: Request,
+    completion: Completion,
+    most_bytes: object,
+    open_with: Callable[[Request, Deadline, Formula], Prepared],
+    answers: AnswerGrammars,
+    add: Callable[[Job], None],
+) -> WhatIf:
+    """What every term said of a completion; see `Engine.what_if`.
+
+    `open_with` prepares a request with the terms of a formula beside, and `add` queues a job.
+    """
+    _require_kinds(request, completion)
+    most = byte_count("most_bytes", most_bytes)
+    deadline = Deadline.of(request.timeout)
+    beside = NumberedFormula.of(request.formula).without_zeros()
+    with faults_named():
+        prepared = open_with(replace(request, speculation=None), deadline, beside)
+        redrawing = Redrawing(request, prepared, completion, answers)
+    continuation, start = redrawing.continuation, redrawing.start
+    require_bytes(prepared, len(continuation) - start, most)
+    query = KeepingRows(replace(prepared, more=len(continuation)), continuation, None, start)
+    add(query)
+    return WhatIf(request, prepared, query.future.wait(), redrawing, answers)
+
+
+def _require_kinds(request: object, completion: object) -> None:
+    if not isinstance(request, Request):
+        raise RequestError(f"what_if takes the Request of a completion, not {shown(request)}")
+    if not isinstance(completion, Completion):
+        raise RequestError(f"what_if takes a Completion, not {shown(completion)}")
+    if not completion.tokens and completion.finish_reason == "length":
+        raise RequestError("the completion has no tokens")

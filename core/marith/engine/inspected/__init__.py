@@ -1,0 +1,1 @@
+"""Which calls of an engine ask why a token is there?"""

@@ -1,0 +1,113 @@
+"""`inspect`, `submit_inspection` and `what_if`: the calls of an engine about a given text.
+
+What answers them is the room `inspection`, which imports the engine, and is imported when called.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Unpack
+
+from marith.answers.answer_grammar import AnswerGrammars
+from marith.engine.call import ScoringOptions, scoring_request
+from marith.engine.prepare import Prepared
+from marith.engine.threads.deadline import NEVER, Deadline
+from marith.engine.threads.delivery import EngineFuture
+from marith.engine.threads.engine_thread import EngineThread
+from marith.errors import names_checked, require_known
+from marith.formula.meaning.binding import BARE, Terms
+from marith.formula.tree.nodes import Formula, Name
+from marith.request.completion import Completion
+from marith.request.inspected.inspection import Inspection
+from marith.request.prompt import AnyPrompt
+from marith.request.request import Request
+
+if TYPE_CHECKING:
+    from marith.inspection.what_if import WhatIf
+
+
+class InspectionCalls(ABC):
+    """Each prepares a request and queues a job of the room `inspection`."""
+
+    _answers: AnswerGrammars
+    _thread: EngineThread
+
+    @abstractmethod
+    def _open(
+        self, request: Request, deadline: Deadline = NEVER, beside: Formula | None = None
+    ) -> Prepared:
+        """A request that is prepared, with the terms of a formula beside."""
+
+    @abstractmethod
+    def _open_at(
+        self, request: Request, continuation: str | Sequence[int], beside: Formula | None = None
+    ) -> tuple[Prepared, list[int]]:
+        """The same, and the tokens of a continuation that it has room for."""
+
+    @names_checked()
+    def inspect(
+        self,
+        prompt: AnyPrompt,
+        continuation: str | Sequence[int],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        *,
+        top: int = 10,
+        start: int = 0,
+        leave_one_out: bool = True,
+        **options: Unpack[ScoringOptions],
+    ) -> Inspection:
+        """Why each token of a continuation is there: what the formula and each term say of it.
+
+        One pass over the text, as `score` takes it; no token is drawn. Each position has the `top`
+        likeliest tokens of the formula and of each term, and what each part of the formula adds to
+        the log-odds of the token: see `Inspection`. The first `start` tokens are not inspected.
+        Without `leave_one_out` the formula is evaluated once, and not again without each term that
+        has no part of its own. Raises RequestError for more than a million values.
+        """
+        require_known("inspect", options, ScoringOptions.__annotations__)
+        request = scoring_request(prompt, formula, terms, **options)
+        return self._inspecting(request, continuation, top, start, leave_one_out).wait()
+
+    @names_checked()
+    def submit_inspection(
+        self,
+        prompt: AnyPrompt,
+        continuation: str | Sequence[int],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        *,
+        top: int = 10,
+        start: int = 0,
+        leave_one_out: bool = True,
+        **options: Unpack[ScoringOptions],
+    ) -> Future[Inspection]:
+        """Start to inspect a continuation, as `inspect` does; the future may be cancelled."""
+        require_known("submit_inspection", options, ScoringOptions.__annotations__)
+        request = scoring_request(prompt, formula, terms, **options)
+        return self._inspecting(request, continuation, top, start, leave_one_out)
+
+    @names_checked()
+    def what_if(self, request: Request, completion: Completion, most_bytes: int = 2**28) -> WhatIf:
+        """What each term said of a request's completion, to see what other numbers would change.
+
+        One pass over the text; `WhatIf.at` then needs no model. Raises RequestError for more than
+        `most_bytes` of log-probabilities, and where the draws cannot be repeated: at a temperature
+        above 0 without a seed or by a `Plan`, with a ban, and with tools that are not steered.
+        """
+        from marith.inspection.submitting import kept
+
+        return kept(request, completion, most_bytes, self._open, self._answers, self._thread.add)
+
+    def _inspecting(
+        self, request: Request, continuation: str | Sequence[int], *options: Any
+    ) -> EngineFuture[Inspection]:
+        from marith.inspection.submitting import inspecting
+
+        prepared, tokens = self._open_at(request, continuation, Name(BARE))
+        query = inspecting(request, prepared, tokens, self._answers, self, *options)
+        if not query.done:
+            self._thread.add(query)
+        return query.future

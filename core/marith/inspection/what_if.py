@@ -1,0 +1,168 @@
+"""Which tokens a text would have had if a number of its formula were another, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marith.answers.answer_grammar import AnswerGrammars
+from marith.decoding.composition.evaluate import evaluate
+from marith.engine.prepare import Prepared, plan_of
+from marith.errors import FormulaError, MarithError, RequestError
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, Term
+from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
+from marith.inspection.redrawing import NO_TOKEN, Redrawing
+from marith.request.request import Request
+from marith.speculation.execution_plan import ExecutionPlan
+
+MOST_BYTES = 2**28  # of log-probabilities that are kept of one text
+MOST_VALUES = 1000  # of a number at once
+AT_ONCE = 1 << 20  # log-probabilities of a term that are composed together
+
+
+@dataclass(frozen=True, slots=True)
+class Redrawn:
+    """The tokens of a text for some values of one number of its formula, as plain data.
+
+    `tokens` is [values, positions]: the token that would be drawn at each position, given the kept
+    text before it; -1 where no token may follow. `first_flip` has for each value the first position
+    whose token is another than the text's, and `flipped_to` the text of the token there; None where
+    none is, and then the text is the same. For a value that the formula cannot have, `refused` says
+    why, and it has no tokens.
+    """
+
+    number: int
+    values: tuple[float, ...]
+    tokens: tuple[tuple[int, ...], ...]
+    first_flip: tuple[int | None, ...]
+    flipped_to: tuple[str | None, ...]
+    refused: tuple[str | None, ...]
+
+
+class WhatIf:
+    """What every term said of a finished text, kept to see what other numbers would make of it.
+
+    `text` is the formula's text, in which `numbers` stand; `tokens` are those of the completion,
+    and `ended` says whether an end of the text was drawn after them: that position counts too.
+    `byte_count` is what the log-probabilities take. Safe to use in any thread.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        prepared: Prepared,
+        rows: Mapping[Term, Tensor],
+        redrawing: Redrawing,
+        answers: AnswerGrammars,
+    ) -> None:
+        self._request, self._rows, self._redrawing = request, rows, redrawing
+        self._numbered = NumberedFormula.of(request.formula)
+        self._names = resolve(request.terms, parse(self._numbered.text))
+        self._guides = _guides(prepared.plan)
+        self._spell = answers.vocabulary.spell
+
+    @property
+    def text(self) -> str:
+        """The formula's text, on one line."""
+        return self._numbered.text
+
+    @property
+    def numbers(self) -> tuple[FormulaNumber, ...]:
+        """Every number of the formula in the order of its text; none of those within terms."""
+        return self._numbered.numbers
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens of the text."""
+        return self._redrawing.tokens
+
+    @property
+    def ended(self) -> bool:
+        """Whether the text ended by a token of its own."""
+        return self._redrawing.ended
+
+    @property
+    def byte_count(self) -> int:
+        """How many bytes are kept."""
+        return sum(row.numel() * row.element_size() for row in self._rows.values())
+
+    def changed(self, number: int, value: float) -> str:
+        """The formula's text with another value for one of `numbers`, by its index."""
+        return self._numbered.changed(number, value)
+
+    def at(self, number: int, values: Sequence[float]) -> Redrawn:
+        """What the text's tokens would be for each of some values of one of `numbers`.
+
+        The engine's own composition, constraints and draws, by the request's random numbers.
+        Raises RequestError for an index that no number has, and for more than 1,000 values.
+        """
+        if len(values) > MOST_VALUES:
+            raise RequestError(f"at most {MOST_VALUES:,} values at once, not {len(values):,}")
+        self._numbered.changed(number, 1.0)
+        drawn = [self._at(number, value) for value in values]
+        tokens = [row if isinstance(row, tuple) else () for row in drawn]
+        flips = [self._redrawing.first_flip(row) for row in tokens]
+        return Redrawn(
+            number,
+            tuple(map(float, values)),
+            tuple(tokens),
+            tuple(flips),
+            tuple(self._text_at(row, flip) for row, flip in zip(tokens, flips, strict=True)),
+            tuple(None if isinstance(row, tuple) else row for row in drawn),
+        )
+
+    def _text_at(self, tokens: Sequence[int], place: int | None) -> str | None:
+        if place is None or tokens[place] == NO_TOKEN:
+            return None
+        return self._spell([tokens[place]])
+
+    def _at(self, number: int, value: float) -> tuple[int, ...] | str:
+        """The tokens for one value, or why the formula cannot have it."""
+        try:
+            plan = plan_of(parse(self._numbered.changed(number, value)), self._names)
+            self._require_kept(plan)
+            return tuple(self._drawn(plan.whole))
+        except MarithError as error:
+            return error.problem if isinstance(error, FormulaError) else str(error)
+
+    def _require_kept(self, plan: ExecutionPlan) -> None:
+        """Raises RequestError for a formula that needs what no model has computed."""
+        if missing := next((term for term in plan.terms if term not in self._rows), None):
+            raise RequestError(f"this value changes a term to {missing}: generate the text anew")
+        for classifier, guide in _guides(plan).items():
+            if self._guides[classifier] != guide:
+                raise RequestError(
+                    f"this value changes which tokens {classifier} judges: generate the text anew"
+                )
+
+    def _drawn(self, formula: Formula) -> list[int]:
+        """The token at each position, some positions at a time."""
+        first = next(iter(self._rows.values()))
+        width = max(row.shape[-1] for row in self._rows.values())
+        at_once, tokens = max(1, AT_ONCE // width), list[int]()
+        for start in range(0, len(first), at_once):
+            part = slice(start, start + at_once)
+            rows = {term: row[part] for term, row in self._rows.items()}
+            tokens += self._redrawing.drawn(evaluate(formula, rows), start)
+        return tokens
+
+
+def require_bytes(prepared: Prepared, positions: int, most: int) -> None:
+    """Raises RequestError where the log-probabilities of a text take more than `most` bytes."""
+    terms, width = len(prepared.plan.terms), prepared.width
+    needed = positions * terms * width * torch.float32.itemsize
+    if needed > most:
+        raise RequestError(
+            f"the log-probabilities of {positions:,} positions × {terms} terms × {width:,} tokens "
+            f"take {needed / 2**20:,.0f} MiB, and at most {most / 2**20:,.0f} MiB are kept: "
+            "generate a shorter text, or allow more by most_bytes"
+        )
+
+
+def _guides(plan: ExecutionPlan) -> dict[Classifier, Formula]:
+    return {classifier: plan.guide_of(classifier) for classifier in plan.classifiers}

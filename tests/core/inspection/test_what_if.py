@@ -1,0 +1,132 @@
+"""What other numbers would make of a text is foreseen without a model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+import torch
+from support.house import House
+from support.redrawn import cases, first_difference, flips
+
+from marith import Ban, Engine, FormulaError, Grammar, Plan, Request, RequestError, Sampling, Stop
+from marith.inspection.formula_numbers import NumberedFormula
+
+TRIED = 40
+
+
+def test_the_first_flip_is_where_the_text_made_anew_differs(house: House) -> None:
+    tried = [flips(house.engine, case) for case in islice(cases(house.terms, 7), TRIED)]
+    real = [pair for pair in tried if pair is not None]
+    assert len(real) >= 20
+    assert [foreseen for foreseen, _ in real] == [actual for _, actual in real]
+    assert sum(actual is not None for _, actual in real) >= 8
+    assert any(actual is None for _, actual in real)
+
+
+def test_constraints_and_the_prefix_are_replayed(house: House) -> None:
+    def odd(rows: torch.Tensor, text: list[int], places: list[int]) -> torch.Tensor:
+        return rows.index_fill(1, torch.arange(0, rows.shape[1], 2), -math.inf)
+
+    for i, options in enumerate(
+        ({"grammar": Grammar.regex("[a-m]{3,9}[n-z]")}, {"constraints": [odd]}, {"prefix": "a b"},
+         {"stop": Stop(12, min_tokens=9)})
+    ):  # fmt: skip
+        request = Request(
+            "a b", "2*x - M", house.terms, Sampling(seed=i), **{"stop": Stop(12), **options}
+        )
+        completion = house.engine.submit(request).result()
+        kept = house.engine.what_if(request, completion)
+        assert kept.at(0, [2.0]).first_flip == (None,)
+        redrawn = kept.at(0, [1.05, 1.5, 3.0])
+        for value, foreseen in zip(redrawn.values, redrawn.first_flip, strict=True):
+            changed = replace(request, formula=kept.changed(0, value))
+            other = house.engine.submit(changed).result()
+            assert first_difference(completion, other) == foreseen, options
+
+
+def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
+    request = Request("a", "2*x - 1*M", house.terms, Sampling(seed=3), Stop(8, ignore_eos=True))
+    completion = house.engine.submit(request).result()
+    kept = house.engine.what_if(request, completion)
+    assert kept.byte_count == 8 * 2 * 28 * 4
+    assert kept.tokens == tuple(completion.tokens)
+    assert not kept.ended
+    redrawn = kept.at(0, [2.0, 1.5, 0.5])
+    assert redrawn.tokens[0] == kept.tokens
+    assert [len(row) for row in redrawn.tokens] == [8, 8, 0]
+    assert redrawn.refused[:2] == (None, None)
+    assert "weight" in str(redrawn.refused[2])
+    with pytest.raises(RequestError, match="8 positions × 2 terms × 28 tokens take 0 MiB, and"):
+        house.engine.what_if(request, completion, most_bytes=1000)
+    with pytest.raises(RequestError, match="number is a whole number from 0 to 1, not 2"):
+        kept.at(2, [1.0])
+    with pytest.raises(RequestError, match="at most 1,000 values"):
+        kept.at(0, [1.0] * 1001)
+
+
+def test_a_term_that_was_multiplied_by_zero_is_kept(house: House) -> None:
+    request = Request("a", "M + 0*x", house.terms, Sampling(temperature=0), Stop(8))
+    completion = house.engine.submit(request).result()
+    redrawn = house.engine.what_if(request, completion).at(0, [0.0, 5.0])
+    changed = house.engine.submit(replace(request, formula="M + 5*x")).result()
+    assert redrawn.first_flip == (None, first_difference(completion, changed))
+
+
+def test_what_a_classifier_would_judge_is_not_guessed(house: House) -> None:
+    request = Request("a", "2*x - 0.5*M + 3*C", house.terms, Sampling(seed=3), Stop(8))
+    kept = house.engine.what_if(request, house.engine.submit(request).result())
+    refused = kept.at(1, [0.4]).refused[0]
+    assert refused is not None
+    assert "changes which tokens" in refused
+    assert kept.at(2, [2.0]).refused == (None,)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"sampling": Sampling()}, "no seed"),
+        ({"ban": Ban(["zz"])}, "a ban"),
+        ({"speculation": Plan.factors({"x": 2})}, "a plan"),
+    ],
+)
+def test_draws_that_cannot_be_repeated_are_refused(
+    house: House, options: dict[str, object], reason: str
+) -> None:
+    given = {"sampling": Sampling(seed=1), "stop": Stop(3), **options}
+    request = Request("a", "2*x - M", house.terms, **given)  # type: ignore[arg-type]
+    completion = house.engine.submit(request).result()
+    with pytest.raises(RequestError, match=f"cannot be repeated: .*{reason}"):
+        house.engine.what_if(request, completion)
+
+
+def test_numbers_stand_where_the_text_has_them() -> None:
+    text = '0.5*prompted("größe 3", exit_layer=2) - 1e-3*cfg(größe, M, 2) + M.top_k(40)/-2'
+    numbered = NumberedFormula.of(text)
+    assert [n.value for n in numbered.numbers] == [0.5, 0.001, 2.0, 40.0, 2.0]
+    assert [numbered.text[n.start : n.end] for n in numbered.numbers] == [
+        "0.5",
+        "1e-3",
+        "2",
+        "40",
+        "2",
+    ]
+    assert numbered.changed(1, -0.25).endswith("- -0.25*cfg(größe, M, 2) + M.top_k(40)/-2")
+    assert (
+        NumberedFormula.of("M - 0*x + 0.0*y").without_zeros()
+        == NumberedFormula.of("M - 1*x + y").without_zeros()
+    )
+    with pytest.raises(FormulaError, match="finite"):
+        numbered.changed(0, math.nan)
+    with pytest.raises(RequestError, match="number"):
+        NumberedFormula.of("M").changed(0, 1.0)
+
+
+def test_what_is_no_request_or_completion_is_refused(house: House) -> None:
+    engine: Engine = house.engine
+    with pytest.raises(RequestError, match="takes the Request of a completion, not 'a'"):
+        engine.what_if("a", "b")  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match="takes a Completion, not 'b'"):
+        engine.what_if(Request("a"), "b")  # type: ignore[arg-type]
