@@ -13,7 +13,12 @@ from langchain_core.outputs import ChatGenerationChunk
 
 import marith
 from langchain_marith.invocation import PROVIDER
-from marith.openai_format import composition_costs, finish_fields, from_logprobs
+from marith.openai_format import (
+    composition_costs,
+    finish_fields,
+    from_inspection,
+    from_logprobs,
+)
 
 # With output_version="v1" LangChain numbers text and reasoning from 0 by itself, and merges what
 # shares a number: calls are numbered far from them there.
@@ -82,12 +87,13 @@ class ChunkWriter:
 
 
 def metadata(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
-    """Which model answered, why it ended and what it cost, as plain data."""
+    """Which model answered, why it ended, what it cost, and why it says so, as plain data."""
     return {
         "model_name": options.speaks_as,
         "model_provider": PROVIDER,
         **finish_fields(completion),
         "composition": composition_costs(options.formula, completion),
+        **from_inspection(completion.inspection),
     }
 
 

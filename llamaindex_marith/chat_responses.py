@@ -108,7 +108,7 @@ def _arguments(call: marith.ToolCall) -> dict[str, Any] | str:
 
 
 def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
-    """Which model answered, why it ended and what it cost, as plain data."""
+    """Which model answered, why it ended, what it cost, and why it says so, as plain data."""
     usage = completion.usage
     details = {"cached_tokens": usage.cached_tokens, "reasoning_tokens": usage.reasoning_tokens}
     costs = openai_format.composition_costs(options.formula, completion)
@@ -117,6 +117,7 @@ def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, An
         **openai_format.finish_fields(completion),
         "model": options.speaks_as,
         "composition": {**costs, "faithful": options.faithful},
+        **openai_format.from_inspection(completion.inspection),
     }
 
 

@@ -18,6 +18,7 @@ from marith.errors import RequestError, shown
 from marith.request.checks import whole
 from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
 from marith.request.grammar import Grammar
+from marith.request.inspected.inspection import Inspection
 from marith.request.json_schema import schema_of
 from marith.request.tools import Tools
 
@@ -244,6 +245,11 @@ def finish_fields(completion: Completion) -> dict[str, str]:
     if completion.stop_string is not None:
         reasons["stop_reason"] = completion.stop_string
     return reasons
+
+
+def from_inspection(inspection: Inspection | None) -> dict[str, Any]:
+    """The entry `inspection` of an answer, as plain data; no entry where there is none."""
+    return {} if inspection is None else {"inspection": inspection.as_dict()}
 
 
 def composition_costs(formula: str, completion: Completion) -> dict[str, Any]:

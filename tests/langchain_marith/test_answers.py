@@ -140,3 +140,20 @@ def test_a_template_option_that_the_engine_sets_is_refused(
 ) -> None:
     with pytest.raises(ValidationError, match="'add_generation_prompt' is set by the engine"):
         scripted(model=thinking_dir, chat_template_kwargs={"add_generation_prompt": True})
+
+
+def test_an_inspected_answer_says_why_each_token_is_there(make: Make) -> None:
+    plain = make().invoke("k l")
+    model = make(inspect=2)
+    answer, whole = model.invoke("k l"), None
+    for chunk in model.stream("k l"):
+        whole = chunk if whole is None else whole + chunk
+    assert whole is not None
+    assert "inspection" not in plain.response_metadata
+    for metadata in (answer.response_metadata, whole.response_metadata):
+        inspection = marith.Inspection.from_json(json.dumps(metadata["inspection"]))
+        assert inspection.text == plain.text
+        assert [len(position.top) for position in inspection.positions] == [2] * len(
+            inspection.positions
+        )
+    assert len(make().invoke("k l", inspect=True).response_metadata["inspection"]["positions"]) > 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -116,3 +117,12 @@ async def test_an_answer_names_the_formula_of_a_file_that_gave_it(
     assert (await ask(model, way))[-1].raw["model"] == "plain"
     assert (await ask(model, way, model="bent"))[-1].raw["model"] == "bent"
     assert (await ask(model, way, formula="M"))[-1].raw["model"] == tiny_dir
+
+
+@each_way
+async def test_an_inspected_answer_says_why_each_token_is_there(make: Make, way: str) -> None:
+    plain, last = (await ask(make(), way))[-1], (await ask(make(inspect=2), way))[-1]
+    assert "inspection" not in plain.raw
+    inspection = marith.Inspection.from_json(json.dumps(last.raw["inspection"]))
+    assert inspection.text == text_of(last) == text_of(plain)
+    assert {len(position.top) for position in inspection.positions} == {2}

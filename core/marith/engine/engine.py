@@ -172,8 +172,8 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         if not isinstance(request, Request):
             raise no_request(request)
         deadline = Deadline.of(request.timeout, begun)
-        ticket = Ticket(keeper=self)
         with faults_named():
+            ticket = self._inspected(request, deadline) if request.inspect else Ticket(keeper=self)
             generation = Generation(request, self._open(request, deadline), self._answers, ticket)
         deadline.check()
         self._thread.add(generation)
@@ -196,6 +196,22 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         query = NextLogprobs(*self._open_at(request, continuation))
         self._thread.add(query)
         return query.future.wait()
+
+    @names_checked()
+    def score(
+        self,
+        prompt: AnyPrompt,
+        continuation: str | Sequence[int],
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        timeout: float | None = None,
+        trusted: bool = True,
+        allowed: Collection[str] = (),
+        cache_salt: str | None = None,
+    ) -> list[float]:
+        """The composed log-probability of each token of the continuation."""
+        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
+        return self._scoring(request, continuation).wait().logprobs
 
     @names_checked()
     def submit_scoring(

@@ -1,11 +1,11 @@
-"""`generate`, `stream`, `agenerate`, `astream`, `score` and `choose`: the calls of an engine."""
+"""`generate`, `stream`, `agenerate`, `astream` and `choose`: the calls of an engine."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from typing import Any, Literal, Self, Unpack, overload
@@ -15,7 +15,7 @@ from marith.engine.jobs.queries import Scores
 from marith.engine.many import acompletions, completions
 from marith.engine.threads.deadline import Deadline
 from marith.engine.ticket import Ticket
-from marith.errors import names_checked, require_known
+from marith.errors import require_known
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import distinct_texts
@@ -170,27 +170,6 @@ class Entrypoints(ABC):
         async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator
             async for chunk in chunks:
                 yield chunk
-
-    @names_checked()
-    def score(
-        self,
-        prompt: AnyPrompt,
-        continuation: str | Sequence[int],
-        formula: str | Formula = "M",
-        terms: Terms | None = None,
-        timeout: float | None = None,
-        trusted: bool = True,
-        allowed: Collection[str] = (),
-        cache_salt: str | None = None,
-    ) -> list[float]:
-        """The composed log-probability of each token of the continuation."""
-        scoring = self.submit_scoring(
-            prompt, continuation, formula, terms, timeout, trusted, allowed, cache_salt
-        )
-        try:
-            return scoring.result().logprobs
-        finally:
-            scoring.cancel()
 
     def choose(
         self,

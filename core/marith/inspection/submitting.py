@@ -41,14 +41,20 @@ def inspecting(
     by_leaving_out = flag("leave_one_out", leave_one_out)
     formula = InspectedFormula.of(request, prepared, top_of(top), by_leaving_out)
     formula.require_bounded(len(continuation) - first)
+    text = answers.vocabulary.decode(continuation[first:])
+    spell = spelling(answers)
+    return Inspecting(prepared, continuation, formula, spell, text, keeper, first)
+
+
+def spelling(answers: AnswerGrammars) -> Callable[[int], str]:
+    """The text of a token by its number; a special token has its name."""
     lexicon = answers.lexicon
 
     @cache
     def spell(token: int) -> str:
         return lexicon.data_of(token).decode(errors="replace")
 
-    text = answers.vocabulary.decode(continuation[first:])
-    return Inspecting(prepared, continuation, formula, spell, text, keeper, first)
+    return spell
 
 
 def kept(

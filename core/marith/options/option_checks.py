@@ -30,7 +30,7 @@ from marith.request.checks import (
     whole_from,
 )
 from marith.request.limits import Limits
-from marith.request.request import row_functions, template_options
+from marith.request.request import inspected, row_functions, template_options
 from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import LETTERS as STOP_LETTERS
 from marith.request.stop import token_numbers
@@ -70,6 +70,7 @@ CHECKS: Mapping[str, Check] = {
     "chat_template_kwargs": template_options,
     "constraints": row_functions,
     "cache_salt": optional(filled),
+    "inspect": inspected,
     "steer_tools": flag,
     "faithful": number("a number from 0 to 100", lambda strength: 0 <= strength <= 100),
     "trusted": flag,
@@ -94,6 +95,7 @@ _NOT_GIVEN = frozenset(
         "constraints",
         "frequency_penalty",
         "ignore_eos",
+        "inspect",
         "logit_bias",
         "min_p",
         "min_tokens",

@@ -115,6 +115,8 @@ class OptionFields(BaseModel):
     """True: a call may give neither formula nor terms."""
     cache_salt: str | None = None
     """What was read of a text serves only texts of the same salt, such as a tenant's."""
+    inspect: bool | int = False
+    """True, or how many of the likeliest tokens: why each token is there, see `Inspection`."""
     constraints: tuple[RowFunction, ...] = ()
     """Functions that change composed log-probabilities before a token is drawn, see `Request`."""
     loaded_engine: Any = Field(default=None, alias="engine")

@@ -32,13 +32,9 @@ if TYPE_CHECKING:
 
 # What frameworks note in a model by themselves.
 _OF_FRAMEWORKS = (
-    "callback_manager",
-    "callbacks",
-    "completion_to_prompt",
-    "messages_to_prompt",
-    "metadata",
+    "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
     "profile",
-)
+)  # fmt: skip
 _DRAWN = tuple(field.name for field in fields(Sampling))[:-1]  # without logit_bias, which is a dict
 
 
@@ -279,6 +275,7 @@ class Options(OptionFields):
             "ban": meaning.ban(tuple(self.ban)),
             "constraints": self.constraints,
             "cache_salt": self.cache_salt,
+            "inspect": self.inspect,
         }
         texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)
         ended = meaning.stop(self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos)

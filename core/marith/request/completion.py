@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from marith.errors import RequestError
 from marith.request.display.completion_html import completion_html
+from marith.request.inspected.inspection import Inspection
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
@@ -65,7 +66,8 @@ class TokenLogprob(Alternative):
 class Chunk:
     """The text that became certain in a step; the last chunk has the finish reason.
 
-    `reasoning` and `calls` are no part of `text`.
+    `reasoning` and `calls` are no part of `text`. The last chunk has the `inspection` too, of all
+    tokens, if one was requested.
     """
 
     text: str
@@ -74,6 +76,7 @@ class Chunk:
     reasoning: str = ""
     calls: tuple[CallChunk, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
+    inspection: Inspection | None = None
 
     def __repr__(self) -> str:
         reasoning = [f"reasoning {_brief(self.reasoning)}"] * bool(self.reasoning)
@@ -193,7 +196,8 @@ class Completion:
 
     A stop string is not in `text`, though its tokens are in `tokens`; `stop_string` is the one
     that ended the text. `calls` and `reasoning` are no part of `text`; a call that `max_tokens` cut
-    off is included as far as it was generated. `logprobs` is None unless they were requested.
+    off is included as far as it was generated. `logprobs` and `inspection` are None unless they
+    were requested.
     """
 
     text: str
@@ -205,6 +209,7 @@ class Completion:
     calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] | None = None
     stop_string: str | None = None
+    inspection: Inspection | None = None
 
     def __repr__(self) -> str:
         calls = [f"calls {', '.join(call.name for call in self.calls)}"] * bool(self.calls)

@@ -47,6 +47,7 @@ class RequestOptions(TypedDict, total=False):
     constraints: Sequence[RowFunction]
     cache_salt: str | None
     prefix: str | Sequence[int]
+    inspect: bool | int
 
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
@@ -87,6 +88,15 @@ def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
     return tuple(whole(f"a token of {name}", token, 0) for token in prefix)
 
 
+def inspected(name: str, value: Any) -> bool | int:
+    """Whether an answer is inspected, or how many of the likeliest tokens at each position."""
+    if not isinstance(value, (bool, int)) or value < 0:
+        raise RequestError(
+            f"{name} is True, False or a number of likeliest tokens, not {shown(value)}"
+        )
+    return value
+
+
 def template_options(name: str, options: Any) -> Mapping[str, Any]:
     """Options of a chat template: a mapping from names to data without too many levels or parts."""
     if not isinstance(options, Mapping):
@@ -125,6 +135,10 @@ class Request:
     `min_tokens` do not, and numbers are drawn by place. So the text of a seed, cut after any token
     and gone on from, is the same text, but for a ban that has taken tokens back.
 
+    With `inspect` the completion and the last chunk say why each token is there: see `Inspection`.
+    True asks for 10 likeliest tokens at each position, a number for so many. The tokens are read
+    once more when the text has ended, by the formula and the bare model, and no stats count that.
+
     The prompt may be tokens by their numbers too: then no template is applied, and a term's system
     prompt stands before them as plain text.
 
@@ -158,6 +172,7 @@ class Request:
     constraints: Sequence[RowFunction] = field(default=(), metadata=by(row_functions))
     cache_salt: str | None = field(default=None, metadata=by(optional(filled)))
     prefix: str | Sequence[int] = field(default=(), metadata=by(prefix_of))
+    inspect: bool | int = field(default=False, metadata=by(inspected))
 
     def __post_init__(self) -> None:
         hold(self)

@@ -8,11 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.call import ScoringOptions, scoring_request
+from marith.engine.inspected.inspected_ticket import InspectedTicket
 from marith.engine.prepare import Prepared
+from marith.engine.queueing.job_queue import require_lanes
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
@@ -100,6 +103,16 @@ class InspectionCalls(ABC):
         from marith.inspection.submitting import kept
 
         return kept(request, completion, most_bytes, self._open, self._answers, self._thread.add)
+
+    def _inspected(self, request: Request, deadline: Deadline) -> InspectedTicket:
+        """The ticket of a request whose text is inspected when it has ended."""
+        from marith.inspection.follow_up import Follower
+
+        read = replace(request, speculation=None, inspect=False)
+        prepared = self._open(read, deadline, Name(BARE))
+        require_lanes(prepared, self._thread.queue.limits)
+        follower = Follower(request, prepared, self._answers, self._thread.follow)
+        return InspectedTicket(follower.begin, keeper=self)
 
     def _inspecting(
         self, request: Request, continuation: str | Sequence[int], *options: Any

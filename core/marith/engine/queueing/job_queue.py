@@ -55,15 +55,18 @@ class JobQueue:
         if self.closed:
             raise EngineClosed(self.closed)
 
-    def add(self, job: Job) -> None:
-        """Append a job. Raises at once if it could never run, or if too many wait."""
-        lanes, most = job.prepared.plan.lanes, self.limits.max_lanes
-        if lanes > most:
-            raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
+    def add(self, job: Job, follows: bool = False) -> None:
+        """Append a job. Raises at once if it could never run, or if too many wait.
+
+        One that `follows` from a job that ran stands before its salt's others, and is never too
+        many.
+        """
+        require_lanes(job.prepared, self.limits)
         with self.lock:
             self.require_open()
-            self._require_room(job)
-            self.waiting.append(job, self._running())
+            if not follows:
+                self._require_room(job)
+            self.waiting.append(job, self._running(), follows)
             self._changed.notify()
 
     def admit(self) -> bool:
@@ -168,12 +171,16 @@ class WaitingJobs:
         """All of them, first come first."""
         return (job for _, job in sorted(self._pairs(), key=lambda pair: pair[0]))
 
-    def append(self, job: Job, running: Collection[Prepared]) -> None:
-        """One more job waits, beside those that are `running`."""
+    def append(self, job: Job, running: Collection[Prepared], first: bool = False) -> None:
+        """One more job waits, beside those that are `running`; it may be the `first` of its salt."""
         salt = job.prepared.salt
         if salt not in self._lines:
             self._arrive(salt, {*self._lines, *(prepared.salt for prepared in running)})
-        self._lines.setdefault(salt, deque()).append((next(self._numbers), job))
+        line, number = self._lines.setdefault(salt, deque()), next(self._numbers)
+        if first:
+            line.appendleft((-number, job))
+        else:
+            line.append((number, job))
 
     def first(self, most: int) -> list[Job]:
         """The first jobs in the order in which they are to run, at most so many."""
@@ -233,3 +240,10 @@ class WaitingJobs:
 def _beginning(prepared: Prepared) -> int:
     """What a job is served when it begins: its prompt, read for each lane."""
     return prepared.plan.lanes * (prepared.prompt_tokens + 1)
+
+
+def require_lanes(prepared: Prepared, limits: Limits) -> None:
+    """Raises RequestError for a formula that needs more lanes than there may ever be."""
+    lanes, most = prepared.plan.lanes, limits.max_lanes
+    if lanes > most:
+        raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")

@@ -70,11 +70,16 @@ class EngineThread:
             with self.queue.lock:
                 self.queue.add(job)
                 self.thread = self.thread or workers.start_thread(self._run)
-                if job.prepared.deadline.timeout is not None:
-                    self._deadlines.expect(job.prepared.deadline.at)
+                self._expect_deadline(job)
         except Busy as busy:
             log(_log, logging.INFO, "a request was refused: %s", busy)
             raise
+
+    def follow(self, job: Job) -> None:
+        """Queue a job that goes on from one that ran, before all that wait."""
+        with self.queue.lock:
+            self.queue.add(job, follows=True)
+            self._expect_deadline(job)
 
     def close(self) -> None:
         """Stop after the step that runs; jobs that are not done fail with EngineClosed.
@@ -120,6 +125,10 @@ class EngineThread:
                 job.fail_after_fork(EngineClosed(FORKED))
         if self.device != "cpu":
             self.queue.close(f"{self.device} serves no forked process; use spawn")
+
+    def _expect_deadline(self, job: Job) -> None:
+        if job.prepared.deadline.timeout is not None:
+            self._deadlines.expect(job.prepared.deadline.at)
 
     def _run(self) -> None:
         try:

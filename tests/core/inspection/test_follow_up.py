@@ -1,0 +1,169 @@
+"""A request with `inspect` gets what `engine.inspect` says of its tokens, whatever made them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from typing import Any
+
+import pytest
+from support.holding import held
+from support.house import House, wait_until_idle
+
+from marith import (
+    Ban,
+    Busy,
+    DeadlineExceeded,
+    Engine,
+    Grammar,
+    Inspection,
+    Plan,
+    Request,
+    RequestError,
+    Sampling,
+    Stop,
+    Tools,
+)
+from marith.testing import tiny_model, tiny_tokenizer
+
+FORMULA = "2*x - 0.5*M - 0.3*union(y, M)"
+FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+TOOL = {"type": "function", "function": FUNCTION}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "without drafts": {"speculation": None},
+    "a plan": {"speculation": Plan.factors({"x": 3})},
+    "a grammar": {"grammar": Grammar.regex("[a-k]{4,9}")},
+    "a ban": {"ban": Ban(["a", "e", "n", "t"], whole_words=False)},
+    "stop strings": {"stop": Stop(20, ("b", "k"))},
+    "a prefix": {"prefix": "k e"},
+    "log-probabilities": {"logprobs": 2},
+    "an even text": {"sampling": Sampling(temperature=0)},
+}
+
+
+def same(one: Inspection, other: Inspection) -> None:
+    """The same but for rounding, which the length of a pass changes."""
+    assert (one.terms, one.parts, one.text, one.top) == (
+        other.terms, other.parts, other.text, other.top,
+    )  # fmt: skip
+    for first, second in zip(one.positions, other.positions, strict=True):
+        assert (first.token, first.rank, first.flipped, first.reference.token) == (
+            second.token, second.rank, second.flipped, second.reference.token,
+        )  # fmt: skip
+        assert first.logprob == pytest.approx(second.logprob, abs=1e-4)
+        assert first.log_odds == pytest.approx(second.log_odds, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_inspected_text_is_the_same_text_with_its_inspection(house: House, name: str) -> None:
+    given = {"sampling": Sampling(seed=5), "stop": Stop(12), **OPTIONS[name]}
+    plain = house.engine.submit(Request("a b", FORMULA, house.terms, **given)).result()
+    request = Request("a b", FORMULA, house.terms, inspect=4, **given)
+    completion = house.engine.submit(request).result()
+    assert completion.tokens == plain.tokens
+    assert (plain.inspection, completion.logprobs is None) == (None, plain.logprobs is None)
+    prefix = house.engine.encode(given.get("prefix", ""))
+    expected = house.engine.inspect(
+        "a b", [*prefix, *completion.tokens], FORMULA, house.terms, top=4, start=len(prefix)
+    )
+    assert completion.inspection is not None
+    same(completion.inspection, expected)
+
+
+def test_tools_and_reasoning_are_inspected_by_their_tokens() -> None:
+    with Engine.load("pocket") as engine:
+        completion = engine.generate(
+            "Call f.", "2*x - M", {"x": "Be brief."}, Sampling(seed=1), Stop(60),
+            tools=Tools((TOOL,), "required"), inspect=True,
+        )  # fmt: skip
+        assert completion.calls
+        assert completion.inspection is not None
+        assert [p.token for p in completion.inspection.positions] == completion.tokens
+
+
+def test_the_last_chunk_of_a_stream_has_the_inspection(house: House) -> None:
+    chunks = list(house.engine.stream("a b", FORMULA, house.terms, stop=Stop(9), seed=1, inspect=2))
+    assert [chunk.inspection is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
+    (inspection,) = [chunk.inspection for chunk in chunks if chunk.inspection]
+    assert [p.token for p in inspection.positions] == [t for c in chunks for t in c.tokens]
+
+    async def streamed() -> list[bool]:
+        stream = house.engine.astream("a b", FORMULA, house.terms, stop=Stop(9), seed=1, inspect=2)
+        return [chunk.inspection is None async for chunk in stream]
+
+    assert asyncio.run(streamed()) == [chunk.inspection is None for chunk in chunks]
+
+
+def test_many_prompts_are_inspected_together(house: House) -> None:
+    texts = house.engine.generate(
+        ["a", "b", "c"] * 5, "2*x - M", house.terms, seed=1, max_tokens=5, inspect=1
+    )
+    for text in texts:
+        assert text.inspection is not None
+        assert [p.token for p in text.inspection.positions] == text.tokens
+
+
+def test_a_text_without_tokens_has_an_inspection_without_positions(house: House) -> None:
+    end = house.engine.end_tokens[0]
+    completion = house.engine.generate("a", logit_bias={end: 100.0}, temperature=0, inspect=True)
+    assert completion.tokens == []
+    assert completion.inspection is not None
+    assert completion.inspection.positions == ()
+
+
+def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(house: House) -> None:
+    steps = house.engine.status().steps
+    with pytest.raises(RequestError, match="write a smaller top, or inspect a shorter text"):
+        house.engine.generate("a", FORMULA, house.terms, max_tokens=100, inspect=20_000)
+    with pytest.raises(RequestError, match=r"inspect is True, False or a number .* not 'yes'"):
+        Request("a", inspect="yes")  # type: ignore[arg-type]
+    with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=1) as engine:
+        engine.generate("a", "x", {"x": "b"}, max_tokens=1)
+        with pytest.raises(RequestError, match="needs 2 lanes; max_lanes is 1"):
+            engine.generate("a", "x", {"x": "b"}, max_tokens=1, inspect=True)
+    assert house.engine.status().steps == steps
+
+
+def busy(engine: Engine) -> bool:
+    """Whether one request more is one too many."""
+    try:
+        engine.submit(Request("a", "x", {"x": "b"}, stop=Stop(1))).cancel()
+    except Busy:
+        return True
+    return False
+
+
+def test_an_inspection_is_never_one_request_too_many() -> None:
+    with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=2, max_queue=4) as engine:
+        with held(engine):
+            tickets = [
+                engine.submit(Request("a", "x", {"x": "b"}, Sampling(seed=i), Stop(4), inspect=1))
+                for i in range(4)
+            ]
+            while not busy(engine):
+                assert len(tickets) < 9
+                tickets.append(engine.submit(Request("a", "x", {"x": "b"}, stop=Stop(4))))
+        completions = [ticket.result(60) for ticket in tickets]
+        assert all(c.inspection is not None for c in completions[:4])
+
+
+def test_who_gives_up_frees_the_engine(house: House) -> None:
+    ticket = house.engine.submit(Request("a", FORMULA, house.terms, stop=Stop(20), inspect=True))
+    ticket.cancel()
+    with pytest.raises(RequestError, match="cancelled"):
+        ticket.result()
+    house.engine.submit(Request("b", FORMULA, house.terms, stop=Stop(20), inspect=True))
+    gc.collect()
+    wait_until_idle(house.engine)
+
+
+def test_the_deadline_is_that_of_text_and_inspection(house: House) -> None:
+    with held(house.engine):
+        late = house.engine.submit(
+            Request("a", FORMULA, house.terms, stop=Stop(5), timeout=0.05, inspect=True)
+        )
+        time.sleep(0.1)
+    with pytest.raises(DeadlineExceeded):
+        late.result(10)
