@@ -140,7 +140,8 @@ class Request:
     once more when the text has ended, by the formula and the bare model, and no stats count that.
 
     The prompt may be tokens by their numbers too: then no template is applied, and a term's system
-    prompt stands before them as plain text.
+    prompt stands before them as plain text; the token from which a text starts is not read after
+    it.
 
     Requests share what was read of their texts only if they have the same `cache_salt` (vLLM's
     word, RFC 16016), or none: keys, values, states, and a classifier's tokens. With a salt for

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from support.serving import CHAT, client, events, served, until
 
-from marith import Ban, Engine, Options, Plan
+from marith import Ban, Engine, Options, Plan, Prompted
 from marith.serving.server import Server
 
 FORMULA, TERMS = "M - 0.5*rude + 0.3*kind", {"rude": "You are rude.", "kind": "You are kind."}
@@ -91,6 +91,33 @@ def test_an_echo_alone_makes_no_token(web: httpx.Client, engine: Engine) -> None
     assert web.post("/v1/completions", json={"prompt": "a", "max_tokens": 0}).status_code == 400
 
 
+def test_an_echo_has_one_token_after_it_where_the_text_ends_at_once(
+    web: httpx.Client, engine: Engine
+) -> None:
+    """Harnesses leave the last column out: it is never one of the prompt."""
+    tokens = engine.encode("Name a river and say something about it.")
+    asked = {"prompt": tokens, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+    told = ask(web, **asked)["choices"][0]
+    assert told["finish_reason"] == "stop"
+    assert {len(column) for column in told["logprobs"].values()} == {len(tokens) + 1}
+    assert told["logprobs"]["tokens"][-1] == web.get("/tokenizer_info").json()["eos_token"]
+    wanted = engine.score(tokens[:1], [*tokens[1:], *engine.end_tokens])
+    assert told["logprobs"]["token_logprobs"][1:] == pytest.approx(wanted, abs=1e-4)
+
+
+def test_an_echo_says_of_parts_of_characters_whether_they_are_likeliest(
+    web: httpx.Client, engine: Engine
+) -> None:
+    tokens = engine.encode("Crème brûlée 🍮, naïve 漢字 and 😀")
+    told = ask(web, prompt=tokens, echo=True, logprobs=1, max_tokens=1, temperature=0)
+    logprobs = told["choices"][0]["logprobs"]
+    scores = engine.submit_scoring(tokens[:1], tokens[1:]).result()
+    columns = zip(logprobs["token_logprobs"][1:-1], logprobs["top_logprobs"][1:-1], strict=True)
+    greedy = [number == max(top.values()) for number, top in columns]
+    assert greedy == scores.likeliest
+    assert any("token_id:" in name for top in logprobs["top_logprobs"][1:] for name in top)
+
+
 def test_scores_are_the_engines(web: httpx.Client, engine: Engine) -> None:
     told = ask(web, "/v1/score", model="polite", messages=CHAT, continuation="They are kind.")
     wanted = engine.score(CHAT, "They are kind.", FORMULA, TERMS)
@@ -125,6 +152,23 @@ def test_tokens_and_texts_become_each_other(web: httpx.Client, engine: Engine) -
     assert web.post("/detokenize", json={"tokens": [10**6]}).status_code == 400
     info = web.get("/tokenizer_info").json()
     assert info["eos_token_id"] in engine.end_tokens
+    for name in ("bos_token", "eos_token"):  # a harness asks for their numbers by their names
+        asked = {"prompt": info[name], "add_special_tokens": False}
+        assert ask(web, "/tokenize", **asked)["tokens"] == [info[f"{name}_id"]]
+    inside = ask(web, "/tokenize", prompt=f"{info['eos_token']}!")["tokens"]
+    assert info["eos_token_id"] not in inside
+
+
+def test_a_text_begins_with_the_system_prompt_and_not_with_a_token_after_it(
+    web: httpx.Client, engine: Engine
+) -> None:
+    start = web.get("/tokenizer_info").json()["bos_token_id"]
+    tokens = engine.encode(TEXT)
+    asked = {"model": "polite", "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+    told = ask(web, prompt=[start, *tokens], **asked)["choices"][0]["logprobs"]
+    plain = {name: Prompted(prompt, template="plain") for name, prompt in TERMS.items()}
+    wanted = engine.score("", TEXT, FORMULA, {**plain, "M": Prompted(template="plain")})
+    assert told["token_logprobs"][1:-1] == pytest.approx(wanted, abs=1e-4)
 
 
 def test_models_are_the_base_and_its_formulas(web: httpx.Client) -> None:

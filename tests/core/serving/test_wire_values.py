@@ -151,6 +151,12 @@ def test_texts_that_no_context_holds_are_not_read(web: httpx.Client) -> None:
         assert answer.json()["error"]["code"] == "context_length_exceeded"
 
 
+def test_a_score_reads_no_more_messages_than_a_chat(web: httpx.Client) -> None:
+    told = web.post("/v1/score", json={"messages": CHAT * 6, "continuation": "a"})
+    assert told.status_code == 400
+    assert told.json()["error"]["param"] == "messages"
+
+
 def test_the_context_and_the_servers_cap_hold(web: httpx.Client) -> None:
     long = [{"role": "user", "content": "the sea " * 1500}]
     answer = post(web, json.dumps({"messages": long}))

@@ -172,7 +172,7 @@ class WaitingJobs:
         return (job for _, job in sorted(self._pairs(), key=lambda pair: pair[0]))
 
     def append(self, job: Job, running: Collection[Prepared], first: bool = False) -> None:
-        """One more job waits, beside those that are `running`; it may be the `first` of its salt."""
+        """One more job waits beside those that are `running`, perhaps `first` of its salt."""
         salt = job.prepared.salt
         if salt not in self._lines:
             self._arrive(salt, {*self._lines, *(prepared.salt for prepared in running)})

@@ -87,15 +87,17 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | 
 
 
 def _numbered_tokens(term: Prompted, tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-    """Tokens that are given by their numbers, after the term's system prompt as plain text."""
+    """Tokens that are given by their numbers, after the term's system prompt as plain text.
+
+    The token that a text starts from stands before the system prompt, or nowhere, as for texts.
+    """
     if term.hide is not None or term.template == "chat":
         what = "hides text" if term.hide is not None else "needs a chat template"
         raise RequestError(f"the prompt is tokens, and {str(term)!r:.80} {what}; write it as text")
     if not term.system:
         return [*tokens]
     system = vocabulary.encode(f"{term.system}\n", start=True)
-    begins = system[:1] == [vocabulary.start_id] and tokens[0] == vocabulary.start_id
-    return [*system, *tokens[int(begins) :]]
+    return [*system, *tokens[int(tokens[0] == vocabulary.start_id) :]]
 
 
 def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:

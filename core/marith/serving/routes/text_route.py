@@ -94,20 +94,30 @@ async def _choices(
         if fields.echo:
             decode = partial(persona.engine.decode, tokens)
             before = await server.runner.off_loop(decode)
+        completions = found[at * each : (at + 1) * each]
         if fields.echo and fields.logprobs is not None:
-            echoed = await until_gone(web, _echoed(persona, server, one, tokens, len(before)))
+            end = persona.engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
+            columns = _echoed(persona, server, one, [*tokens, *end], len(before))
+            echoed = await until_gone(web, columns)
         if not found:
             choices.append(
                 {"index": at, "text": before, "logprobs": echoed, "finish_reason": "length"}
             )
-        for completion in found[at * each : (at + 1) * each]:
+        for completion in completions:
             logprobs = None
             if fields.logprobs is not None:
                 logprobs = legacy_logprobs(completion.logprobs or (), len(before))
-                if echoed is not None:
-                    logprobs = {name: [*echoed[name], *logprobs[name]] for name in logprobs}
+            if logprobs is not None and echoed is not None:
+                count = None if _ended_at_once(completion) else len(tokens)
+                logprobs = {name: [*echoed[name][:count], *logprobs[name]] for name in logprobs}
             choices.append(text_choice(len(choices), completion, logprobs, before))
     return choices
+
+
+def _ended_at_once(completion: Completion) -> bool:
+    """Whether the end was the first token: clients that read an echo count one token after it."""
+    stopped = completion.finish_reason == "stop" and completion.stop_string is None
+    return stopped and not completion.logprobs
 
 
 async def _echoed(
@@ -139,16 +149,26 @@ def _columns(engine: Engine, tokens: Sequence[int], scores: Any, letters: int) -
     """Columns of equal length, of which the first entry has no number.
 
     Of a character of several tokens each counts as one, and the last not beyond the prompt's end.
+    A likelier token that reads as the prompt's own, as parts of characters do, has its number.
     """
     texts = [engine.decode([token]) for token in tokens]
+    names = [_name(engine, token) for token in tokens]
     scored: list[Any] = [None]
     tops: list[Any] = [None]
     if scores is not None:
         scored += map(finite_logprob, scores.logprobs)
-        for text_, number, best in zip(texts[1:], scored[1:], scores.best, strict=True):
-            tops.append({engine.decode([best[0]]): finite_logprob(best[1]), text_: number})
+        for i, (likeliest, logprob) in enumerate(scores.best, 1):
+            name = _name(engine, likeliest)
+            if name == names[i] and likeliest != tokens[i]:
+                name = f"token_id:{likeliest}"
+            tops.append({name: finite_logprob(logprob), names[i]: scored[i]})
     ends = accumulate(map(len, texts), initial=0)
     offsets = [min(end, letters) for end, _ in zip(ends, texts, strict=False)]
     return {
-        "tokens": texts, "token_logprobs": scored, "top_logprobs": tops, "text_offset": offsets,
+        "tokens": names, "token_logprobs": scored, "top_logprobs": tops, "text_offset": offsets,
     }  # fmt: skip
+
+
+def _name(engine: Engine, token: int) -> str:
+    """The text of a token; a special one, which has none, by its name."""
+    return engine.decode([token]) or engine.spell([token])

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
 
+from marith import Engine
 from marith.openai_format import finite_logprob
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import until_gone
@@ -39,7 +40,9 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
                 found["count"] = engine.count_tokens(fields.messages)
             else:
                 hold_letters(fields.prompt, persona, server.settings.bounds)
-                found["tokens"] = engine.encode(str(fields.prompt), start=fields.add_special_tokens)
+                text, start = str(fields.prompt), fields.add_special_tokens
+                named = _named_tokens(engine).get(text)
+                found["tokens"] = engine.encode(text, start=start) if named is None else [named]
                 found["count"] = len(found["tokens"])
             found["max_model_len"] = engine.context_length
             return json.dumps({**found, **said(warnings)}).encode()
@@ -59,17 +62,37 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
 
 
 async def tokenizer_info(server: Server, web: WebRequest) -> Response:
-    """What a harness asks before it sends tokens."""
+    """What a harness asks before it sends tokens.
+
+    It turns both names into numbers by `/tokenize`, and begins texts that have no context with the
+    one of `bos_token`, as the engine begins them.
+    """
     engine = server.models.find(web.query_params.get("model", "")).engine
-    end = engine.end_tokens
+    start, end = await server.runner.off_loop(lambda: _start_and_end(engine))
     return JSONResponse(
         {
-            "eos_token": engine.spell(end[:1]) if end else None,
-            "eos_token_id": end[0] if end else None,
+            "bos_token": None if start is None else engine.spell([start]),
+            "bos_token_id": start,
+            "eos_token": None if end is None else engine.spell([end]),
+            "eos_token_id": end,
             "vocab_size": engine.vocabulary_size,
             "max_model_len": engine.context_length,
         }
     )
+
+
+def _start_and_end(engine: Engine) -> tuple[int | None, int | None]:
+    """The token before a text that is empty, and the first of those that end texts."""
+    starts, ends = engine.encode("", start=True), engine.end_tokens
+    return starts[0] if starts else None, ends[0] if ends else None
+
+
+def _named_tokens(engine: Engine) -> dict[str, int]:
+    """The tokens that `/tokenizer_info` names, by their names.
+
+    A text that is such a name alone is the token; in a longer text the name is letters.
+    """
+    return {engine.spell([token]): token for token in _start_and_end(engine) if token is not None}
 
 
 async def score(server: Server, web: WebRequest) -> Response:
@@ -83,6 +106,7 @@ async def score(server: Server, web: WebRequest) -> Response:
         engine, continuation = persona.engine, fields.continuation
 
         def begin() -> tuple[list[int], Any]:
+            hold_messages(fields.messages or (), server.settings.bounds)
             for text in (prompt, continuation):
                 hold_letters(text, persona, server.settings.bounds)
             options = options_of(fields, persona, server.settings)
