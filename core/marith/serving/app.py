@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request as WebRequest
@@ -28,7 +26,7 @@ from marith.serving.schemas.openapi_document import (
     openapi_document,
 )
 from marith.serving.server import Server, keep_out_of_collections
-from marith.serving.server_settings import ServerSettings, read_keys
+from marith.serving.server_settings import ServerSettings, settings_of_environment
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.response_fields import ResponseFields
 from marith.serving.wire.wire_fields import (
@@ -86,13 +84,10 @@ _log = logging.getLogger(__name__)
 def create_app(settings: ServerSettings | None = None) -> Starlette:
     """The ASGI application of some settings; models load when it starts.
 
-    Without settings they are read from the environment: MARITH_FILE, MARITH_API_KEYS. So
+    Without settings they are those of `settings_of_environment`. So
     `uvicorn marith.serving.app:create_app --factory` serves, and so does any other server of ASGI.
     """
-    if settings is None:
-        file = os.environ.get("MARITH_FILE")
-        settings = ServerSettings(Path(file) if file else None, keys=read_keys(None))
-    return application(Server(settings), alone=True)
+    return application(Server(settings or settings_of_environment()), alone=True)
 
 
 def application(server: Server, loads: bool = True, alone: bool = False) -> Starlette:

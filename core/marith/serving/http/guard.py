@@ -91,7 +91,8 @@ class Guard:
         """Raises Refusal for a name that is none of the server's: DNS may lead it here."""
         host = _name(headers.get("host", ""))
         if host not in self._hosts:
-            problem = f"this server is not called {host!r:.80}; it is started with --host-name"
+            adding = "--host-name or MARITH_HOSTS adds a name"
+            problem = f"this server is not called {host!r:.80}; {adding}"
             raise Refusal(problem, 421, "wrong_host")
 
     def _require_origin(self, origin: str, host: str) -> None:
@@ -101,7 +102,8 @@ class Guard:
         except ValueError:  # brackets that are no address
             own = False
         if not own and origin.rstrip("/").lower() not in self._origins:
-            problem = f"pages of {origin!r:.80} may not ask; the server is started with --origin"
+            adding = "--origin or MARITH_ORIGINS adds an origin"
+            problem = f"pages of {origin!r:.80} may not ask; {adding}"
             raise Refusal(problem, 403, "wrong_origin")
 
     def _key(self, authorization: str) -> str | None:
