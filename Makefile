@@ -54,17 +54,23 @@ evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py --minutes 60
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
 
-# A quarter of an hour, on a machine with nothing else to do: the tables and the plot of
-# Three minutes: the clients of openai, LangChain, LlamaIndex and LiteLLM ask `marith serve`, each in
-# what their makers pin.
-clients: .venv/installed .venv/clients
-	$(BIN)/python -m tools.clients .venv/clients/bin/python
+# Eight minutes: clients of other makers ask `marith serve`, each in what its makers pin: openai,
+# LangChain's standard suite, LiteLLM, our conformance suite on LlamaIndex's OpenAILike, and
+# lm-evaluation-harness beside its figures without a server.
+clients: .venv/installed .venv/clients .venv/clients-llamaindex
+	$(BIN)/python -m tools.clients .venv/clients/bin/python .venv/clients-llamaindex/bin/python
 
 .venv/clients: tools/clients/requirements.txt
 	$(PYTHON) -m venv $@
 	$@/bin/pip install -q -r $<
 	touch $@
 
+.venv/clients-llamaindex: tools/clients/llamaindex_requirements.txt
+	$(PYTHON) -m venv $@
+	$@/bin/pip install -q -r $<
+	touch $@
+
+# A quarter of an hour, on a machine with nothing else to do: the tables and the plot of
 # docs/reference/performance.md.
 bench: .venv/installed
 	$(BIN)/marith bench --only terms,step,concurrency,drafts,first-token,mixed,memory,start,floor --plot docs/images/performance.png

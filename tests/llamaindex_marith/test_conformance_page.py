@@ -12,6 +12,7 @@ import pytest
 from llamaindex_marith import testing
 from llamaindex_marith.testing.suite import TOPICS, LLMConformance, checks
 from tools import conformance
+from tools.clients.openai_like_failures import THEIRS
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 PAGE = (DOCS / "llamaindex_conformance.md").read_text(encoding="utf-8")
@@ -39,6 +40,19 @@ def test_ours_passes_every_check_on_the_page(topic: str) -> None:
     for name, (_, cells) in rows(topic).items():
         assert len(cells) == len(conformance.LLMS)
         assert cells[0] == "passed", name
+
+
+def test_the_page_lists_what_fails_over_the_wire() -> None:
+    section = PAGE.partition("\n## Over the wire\n")[2].partition("\n## ")[0]
+    names = [name for topic in checks().values() for name in topic]
+    for check, (cases, why) in THEIRS.items():
+        assert check in names
+        listed = ", ".join(f"`{case}`" for case in cases) or "all"
+        assert f"| {conformance.words(check)} | {listed} | {why} |" in section
+    counts = {name: count for topic in checks().values() for name, count in topic.items()}
+    failing = sum(len(cases) or counts[check] for check, (cases, _) in THEIRS.items())
+    assert f"{sum(counts.values())} cases {sum(counts.values()) - failing} pass" in section
+    assert f"The other {failing} fail" in section
 
 
 def test_the_page_counts_the_checks() -> None:

@@ -1,56 +1,106 @@
-"""Serve pocket and let other makers' clients ask: `python -m tools.clients PYTHON`.
+"""Serve pocket and let other makers' clients ask: `python -m tools.clients CLIENTS LLAMAINDEX`.
 
-PYTHON is the interpreter of an environment that has them (`make clients`).
+Both are interpreters of environments that have them (`make clients`): LlamaIndex's client needs an
+older openai than the others.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+from transformers import AutoTokenizer
+
+from marith.scoring.checkpoints.locate import locate
+from marith.testing import save_scripted
+from tools.clients.harness_table import compare
+
+FOLDER, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 PERSONAS = """
 [terms]
 rude = "You are rude."
 kind = "You are kind."
 [formulas]
 polite = "M - 0.5*rude + 0.3*kind"
+thinking = {{ formula = "M", model = "{thinking}" }}
 """
-KEY, PORT = "sk-client-key", 8131
+KEY = "sk-client-key"
+# The server with the architecture of scripted checkpoints among those that it knows.
+SERVER = "import marith.testing; from marith.cli.__main__ import main; main()"
 
 
-def main(python: str) -> int:
-    url = f"http://127.0.0.1:{PORT}"
-    with tempfile.TemporaryDirectory() as folder:
-        file, log = Path(folder) / "marith.toml", Path(folder) / "log"
-        file.write_text(PERSONAS, encoding="utf-8")
-        command = [sys.executable, "-m", "marith", "serve", str(file), "--port", str(PORT)]
+def main(clients: str, llamaindex: str) -> int:
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as (file, url):
+        asking, suite = FOLDER / "asking.py", FOLDER / "standard_suite.py"
+        everything = FOLDER / "asking_responses.py"  # and all that asking.py asks
+        conformance = FOLDER / "openai_like_suite.py"
+        done = {
+            "openai 3, LangChain and LiteLLM": ran([clients, everything, url], url),
+            "openai 2": ran([llamaindex, asking, url, "openai"], url),
+            "LangChain's standard suite": ran(tests(clients, suite), url),
+            "the conformance suite on OpenAILike": ran(tests(llamaindex, conformance), url),
+            "lm-evaluation-harness": compare(
+                clients, url, KEY, file, {"pocket": "M", "polite": "polite"}
+            ),
+        }
+    for name, passed in done.items():
+        print(f"{'passed' if passed else 'FAILED'}  {name}")
+    return 0 if all(done.values()) else 1
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[Path, str]]:
+    """A server over pocket, a formula and a model that reasons: its persona file and address."""
+    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
+    tokenizer.chat_template += "{#- <think></think> -#}"
+    reply = [("", "<think>A greeting.</think>Good day.")]
+    thinking = save_scripted(folder / "thinking", reply, tokenizer)
+    file, log = folder / "marith.toml", folder / "log"
+    file.write_text(PERSONAS.format(thinking=thinking), encoding="utf-8")
+    command = [sys.executable, "-c", SERVER, "serve", str(file), "--port", str(port := free_port())]
+    with log.open("w") as lines:
         environment = {**os.environ, "MARITH_API_KEYS": KEY}
-        with log.open("w") as lines:
-            server = subprocess.Popen(command, env=environment, stderr=lines)
-        try:
-            while "marith serves" not in log.read_text():
-                if server.poll() is not None:
-                    print(log.read_text(), file=sys.stderr)
-                    return 1
-                time.sleep(0.2)
-            own = {**os.environ, "MARITH_URL": url, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-            asked = subprocess.run(
-                [python, FOLDER / "asking_responses.py", url], env=own
-            ).returncode
-            suite = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
-            # One loop for all tests: clients keep connections of the loop where they first asked.
-            suite += ["-o", "asyncio_mode=auto", "-o", "asyncio_default_test_loop_scope=session"]
-            suite += ["-rs", str(FOLDER / "standard_suite.py")]
-            return max(asked, subprocess.run(suite, env=own).returncode)
-        finally:
-            server.terminate()
-            server.wait(20)
+        server = subprocess.Popen(command, env=environment, stderr=lines, cwd=ROOT)
+    try:
+        while "marith serves" not in log.read_text():
+            if server.poll() is not None:
+                raise SystemExit(log.read_text())
+            time.sleep(0.2)
+        yield file, f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def tests(python: str, file: Path) -> list[str | Path]:
+    """A command that runs a test file as its own environment would, and names what it skips.
+
+    All tests have one event loop: clients keep connections of the loop where they first asked.
+    """
+    options = ["-o", "asyncio_mode=auto", "-o", "asyncio_default_test_loop_scope=session"]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
+    return [*command, *options, "-W", "ignore", "-rsx", "--tb=short", file]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def ran(command: list[str | Path], url: str) -> bool:
+    """Whether a command of another environment ends well."""
+    own = {**os.environ, "MARITH_URL": url, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    own["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "core", ROOT)))
+    return subprocess.run(command, env=own).returncode == 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
