@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
+from support.openapi import hold, require_exact, resolved, response_for, validator
 from support.serving import BEARER, CHAT, KEYS, WEATHER, client, events, served
 
 from marith import DeadlineExceeded
@@ -25,11 +24,6 @@ KEYWORDS = {
     "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minimum",
     "exclusiveMinimum", "pattern", "properties", "propertyNames", "required", "type",
 }  # fmt: skip
-# Objects whose names are no fields, each with a field beside it.
-BY_NAME = [
-    ("judgements", "terms"), ("judgements", "logprobs"), ("token_logprobs", "top_logprobs"),
-    ("output", "metadata"), ("output", "text"), ("strict", "parameters"),
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +61,6 @@ def objects_in(value: Any) -> Iterator[dict[str, Any]]:
     for one in value.values() if isinstance(value, dict) else value:
         if isinstance(one, (dict, list)):
             yield from objects_in(one)
-
-
-def resolved(document: Any, value: Any) -> Any:
-    """What a reference refers to; anything else as it is."""
-    while "$ref" in value:
-        name, value = value["$ref"], document
-        for part in name.removeprefix("#/").split("/"):
-            value = value[part]
-    return value
 
 
 def test_the_document_is_one_of_openapi(document: Any) -> None:
@@ -120,62 +105,6 @@ def test_keys_are_named_where_they_are_asked_for(server: Server, document: Any) 
         assert stranger.get("/openapi.json").status_code == 401
 
 
-def response_for(document: Any, method: str, path: str, status: int) -> Any:
-    """What the document says of the answers of a path, method and status."""
-    for known, item in document["paths"].items():
-        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]*", known), path) and method in item:
-            answers = item[method]["responses"]
-            return resolved(document, answers.get(str(status)) or answers["default"])
-    return document["components"]["responses"]["error"]
-
-
-def validator(document: Any, schema: Any) -> Draft202012Validator:
-    return Draft202012Validator({**schema, "components": document["components"]})
-
-
-def hold(document: Any, answer: httpx.Response) -> None:
-    """Assert that an answer is as the document says, and that it would not be with a slip."""
-    path, method = answer.request.url.path, answer.request.method.lower()
-    described = response_for(document, method, path, answer.status_code)
-    for name, header in described["headers"].items():
-        if name in answer.headers:
-            schema = resolved(document, header)["schema"]
-            Draft202012Validator(schema).validate(answer.headers[name])
-    assert "x-request-id" in answer.headers
-    kind = answer.headers["content-type"].partition(";")[0]
-    checks = validator(document, described["content"][kind]["schema"])
-    if kind == "text/plain":
-        return
-    whole = kind != "text/event-stream"
-    for value in [answer.json()] if whole else events(answer.text, done=path != "/v1/responses"):
-        checks.validate(value)
-        if path != "/openapi.json":
-            require_exact(checks, value)
-
-
-def require_exact(checks: Draft202012Validator, value: Any) -> None:
-    """Assert that the schema has every field of an answer by its name."""
-    slipped = copy.deepcopy(value)
-    for one in [*fields_of(slipped)]:
-        for name in [*one]:
-            one[f"{name}_"] = one.pop(name)
-            with pytest.raises(ValidationError):
-                checks.validate(slipped)
-            one[name] = one.pop(f"{name}_")
-
-
-def fields_of(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects of an answer whose names are fields; of a list its first."""
-    if isinstance(value, list):
-        for one in value[:1]:
-            yield from fields_of(one)
-    elif isinstance(value, dict):
-        yield value
-        for name, one in value.items():
-            if not any(name == free and beside in value for beside, free in BY_NAME):
-                yield from fields_of(one)
-
-
 ASKED: dict[str, Any] = {"model": "polite", "seed": 1, "max_tokens": 5}
 TALK = {**ASKED, "messages": CHAT}
 CALLS = {**TALK, "tools": [WEATHER], "tool_choice": "required", "max_tokens": 40}
@@ -192,8 +121,9 @@ POSTS: list[tuple[str, dict[str, Any]]] = [
             TALK, CALLS, {**TALK, **SCORED}, {**TALK, "n": 2, "never_heard_of": 1},
             {**TALK, **COSTS, **SCORED}, {**TALK, "stop": ["e"]}, {**CALLS, **SCORED},
         )
-        for more in ({}, STREAMED, {"stream": True})
+        for more in ({}, STREAMED)
     ),
+    ("/v1/chat/completions", {**TALK, **COSTS, "stream": True}),
     ("/v1/completions", {**OLD, "echo": True, "logprobs": 2, "n": 2}),
     ("/v1/completions", {**OLD, "echo": True, "max_tokens": 0, "logprobs": 1}),
     ("/v1/completions", {**OLD, **STREAMED, "logprobs": 1}),
