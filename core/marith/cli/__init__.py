@@ -18,6 +18,7 @@ from marith.cli.chatting import chat_command
 from marith.cli.help_pages import complete_help
 from marith.cli.listing import listing_commands
 from marith.cli.shared import app, evals
+from marith.cli.why import why_command
 
 complete_help(app)
 complete_help(evals, "eval")
@@ -34,4 +35,5 @@ __all__ = [
     "timing_commands",
     "train_command",
     "tune_command",
+    "why_command",
 ]

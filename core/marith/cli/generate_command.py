@@ -143,8 +143,8 @@ def generate(
     """Answer PROMPT with a formula, as the text comes."""
     given = locals()  # all options by name
     with clear_errors():
-        options = _options(given)
-        answer(options, _messages(prompt, system), n, _grammar(schema, regex), as_json)
+        options = options_of(given)
+        answer(options, messages_of(prompt, system), n, _grammar(schema, regex), as_json)
 
 
 def answer(
@@ -168,7 +168,7 @@ def answer(
     print_answers(tickets, as_json, options.timeout is not None)
 
 
-def _options(given: Mapping[str, Any]) -> "Options":
+def options_of(given: Mapping[str, Any]) -> "Options":
     """The options of the command line, and of a persona file where none are given here.
 
     Raises MarithError.
@@ -184,7 +184,7 @@ def _options(given: Mapping[str, Any]) -> "Options":
     }
     if terms := _terms(given["term"], given["adapter"]):
         values["terms"] = terms
-    plan = given["speculation"]
+    plan = given.get("speculation")
     if plan not in (None, "auto", "none"):
         values["speculation"] = Plan.from_json(read_text(Path(plan)))
     file, persona = given["file"] or os.environ.get("MARITH_FILE"), given["persona"]
@@ -207,7 +207,7 @@ def _terms(term: Sequence[str] | None, adapters: Sequence[str] | None) -> dict[s
     return terms
 
 
-def _messages(prompt: str, system: str | None) -> list[dict[str, str]]:
+def messages_of(prompt: str, system: str | None) -> list[dict[str, str]]:
     """The messages of a prompt, which `-` reads from standard input."""
     if prompt == "-":
         prompt = read_text(Path(prompt)).rstrip("\n")

@@ -13,6 +13,9 @@ EXAMPLES: Mapping[str, str] = {
         'marith generate "How do I boil an egg?" --formula "2*chef - M" '
         '--term chef="You are a chef."'
     ),
+    "why": (
+        'marith why "How do I boil an egg?" --formula "2*chef - M" --term chef="You are a chef."'
+    ),
     "chat": 'marith chat --formula "2*chef - M" --term chef="You are a chef."',
     "serve": "marith serve marith.toml --port 8000",
     "calibrate": (

@@ -6,7 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
-from marith.errors import ModelError, RequestError, UnknownOption, shown, suggestion
+from marith.errors import (
+    ModelError,
+    RequestError,
+    UnknownOption,
+    require_known,
+    shown,
+    suggestion,
+)
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import memory_limits, whole
@@ -15,6 +22,7 @@ from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import Stop, read_stop
+from marith.request.tools import Tools
 
 Stops: TypeAlias = "Stop | str | Sequence[str] | None"
 Options = TypeVar("Options", Sampling, Stop)
@@ -45,6 +53,13 @@ class ScoringOptions(TypedDict, total=False):
     trusted: bool
     allowed: Collection[str]
     cache_salt: str | None
+
+
+class InspectionOptions(ScoringOptions, total=False):
+    """Those of a call that inspects: what else the prompt of a chat is made of."""
+
+    tools: Tools | None
+    template_options: Mapping[str, Any] | None
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -94,16 +109,28 @@ def scoring_request(
     prompt: AnyPrompt,
     formula: str | Formula,
     terms: Terms | None,
-    timeout: float | None = None,
-    trusted: bool = True,
-    allowed: Collection[str] = (),
-    cache_salt: str | None = None,
+    timeout: float | None,
+    trusted: bool,
+    allowed: Collection[str],
+    cache_salt: str | None,
 ) -> Request:
     """A request of which no token is drawn."""
     return Request(
         prompt, formula, terms,
         speculation=None, timeout=timeout, trusted=trusted, allowed=allowed, cache_salt=cache_salt,
     )  # fmt: skip
+
+
+def inspection_request(
+    call: str,
+    prompt: AnyPrompt,
+    formula: str | Formula,
+    terms: Terms | None,
+    options: InspectionOptions,
+) -> Request:
+    """A request whose answer is inspected. Raises UnknownOption for a name that is no option."""
+    require_known(call, options, InspectionOptions.__annotations__)
+    return Request(prompt, formula, terms, speculation=None, **options)
 
 
 def no_request(value: Any) -> RequestError:

@@ -90,10 +90,11 @@ def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
 
 def inspected(name: str, value: Any) -> bool | int:
     """Whether an answer is inspected, or how many of the likeliest tokens at each position."""
-    if not isinstance(value, (bool, int)) or value < 0:
-        raise RequestError(
-            f"{name} is True, False or a number of likeliest tokens, not {shown(value)}"
-        )
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, int) or value < 1:
+        likeliest = "how many of the likeliest tokens to show, from 1"
+        raise RequestError(f"{name} is True, False or {likeliest}, not {shown(value)}")
     return value
 
 

@@ -117,7 +117,7 @@ def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(house: Hous
     steps = house.engine.status().steps
     with pytest.raises(RequestError, match="write a smaller top, or inspect a shorter text"):
         house.engine.generate("a", FORMULA, house.terms, max_tokens=100, inspect=20_000)
-    with pytest.raises(RequestError, match=r"inspect is True, False or a number .* not 'yes'"):
+    with pytest.raises(RequestError, match=r"inspect is True, False or how many .* not 'yes'"):
         Request("a", inspect="yes")  # type: ignore[arg-type]
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=1) as engine:
         engine.generate("a", "x", {"x": "b"}, max_tokens=1)

@@ -12,6 +12,7 @@ import typer
 from marith.cli.chatting.talking import Answers
 from marith.cli.terminal.colours import styled
 from marith.cli.terminal.shown_text import for_terminal
+from marith.cli.why.why_page import print_inspection
 from marith.errors import MarithError, RequestError
 
 HELP = """\
@@ -19,6 +20,7 @@ HELP = """\
 /formula [TEXT]     sample from this formula; without one from the persona's own
 /term NAME=PROMPT   what a name of the formula means
 /seed [NUMBER]      the same seed gives the same answers; without a number drawn anew
+/why                say why each token of the last answer is there
 /again              answer the last message again
 /undo               forget the last message and its answer
 /clear              forget all messages
@@ -40,6 +42,7 @@ class Conversation:
             "formula": self._formula,
             "term": self._term,
             "seed": self._seed,
+            "why": self._why,
             "again": self._again,
             "undo": self._undo,
             "clear": lambda _: self._messages.clear(),
@@ -142,6 +145,11 @@ class Conversation:
         if self._messages[-1]["role"] == "assistant":
             self._messages.pop()
         self._answer()
+
+    def _why(self, _: str) -> None:
+        if not self._messages or self._messages[-1]["role"] != "assistant":
+            raise RequestError("there is no answer yet")
+        print_inspection(self._answers.why(), every=False)
 
     def _undo(self, _: str) -> None:
         while self._messages and self._messages.pop()["role"] != "user":

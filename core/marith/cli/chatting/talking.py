@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from marith.cli.why.given_text import inspection_of
 from marith.errors import ModelError, RequestError, from_validation
 
 if TYPE_CHECKING:
-    from marith import Options
+    from marith import Inspection, Options
 
 Messages = Sequence[Mapping[str, str]]
 _SECONDS = 600
+LIKELIEST = 3  # tokens of each position that /why shows
 
 
 class Answers(Protocol):
@@ -23,6 +25,10 @@ class Answers(Protocol):
 
     def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
         """The answer, by options that override its own. Raises MarithError."""
+        ...
+
+    def why(self) -> Inspection:
+        """Why each token of the last answer is there. Raises MarithError."""
         ...
 
     def personas(self) -> list[str]:
@@ -39,6 +45,8 @@ class EngineAnswers:
 
     def __init__(self, options: Options, path: Path | None) -> None:
         self.options, self._path = options, path
+        self._asked: tuple[Options, Messages] | None = None
+        self._tokens: list[int] = []
 
     @classmethod
     def of(
@@ -66,8 +74,17 @@ class EngineAnswers:
             options = self.options.over(given)
         except ValidationError as error:
             raise from_validation(error) from None
+        self._asked, self._tokens = (options, messages), []
         for chunk in options.submit(messages):
+            self._tokens += chunk.tokens
             yield chunk.text
+
+    def why(self) -> Inspection:
+        """Why each token of the last answer is there. Raises MarithError."""
+        if self._asked is None:
+            raise RequestError("there is no answer yet")
+        options, messages = self._asked
+        return inspection_of(options, messages, self._tokens, LIKELIEST)
 
     def personas(self) -> list[str]:
         """The formulas of the file."""
@@ -107,6 +124,10 @@ class ServerAnswers:
                     raise ModelError(str(event["error"].get("message")))
                 for choice in event["choices"]:
                     yield choice["delta"].get("content") or ""
+
+    def why(self) -> Inspection:
+        """Raises RequestError: a server sends no distributions with an answer."""
+        raise RequestError("/why needs a model in this process: start without --url")
 
     def personas(self) -> list[str]:
         """The models of the server."""

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from marith.answers.answer_grammar import AnswerGrammars
-from marith.engine.call import ScoringOptions, scoring_request
+from marith.engine.call import InspectionOptions, inspection_request
 from marith.engine.inspected.inspected_ticket import InspectedTicket
 from marith.engine.prepare import Prepared
 from marith.engine.queueing.job_queue import require_lanes
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
-from marith.errors import names_checked, require_known
+from marith.errors import names_checked
 from marith.formula.meaning.binding import BARE, Terms
 from marith.formula.tree.nodes import Formula, Name
 from marith.request.completion import Completion
@@ -49,7 +49,6 @@ class InspectionCalls(ABC):
     ) -> tuple[Prepared, list[int]]:
         """The same, and the tokens of a continuation that it has room for."""
 
-    @names_checked()
     def inspect(
         self,
         prompt: AnyPrompt,
@@ -60,7 +59,7 @@ class InspectionCalls(ABC):
         top: int = 10,
         start: int = 0,
         leave_one_out: bool = True,
-        **options: Unpack[ScoringOptions],
+        **options: Unpack[InspectionOptions],
     ) -> Inspection:
         """Why each token of a continuation is there: what the formula and each term say of it.
 
@@ -70,11 +69,9 @@ class InspectionCalls(ABC):
         Without `leave_one_out` the formula is evaluated once, and not again without each term that
         has no part of its own. Raises RequestError for more than a million values.
         """
-        require_known("inspect", options, ScoringOptions.__annotations__)
-        request = scoring_request(prompt, formula, terms, **options)
+        request = inspection_request("inspect", prompt, formula, terms, options)
         return self._inspecting(request, continuation, top, start, leave_one_out).wait()
 
-    @names_checked()
     def submit_inspection(
         self,
         prompt: AnyPrompt,
@@ -85,11 +82,10 @@ class InspectionCalls(ABC):
         top: int = 10,
         start: int = 0,
         leave_one_out: bool = True,
-        **options: Unpack[ScoringOptions],
+        **options: Unpack[InspectionOptions],
     ) -> Future[Inspection]:
         """Start to inspect a continuation, as `inspect` does; the future may be cancelled."""
-        require_known("submit_inspection", options, ScoringOptions.__annotations__)
-        request = scoring_request(prompt, formula, terms, **options)
+        request = inspection_request("submit_inspection", prompt, formula, terms, options)
         return self._inspecting(request, continuation, top, start, leave_one_out)
 
     @names_checked()

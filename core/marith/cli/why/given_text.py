@@ -1,0 +1,29 @@
+"""Inspects a text that is there already, by the options of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from marith import Inspection, Options
+
+
+def inspection_of(
+    options: Options,
+    messages: Sequence[Mapping[str, str]],
+    continuation: str | Sequence[int],
+    top: int,
+) -> Inspection:
+    """What the formula of the options says of an answer. Raises MarithError."""
+    request = options.request([*messages])
+    return options.engine().inspect(
+        request.prompt,
+        continuation,
+        request.formula,
+        request.terms,
+        top=top,
+        timeout=request.timeout,
+        template_options=request.template_options,
+        cache_salt=request.cache_salt,
+    )

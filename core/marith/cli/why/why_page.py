@@ -1,0 +1,120 @@
+"""Prints an inspection: the text with its pushes, and a table of positions.
+
+Blue is less likely than by the bare model, orange is likelier, an underlined token is surprising,
+and a bold one is not the bare model's choice. Without colours a token that is not its choice stands
+in brackets with its push. Text of a model is shown, and never obeyed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from marith.cli.terminal.colours import has_colours
+from marith.cli.terminal.shown_text import harmless
+from marith.request.inspected.inspected_position import InspectedPosition, LikelyToken
+from marith.request.inspected.inspection import InspectedPart, Inspection
+from marith.showing import say, terminal
+
+BLUES, ORANGES = (117, 75, 33), (222, 215, 208)  # of 256 colours, the strongest push last
+STEPS = (0.1, 0.5, 2.0)  # nats of push from which each of them is used
+SURPRISING = 2.0  # nats: less likely than 14 %
+_BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
+_LETTERS = 28  # of a part's text in the head of a table
+
+
+def print_inspection(inspection: Inspection, every: bool) -> None:
+    """Print the text and its table, of flipped positions alone or of `every` one."""
+    console = terminal()
+    typer.echo(strip_of(inspection))
+    positions = inspection.positions if every else inspection.flipped
+    count, flipped = len(inspection.positions), len(inspection.flipped)
+    typer.echo()
+    say(console, [f"{flipped} of {count} tokens are not the bare model's likeliest."])
+    if positions:
+        console.print(_table(inspection, positions))
+        say(console, _legend(inspection))
+
+
+def strip_of(inspection: Inspection) -> str:
+    """The text, each token coloured by its push; without colours what flipped is in brackets."""
+    coloured = has_colours(sys.stdout)
+    return "".join(_token(position, coloured) for position in inspection.positions)
+
+
+def _token(position: InspectedPosition, coloured: bool) -> str:
+    text = harmless(position.text)
+    if coloured:
+        surprising = position.logprob is None or position.logprob < -SURPRISING
+        colour = _colour(position.push)
+        return typer.style(
+            text, fg=colour, underline=surprising or None, bold=position.flipped or None
+        )
+    return f"[{text} {_signed(position.push)}]" if position.flipped else text
+
+
+def _colour(push: float | None) -> int | None:
+    """The colour of a push; None for one that is hardly any."""
+    if push is None:
+        return None
+    strength = sum(abs(push) >= step for step in STEPS)
+    return (ORANGES if push > 0 else BLUES)[strength - 1] if strength else None
+
+
+def _table(inspection: Inspection, positions: Iterable[InspectedPosition]) -> Table:
+    """A row for each position, with a column for each part of the formula."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("at", "token", "log P", "rank", "push", "M says", "against", "log-odds"):
+        numeric = name in ("at", "log P", "rank", "push", "log-odds")
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
+    for part in inspection.parts:
+        table.add_column(Text(_head(part)), justify="right")
+    table.add_column("likeliest")
+    for position in positions:
+        table.add_row(
+            str(position.place),
+            Text(_quoted(position.text)),
+            _signed(position.logprob),
+            ">1000" if position.rank is None else str(position.rank),
+            _signed(position.push),
+            Text(_named(position.bare_likeliest)),
+            Text(_quoted(position.reference.text)),
+            _signed(position.log_odds),
+            *(_signed(contribution.value) for contribution in position.contributions),
+            Text(", ".join(map(_named, position.top))),
+        )
+    return table
+
+
+def _head(part: InspectedPart) -> str:
+    text = harmless(part.text).translate(_BREAKS)
+    short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+    return short if part.kind == "exact" else f"without {short}"
+
+
+def _legend(inspection: Inspection) -> list[str]:
+    lines = [
+        "Numbers are nats; push is log P - log P_M. What the parts of the formula add makes up the",
+        "log-odds of the token against another one: M's choice, or the likeliest besides.",
+    ]
+    if any(part.kind == "leave_one_out" for part in inspection.parts):
+        lines.append(
+            "without x: how much smaller the log-odds would be with M in place of x; not added."
+        )
+    return lines
+
+
+def _named(likely: LikelyToken) -> str:
+    return f"{_quoted(likely.text)} {_signed(likely.logprob)}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{harmless(text).translate(_BREAKS)}"'
+
+
+def _signed(number: float | None) -> str:
+    return "-" if number is None else f"{number:+.2f}"

@@ -1,0 +1,166 @@
+"""`marith why`: readable without colours, and what a model writes is shown and never obeyed."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from marith import Engine, Inspection, Sampling, Stop
+from marith.cli import app
+from marith.cli.why import why_page
+from marith.cli.why.why_page import print_inspection, strip_of
+from marith.request.inspected.inspected_position import LikelyToken
+
+PROMPT = "How do I boil an egg?"
+FORMULA = ["--formula", "2*kind - M", "--term", "kind=Be kind.", "--seed", "3"]
+HOSTILE = [
+    "\x1b[2J\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://evil\x1b\\click", "a\rb", "a\bb",
+    "\x9b31m", "left\u202eright", "a\u2066b", "\u2028", "\x7f", "[bold red]x[/]", "\n\t",
+]  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    """A terminal's end of standard output."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def why(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["why", PROMPT, *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def inspection() -> Inspection:
+    with Engine.load("pocket") as engine:
+        completion = engine.generate(
+            PROMPT, "2*kind - 0.5*union(kind, M) - 0.2*M", {"kind": "Be kind."},
+            Sampling(seed=3), Stop(12), inspect=3,
+        )  # fmt: skip
+    assert completion.inspection is not None
+    assert completion.inspection.flipped
+    return completion.inspection
+
+
+def test_an_answer_is_explained_in_signs_and_numbers() -> None:
+    code, out, err = why(*FORMULA, "--max-tokens", "10")
+    assert code == 0, err
+    assert "\x1b" not in out
+    whole = why(*FORMULA, "--max-tokens", "10", "--all")[1]
+    data = json.loads(why(*FORMULA, "--max-tokens", "10", "--json", "--top", "2")[1])
+    inspected = Inspection.from_json(json.dumps(data))
+    assert {len(position.top) for position in inspected.positions} == {2}
+    flipped = inspected.flipped
+    assert f"{len(flipped)} of {len(inspected.positions)} tokens are not" in out
+    assert out.count("\n") < whole.count("\n")
+    for position in inspected.positions:
+        line = re.compile(rf"^ *{position.place}  .*{position.logprob:+.2f}", re.MULTILINE)
+        assert line.search(whole)
+        assert bool(line.search(out)) == position.flipped
+        if position.flipped:
+            assert f"{position.push:+.2f}]" in out
+
+
+def test_a_given_text_is_explained_without_a_token_drawn() -> None:
+    code, out, err = why(*FORMULA, "--continuation", "Hello there", "--all")
+    assert code == 0, err
+    assert re.sub(r"\[|\]| [+-][\d.]+(?=\])", "", out.splitlines()[0]) == "Hello there"
+    assert "log-odds" in out
+
+
+def test_bad_input_is_one_sentence() -> None:
+    code, out, err = why("--top", "0")
+    assert (code, out) == (2, "")
+    assert err == (
+        "marith: inspect is True, False or how many of the likeliest tokens to show, from 1, "
+        "not 0\n"
+    )
+    code, _, err = why("--formula", "2*nobody - M")
+    assert code == 2
+    assert "unknown term 'nobody'" in err
+
+
+def hostile(inspection: Inspection, text: str) -> Inspection:
+    likely = LikelyToken(1, text, -1.0)
+    positions = tuple(
+        replace(p, text=text, top=(likely,), bare_likeliest=likely, reference=likely, flipped=True)
+        for p in inspection.positions
+    )
+    parts = tuple(replace(part, text=f'prompted("{text}")') for part in inspection.parts)
+    return replace(inspection, positions=positions, parts=parts)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("coloured", [False, True])
+def test_what_a_terminal_obeys_is_shown(
+    inspection: Inspection,
+    text: str,
+    coloured: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(why_page, "has_colours", lambda _: coloured)
+    monkeypatch.setenv("COLUMNS", "500")
+    print_inspection(hostile(inspection, text), every=True)
+    out = re.sub("\x1b\\[[\\d;]*m" if coloured else "(?!)", "", capsys.readouterr().out)
+    assert not any(
+        ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0 for letter in out if letter not in "\n\t"
+    )
+    assert not {"\u202e", "\u2066", "\u2028"}.intersection(out)
+    if text.startswith("[bold"):
+        assert text in out
+    table = out.split("likeliest.\n")[1]
+    assert "\t" not in table
+
+
+def test_colours_say_what_pushed_and_what_surprises(
+    inspection: Inspection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why_page, "has_colours", lambda _: True)
+    (first, *_), plain = inspection.positions, replace
+    liked = plain(first, text="x", logprob=-3.0, bare_logprob=-9.0, flipped=False)
+    cases = {
+        "\x1b[38;5;208m\x1b[4mx\x1b[0m": liked,
+        "\x1b[38;5;117m\x1b[1mx\x1b[0m": plain(liked, logprob=-0.2, bare_logprob=0.0, flipped=True),
+        "x\x1b[0m": plain(liked, logprob=-1.0, bare_logprob=-1.0),
+    }
+    for expected, position in cases.items():
+        assert strip_of(plain(inspection, positions=(position,))) == expected
+
+
+@pytest.mark.parametrize("unwanted", ["", "1"])
+def test_a_terminal_gets_colours_unless_they_are_unwanted(
+    inspection: Inspection, monkeypatch: pytest.MonkeyPatch, unwanted: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", unwanted)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    print_inspection(inspection, every=False)
+    assert isinstance(sys.stdout, Terminal)
+    shown = sys.stdout.getvalue()
+    assert "log-odds" in shown
+    assert ("\x1b[38;5;" in shown) == (not unwanted)
+    assert bool(re.search(r" [+-]\d+\.\d\d\]", shown)) == bool(unwanted)
+
+
+def test_why_in_a_conversation_explains_the_last_answer() -> None:
+    def chat(*lines: str, options: tuple[str, ...] = ()) -> Any:
+        typed = "".join(f"{line}\n" for line in lines)
+        return CliRunner().invoke(app, ["chat", "--max-tokens", "8", *options], input=typed)
+
+    result = chat("/why", PROMPT, "/why", "/undo", "/why", options=tuple(FORMULA))
+    assert result.stderr.count("there is no answer yet") == 2
+    (counted,) = re.findall(r"\d+ of (\d+) tokens are not the bare model's", result.stdout)
+    assert int(counted) <= 8
+    answer, shown, *_ = result.stdout.splitlines()
+    assert re.sub(r"\[|\]| [+-][\d.]+(?=\])", "", shown) == answer
+    server = chat("/why", options=("--url", "http://127.0.0.1:9/v1"))
+    assert "there is no answer yet" in server.stderr
