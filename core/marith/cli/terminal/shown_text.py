@@ -3,36 +3,10 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 
-KEPT = "\n\t"
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_FIRST_PICTURE = 0x2400  # Unicode's pictures of the control characters
-
-
-def harmless(text: str) -> str:
-    """The text with what a terminal obeys made visible: controls, escapes, directions.
-
-    A control character becomes its picture (␛ for escape), any other its number, as ⟨U+202E⟩.
-    """
-    if text.isprintable():
-        return text if _BIDI.isdisjoint(text) else "".join(map(_shown, text))
-    return "".join(map(_shown, text))
+from marith.request.display.visible_text import harmless as harmless
 
 
 def for_terminal(text: str) -> str:
-    """The same where standard output is a terminal; a file or a program gets the text as it is."""
+    """A text as a terminal may show it; a file or a program gets it as it is."""
     return harmless(text) if sys.stdout.isatty() else text
-
-
-def _shown(letter: str) -> str:
-    number = ord(letter)
-    if letter in KEPT:
-        return letter
-    if number < 0x20:
-        return chr(_FIRST_PICTURE + number)
-    if number == 0x7F:
-        return "␡"
-    if letter in _BIDI or unicodedata.category(letter) in ("Cc", "Cs", "Co", "Zl", "Zp"):
-        return f"⟨U+{number:04X}⟩"
-    return letter

@@ -1,6 +1,7 @@
 """The command that explains an answer: `marith why`."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,6 +40,9 @@ from marith.cli.terminal.shown_text import for_terminal
 from marith.cli.why.given_text import inspection_of
 from marith.cli.why.why_page import print_inspection
 
+if TYPE_CHECKING:
+    from marith import Inspection
+
 Continuation = Annotated[
     str | None, typer.Option(help="Explain this text after the prompt; no token is drawn.")
 ]
@@ -47,6 +51,8 @@ Every = Annotated[
     bool, typer.Option("--all", help="Show every position, not only where M says another token.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JSON.")]
+
+_NOT_OPTIONS = "continuation", "top", "every"
 
 
 @app.command()
@@ -80,19 +86,23 @@ def why(
 ) -> None:
     """Answer PROMPT, and say why each token is there: which part of the formula pushed it."""
     given = locals()  # all options by name
-    own = ("continuation", "top", "every")
-    values = {name: value for name, value in given.items() if name not in own}
     with clear_errors():
-        options = options_of({**values, "inspect": top})
-        messages = messages_of(prompt, system)
-        with loading(options.model):
-            options.engine()
-        if continuation is None:
-            inspection = options.submit(messages).result().inspection
-        else:
-            inspection = inspection_of(options, messages, continuation, top)
-        assert inspection is not None, "the request asked for it"
+        inspection = _inspection(given)
         if as_json:
             typer.echo(for_terminal(inspection.to_json(indent=2)))
         else:
             print_inspection(inspection, every)
+
+
+def _inspection(given: Mapping[str, Any]) -> "Inspection":
+    """That of an answer, or of the text that is given. Raises MarithError."""
+    values = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
+    options = options_of({**values, "inspect": given["top"]})
+    messages = messages_of(given["prompt"], given["system"])
+    with loading(options.model):
+        options.engine()
+    if given["continuation"] is not None:
+        return inspection_of(options, messages, given["continuation"], given["top"])
+    inspection = options.submit(messages).result().inspection
+    assert inspection is not None, "the request asks for it"
+    return inspection

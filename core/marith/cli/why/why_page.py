@@ -16,14 +16,14 @@ from rich.text import Text
 
 from marith.cli.terminal.colours import has_colours
 from marith.cli.terminal.shown_text import harmless
-from marith.request.inspected.inspected_position import InspectedPosition, LikelyToken
-from marith.request.inspected.inspection import InspectedPart, Inspection
+from marith.request.inspected.inspected_position import InspectedPosition
+from marith.request.inspected.inspection import Inspection
+from marith.request.inspected.wording import likely_text, part_text, quoted, signed
 from marith.showing import say, terminal
 
 BLUES, ORANGES = (117, 75, 33), (222, 215, 208)  # of 256 colours, the strongest push last
 STEPS = (0.1, 0.5, 2.0)  # nats of push from which each of them is used
 SURPRISING = 2.0  # nats: less likely than 14 %
-_BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 _LETTERS = 28  # of a part's text in the head of a table
 
 
@@ -54,7 +54,7 @@ def _token(position: InspectedPosition, coloured: bool) -> str:
         return typer.style(
             text, fg=colour, underline=surprising or None, bold=position.flipped or None
         )
-    return f"[{text} {_signed(position.push)}]" if position.flipped else text
+    return f"[{text} {signed(position.push)}]" if position.flipped else text
 
 
 def _colour(push: float | None) -> int | None:
@@ -72,28 +72,22 @@ def _table(inspection: Inspection, positions: Iterable[InspectedPosition]) -> Ta
         numeric = name in ("at", "log P", "rank", "push", "log-odds")
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
     for part in inspection.parts:
-        table.add_column(Text(_head(part)), justify="right")
+        table.add_column(Text(part_text(part, _LETTERS)), justify="right")
     table.add_column("likeliest")
     for position in positions:
         table.add_row(
             str(position.place),
-            Text(_quoted(position.text)),
-            _signed(position.logprob),
+            Text(quoted(position.text)),
+            signed(position.logprob),
             ">1000" if position.rank is None else str(position.rank),
-            _signed(position.push),
-            Text(_named(position.bare_likeliest)),
-            Text(_quoted(position.reference.text)),
-            _signed(position.log_odds),
-            *(_signed(contribution.value) for contribution in position.contributions),
-            Text(", ".join(map(_named, position.top))),
+            signed(position.push),
+            Text(likely_text(position.bare_likeliest)),
+            Text(quoted(position.reference.text)),
+            signed(position.log_odds),
+            *(signed(contribution.value) for contribution in position.contributions),
+            Text(", ".join(map(likely_text, position.top))),
         )
     return table
-
-
-def _head(part: InspectedPart) -> str:
-    text = harmless(part.text).translate(_BREAKS)
-    short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
-    return short if part.kind == "exact" else f"without {short}"
 
 
 def _legend(inspection: Inspection) -> list[str]:
@@ -106,15 +100,3 @@ def _legend(inspection: Inspection) -> list[str]:
             "without x: how much smaller the log-odds would be with M in place of x; not added."
         )
     return lines
-
-
-def _named(likely: LikelyToken) -> str:
-    return f"{_quoted(likely.text)} {_signed(likely.logprob)}"
-
-
-def _quoted(text: str) -> str:
-    return f'"{harmless(text).translate(_BREAKS)}"'
-
-
-def _signed(number: float | None) -> str:
-    return "-" if number is None else f"{number:+.2f}"

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from marith.request.inspected.inspected_position import InspectedPosition
+from marith.request.inspected.inspection_html import inspection_html
 from marith.request.inspected.inspection_rows import dataframe_of
 
 if TYPE_CHECKING:
@@ -115,6 +116,9 @@ class Inspection:
         count, flipped = len(self.positions), len(self.flipped)
         tokens = "1 token" if count == 1 else f"{count} tokens"
         return f"<Inspection of {tokens} by {_brief(self.formula)}: {flipped} flipped>"
+
+    def _repr_html_(self) -> str:
+        return inspection_html(self)
 
 
 def names_of(inspection: Inspection) -> Sequence[str]:

@@ -8,27 +8,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from support.inspected import inspection
 
 from marith import Inspection, RequestError
-from marith.request.inspected.inspected_position import (
-    Contribution,
-    InspectedPosition,
-    LikelyToken,
-    TermView,
-)
-from marith.request.inspected.inspection import InspectedPart, InspectedTerm, names_of
-
-
-def inspection(text: str = " kind") -> Inspection:
-    likely = (LikelyToken(7, text, -0.5), LikelyToken(8, " cruel", None))
-    view = TermView(-0.5, 1, 2.0, 0.25, None, (-0.5, None), (1, None), likely)
-    position = InspectedPosition(
-        0, 7, text, -0.5, 1, 0.75, 1.0, likely, -3.0, 4, likely[1], (-3.0, -0.25), True,
-        likely[1], None, (view,), (Contribution(1.5, (1.5, None)),), (2.0,),
-    )  # fmt: skip
-    terms = (InspectedTerm('prompted("Be kind.")', ("k",), "model"),)
-    parts = (InspectedPart('2*prompted("Be kind.")', "exact", 0),)
-    return Inspection("2*k - M", text, 2, terms, parts, ("position()",), (position,))
+from marith.request.inspected.inspection import names_of
 
 
 def test_json_reads_back_the_same_and_follows_the_schema() -> None:

@@ -1,0 +1,32 @@
+"""Text of a model or a stranger, with what a terminal or a page obeys made visible."""
+
+from __future__ import annotations
+
+import unicodedata
+
+KEPT = "\n\t"
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_FIRST_PICTURE = 0x2400  # Unicode's pictures of the control characters
+
+
+def harmless(text: str) -> str:
+    """The text with what a terminal obeys made visible: controls, escapes, directions.
+
+    A control character becomes its picture (␛ for escape), any other its number, as ⟨U+202E⟩.
+    """
+    if text.isprintable():
+        return text if _BIDI.isdisjoint(text) else "".join(map(_shown, text))
+    return "".join(map(_shown, text))
+
+
+def _shown(letter: str) -> str:
+    number = ord(letter)
+    if letter in KEPT:
+        return letter
+    if number < 0x20:
+        return chr(_FIRST_PICTURE + number)
+    if number == 0x7F:
+        return "␡"
+    if letter in _BIDI or unicodedata.category(letter) in ("Cc", "Cs", "Co", "Zl", "Zp"):
+        return f"⟨U+{number:04X}⟩"
+    return letter

@@ -1,0 +1,117 @@
+"""An inspection as HTML for notebooks: the text with its pushes, and a table of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from marith.request.display.visible_text import harmless
+from marith.request.inspected.wording import likely_text, part_text, quoted, signed
+
+if TYPE_CHECKING:
+    from marith.request.inspected.inspected_position import InspectedPosition
+    from marith.request.inspected.inspection import Inspection
+
+LIKELIER, LESS_LIKELY = "230, 120, 20", "40, 120, 220"  # orange and blue: red, green, blue
+STRONGEST = 3.0  # nats of push that have the darkest tint, which text of either colour is read on
+DARKEST = 0.5
+SURPRISES = (1.0, 2.0, 4.0)  # nats: the underline is one pixel thicker from each of them on
+MOST_ROWS = 200
+_TEXT_STYLE = "white-space: pre-wrap; line-height: 1.7"
+_CELL = "text-align: left; padding: 0 .8em 0 0"
+
+
+def inspection_html(inspection: Inspection) -> str:
+    """The inspection as HTML without scripts; all that was generated, or given, is escaped.
+
+    A token is orange where the formula made it likelier than the bare model, and blue where less
+    likely; the thicker its underline, the more surprising it is; a bold one is not the bare model's
+    likeliest. The table has the positions of these, or all where there is none.
+    """
+    strip = "".join(map(_token, inspection.positions))
+    positions = inspection.flipped or inspection.positions
+    return "".join(
+        [
+            f'<div style="{_TEXT_STYLE}">{strip}</div>',
+            f"<div><small>{escape(_summary(inspection))}</small></div>",
+            _table(inspection, positions[:MOST_ROWS]) if positions else "",
+            _left_out(len(positions)),
+        ]
+    )
+
+
+def _token(position: InspectedPosition) -> str:
+    styles = []
+    if tint := _tint(position.push):
+        styles.append(f"background: rgba({tint})")
+    surprise = float("inf") if position.logprob is None else -position.logprob
+    if thick := sum(surprise >= least for least in SURPRISES):
+        styles.append(f"border-bottom: {thick}px solid currentColor")
+    if position.flipped:
+        styles.append("font-weight: bold")
+    style, title = escape("; ".join(styles)), escape(_title(position))
+    return f'<span style="{style}" title="{title}">{escape(harmless(position.text))}</span>'
+
+
+def _tint(push: float | None) -> str:
+    """The background of a push: red, green, blue, and how much of it; "" for hardly any."""
+    if push is None or abs(push) < 0.05:
+        return ""
+    strength = DARKEST * min(1.0, abs(push) / STRONGEST)
+    return f"{LIKELIER if push > 0 else LESS_LIKELY}, {strength:.2f}"
+
+
+def _title(position: InspectedPosition) -> str:
+    """What is said of a token where the pointer rests on it."""
+    likely = ", ".join(map(likely_text, position.top))
+    return "\n".join(
+        [
+            f"{quoted(position.text)} log P {signed(position.logprob)}, by M "
+            f"{signed(position.bare_logprob)}: {signed(position.push)} nats",
+            f"likeliest: {likely}",
+            f"likeliest to M: {likely_text(position.bare_likeliest)}",
+        ]
+    )
+
+
+def _summary(inspection: Inspection) -> str:
+    count, flipped = len(inspection.positions), len(inspection.flipped)
+    return (
+        f"{flipped} of {count} tokens are not the likeliest of M (bold) · orange: made likelier, "
+        "blue: less likely, the thicker the line the more surprising · log-probabilities in nats"
+    )
+
+
+def _table(inspection: Inspection, positions: Iterable[InspectedPosition]) -> str:
+    heads = ["at", "token", "log P", "push", "likeliest to M", "against", "log-odds"]
+    heads += [*map(part_text, inspection.parts), "likeliest"]
+    rows = (
+        [
+            str(position.place),
+            quoted(position.text),
+            signed(position.logprob),
+            signed(position.push),
+            likely_text(position.bare_likeliest),
+            quoted(position.reference.text),
+            signed(position.log_odds),
+            *(signed(contribution.value) for contribution in position.contributions),
+            ", ".join(map(likely_text, position.top)),
+        ]
+        for position in positions
+    )
+    head = _row("th", heads)
+    return (
+        f"<table><thead>{head}</thead><tbody>{''.join(_row('td', r) for r in rows)}</tbody></table>"
+    )
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    opening = f'<{tag} style="{_CELL}">'
+    return f"<tr>{''.join(f'{opening}{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _left_out(count: int) -> str:
+    if count <= MOST_ROWS:
+        return ""
+    return f"<div><small>{count - MOST_ROWS} more positions are not listed</small></div>"
