@@ -111,8 +111,8 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
 
     app = Starlette(
         routes=[
-            Route(path, _endpoint(server, one.endpoint), methods=[one.method])
-            for path, one in ROUTES.items()
+            Route(path, _endpoint(server, operation.endpoint), methods=[operation.method])
+            for path, operation in ROUTES.items()
         ],
         lifespan=lifespan,
         exception_handlers={404: _not_found, 405: _wrong_method},

@@ -15,7 +15,9 @@ from support.serving import BEARER, CHAT, KEYS, WEATHER, client, events, served
 
 from marith import DeadlineExceeded
 from marith.serving.app import application
+from marith.serving.schemas.answer_schemas import SCHEMAS
 from marith.serving.schemas.openapi_document import openapi_path
+from marith.serving.schemas.response_schemas import RESPONSE_SCHEMAS
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds
 
@@ -69,6 +71,8 @@ def test_the_document_is_one_of_openapi(document: Any) -> None:
         Draft202012Validator.check_schema(schema)
         for inner in schemas_in(schema):
             assert set(inner) <= KEYWORDS, name  # an unknown keyword constrains nothing
+    answers = {**SCHEMAS, **RESPONSE_SCHEMAS}  # none has the name of a body
+    assert {name: document["components"]["schemas"][name] for name in answers} == answers
     for one in objects_in(document):
         if isinstance(one.get("$ref"), str):
             assert resolved(document, one)

@@ -34,7 +34,7 @@ class AnswerWriter(Protocol):
         """Those of a chunk of the answer with this number."""
         ...
 
-    def last(self, found: Sequence[Completion]) -> Iterator[bytes]:
+    def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
         """Those once all answers have ended."""
         ...
 

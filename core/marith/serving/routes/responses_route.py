@@ -15,7 +15,7 @@ from marith.serving.server import Server
 from marith.serving.wire.refusals import refusal
 from marith.serving.wire.response_answers import OutputItems, ResponseObject, ResponseWriter
 from marith.serving.wire.response_fields import ResponseFields
-from marith.serving.wire.response_requests import in_its_words, response_requests
+from marith.serving.wire.response_requests import response_requests, with_its_names
 from marith.serving.wire.wire_answers import AnswerHead
 
 
@@ -32,7 +32,7 @@ async def responses(server: Server, web: WebRequest) -> Response:
         try:
             tickets = await server.runner.begin(persona.engine, asked.requests)
         except ContextOverflow as error:
-            raise in_its_words(refusal(error)) from None
+            raise with_its_names(refusal(error)) from None
         response = ResponseObject(
             AnswerHead.of("response", persona.name, persona.fingerprint), fields, asked
         )

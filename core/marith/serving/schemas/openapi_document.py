@@ -83,11 +83,11 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
 
     Bodies are the pydantic models that read them.
     """
-    models = list(dict.fromkeys(one.takes for one in routes.values() if one.takes is not None))
+    models = list(dict.fromkeys(route.takes for route in routes.values() if route.takes))
     _, bodies = models_json_schema(
         [(model, "validation") for model in models], ref_template=ref("{model}")["$ref"]
     )
-    sent = {name: without_titles(one) for name, one in bodies["$defs"].items()}
+    sent = {name: without_titles(schema) for name, schema in bodies["$defs"].items()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -97,7 +97,7 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
         },
         "servers": [{"url": "/"}],
         "security": [{"key": []}] if has_keys else [],
-        "paths": {openapi_path(path): _item(path, one) for path, one in routes.items()},
+        "paths": {openapi_path(path): _item(path, route) for path, route in routes.items()},
         "components": {
             "schemas": {**SCHEMAS, **RESPONSE_SCHEMAS, **sent},
             "headers": {
@@ -115,27 +115,27 @@ def _item(path: str, operation: Operation) -> dict[str, Any]:
     """A path with its one method."""
     text = _RAISES.sub("", inspect.getdoc(operation.endpoint) or "")
     summary, _, rest = text.partition("\n")
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.endpoint.__name__,
         "summary": summary.strip(),
         "parameters": [*_parameters(path, operation)],
         "responses": _responses(path, operation),
     }
     if rest.strip():
-        found["description"] = " ".join(rest.split())
+        described["description"] = " ".join(rest.split())
     if operation.takes is not None:
         content = {"application/json": {"schema": ref(operation.takes.__name__)}}
-        found["requestBody"] = {"required": True, "content": content}
+        described["requestBody"] = {"required": True, "content": content}
     if path in OPEN:
-        found["security"] = []
-    return {operation.method.lower(): found}
+        described["security"] = []
+    return {operation.method.lower(): described}
 
 
 def _parameters(path: str, operation: Operation) -> list[Schema]:
     text = {"schema": {"type": "string"}}
     in_path = [{"name": name, "in": "path", "required": True} for name in _PARAMETER.findall(path)]
     in_query = [{"name": name, "in": "query", "required": False} for name in operation.query]
-    return [{**one, **text} for one in (*in_path, *in_query)]
+    return [{**parameter, **text} for parameter in (*in_path, *in_query)]
 
 
 def _responses(path: str, operation: Operation) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class ChoiceWriter:
 
     def first(self) -> Iterator[bytes]:
         """Those before any token."""
-        for choice in filter(None, (one.first() for one in self._deltas)):
+        for choice in filter(None, (deltas.first() for deltas in self._deltas)):
             yield self._event([choice], self._usage)
 
     def of(self, index: int, chunk: Chunk) -> Iterator[bytes]:
@@ -45,14 +45,16 @@ class ChoiceWriter:
             else:
                 yield self._event([choice], self._usage)
 
-    def last(self, found: Sequence[Completion]) -> Iterator[bytes]:
+    def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
         """Those once all choices have ended."""
-        said = own(self._asked, found)
+        note = own(self._asked, completions)
         for choice in self._ends:
-            yield self._event([choice], said)
+            yield self._event([choice], note)
         if self._with_usage:
-            taken = usage([one.usage for one in found], len(self._asked.requests))
-            yield self._event([], {"usage": taken, **said})
+            taken = usage(
+                [completion.usage for completion in completions], len(self._asked.requests)
+            )
+            yield self._event([], {"usage": taken, **note})
 
     def closing(self, error: BaseException | None) -> bytes:
         """What ends the stream, after an error or without one."""

@@ -1,4 +1,4 @@
-"""Chunks → the items of a response, and the events that say how they come about."""
+"""Chunks → the items of a response, and the events of their changes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class OutputItems:
 
 
 class ResponseObject:
-    """The response as it is said again and again: what was asked, and what there is so far."""
+    """The response object: what was asked, and the output so far."""
 
     def __init__(self, head: AnswerHead, fields: ResponseFields, asked: WireRequest) -> None:
         self._asked, drawn = asked, asked.requests[0].sampling
@@ -226,9 +226,9 @@ class ResponseWriter:
         """Those of a chunk, together."""
         yield b"".join(self._event(name, fields) for name, fields in self._items.of(chunk))
 
-    def last(self, found: Sequence[Completion]) -> Iterator[bytes]:
+    def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
         """That of the whole answer."""
-        ended = self._response.ended(self._items.items, found[0])
+        ended = self._response.ended(self._items.items, completions[0])
         yield self._event(f"response.{ended['status']}", {"response": ended})
 
     def closing(self, error: BaseException | None) -> bytes:
@@ -239,10 +239,10 @@ class ResponseWriter:
         """
         if error is None:
             return b""
-        told = refusal(error)
-        about = told.body["error"]
+        refused = refusal(error)
+        about = refused.body["error"]
         flat = {name: about[name] for name in ("code", "message", "param")}
-        failed = self._response.failed(self._items.items, told.message, told.status)
+        failed = self._response.failed(self._items.items, refused.message, refused.status)
         return self._event("error", {**flat, "error": about}) + self._event(
             "response.failed", {"response": failed}
         )

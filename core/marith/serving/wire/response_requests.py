@@ -30,11 +30,11 @@ def response_requests(
     try:
         asked = chat_requests(chat_of(fields), persona, settings, salt)
     except Refusal as refused:
-        raise in_its_words(refused) from None
+        raise with_its_names(refused) from None
     return replace(asked, warnings=[*unknown, *asked.warnings])
 
 
-def in_its_words(refused: Refusal) -> Refusal:
+def with_its_names(refused: Refusal) -> Refusal:
     """A refusal of a chat by the names that the fields have in `/v1/responses`."""
     refused.param = _OF_CHATS.get(refused.param or "", refused.param)
     return refused
@@ -55,7 +55,7 @@ def chat_of(fields: ResponseFields) -> ChatFields:
     return ChatFields(
         messages=messages_of(fields),
         max_completion_tokens=fields.max_output_tokens,
-        tools=[_tool(i, one) for i, one in enumerate(fields.tools or ())] or None,
+        tools=[_tool(i, tool) for i, tool in enumerate(fields.tools or ())] or None,
         logprobs=fields.scores,
         top_logprobs=fields.top_logprobs if fields.scores else None,
         response_format=_format(fields.format),
@@ -89,8 +89,8 @@ def messages_of(fields: ResponseFields) -> list[dict[str, Any]]:
                 text, id_ = _text(i, item.get("output")), _word(i, item, "call_id")
                 messages.append({"role": "tool", "tool_call_id": id_, "content": text})
             case "reasoning":
-                if thought := _thought(i, item):
-                    _answer(messages, "reasoning_content")["reasoning_content"] = thought
+                if reasoning := _reasoning(i, item):
+                    _answer(messages, "reasoning_content")["reasoning_content"] = reasoning
             case "message":
                 raise _wrong(i, f"a message has a role of {', '.join(_ROLES)}", item.get("role"))
             case kind:
@@ -134,7 +134,7 @@ def _part(i: int, part: Any) -> str:
     return text
 
 
-def _thought(i: int, item: Mapping[str, Any]) -> str:
+def _reasoning(i: int, item: Mapping[str, Any]) -> str:
     """The reasoning of an item; what another server has encrypted says nothing here."""
     texts = []
     parts = item.get("content") or item.get("summary") or []
