@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients llamacpp quantised gpu speed way pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -59,6 +59,16 @@ evidence: .venv/installed
 # lm-evaluation-harness beside its figures without a server.
 clients: .venv/installed .venv/clients .venv/clients-llamaindex
 	$(BIN)/python -m tools.clients .venv/clients/bin/python .venv/clients-llamaindex/bin/python
+
+# Five minutes: replicas and evaluations on a cluster of Ray on this machine, in an environment
+# that has Ray.
+ray: .venv/ray
+	RAY_USAGE_STATS_ENABLED=0 .venv/ray/bin/python -m tools.ray_checks
+
+.venv/ray: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $@
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $@/bin/python -m pip install --quiet --editable '.[serve,evals,ray]' httpx
+	touch $@
 
 .venv/clients: tools/clients/requirements.txt
 	$(PYTHON) -m venv $@

@@ -20,6 +20,7 @@ from marith.formula.text.calls import CALLS
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+NEEDS = {"ray_serve.py": "ray"}  # run by `make ray`, in an environment that has it
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HELP = re.compile(r"^\$ marith (.*--help)$")
 OPTION = re.compile(r"--[a-z][a-z-]*")
@@ -99,6 +100,8 @@ def test_every_example_runs_and_says_something(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if example.name in NEEDS:
+        pytest.importorskip(NEEDS[example.name])
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out

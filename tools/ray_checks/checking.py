@@ -1,0 +1,35 @@
+"""Checks by name: each is run, and one line says whether it holds."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+
+Check = Callable[[], str]  # returns what it measured, in a few words
+
+
+def run_all(checks: Sequence[Check]) -> int:
+    """How many of them fail; each is a line of output."""
+    failed = 0
+    for check in checks:
+        began = time.monotonic()
+        try:
+            measured = check()
+        except Exception:
+            failed += 1
+            traceback.print_exc()
+            measured, verdict = "", "failed"
+        else:
+            verdict = "ok"
+        line = f"{verdict:<8}{check.__name__.replace('_', ' ')}: {measured}"
+        print(f"{line} ({time.monotonic() - began:.0f} s)", flush=True)
+    return failed
+
+
+def until(holds: Callable[[], object], seconds: float, what: str) -> None:
+    """Wait until something is true. Raises AssertionError where it does not become so."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"in {seconds:.0f} s there was not: {what}"
+        time.sleep(0.05)
