@@ -66,6 +66,7 @@ ONLY_IN: dict[str, set[str]] = {
     "multiprocessing": set(),
     "transformers": {"scoring", "evals", "testing", "training"},
     "optuna": {"evals"},
+    "ray": {"evals"},
     "pandas": {"evals", "training", "request"},
     "scipy": {"evals"},
     "lm_eval": {"evals"},

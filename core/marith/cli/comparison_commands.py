@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from marith.cli.evaluation_commands import (
+    Actors,
     Column,
     Count,
     Data,
@@ -81,6 +82,7 @@ def attributes(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    ray: Actors = None,
     yes: Yes = False,
 ) -> None:
     """How attributes follow their factors: the paper's six curves."""

@@ -43,6 +43,12 @@ Seed = Annotated[int, typer.Option(help="Equal seeds give equal texts, but for r
 Samples = Annotated[int, typer.Option(help="Texts of each formula for each prompt.")]
 Tokens = Annotated[int | None, typer.Option(help="At most so many tokens a text.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
+Actors = Annotated[
+    int | None,
+    typer.Option(
+        "--ray", metavar="ACTORS", help="So many processes of a cluster of Ray make the texts."
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a very long run.")]
 Frame = Annotated[
     str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
@@ -96,6 +102,7 @@ def toxicity(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    ray: Actors = None,
     yes: Yes = False,
 ) -> None:
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
@@ -129,6 +136,7 @@ def texts(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    ray: Actors = None,
     yes: Yes = False,
 ) -> None:
     """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
@@ -165,6 +173,7 @@ def sentiment(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    ray: Actors = None,
     yes: Yes = False,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
@@ -219,6 +228,7 @@ def examples(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    ray: Actors = None,
     yes: Yes = False,
 ) -> None:
     """Answers of formulas to the same prompts, side by side."""

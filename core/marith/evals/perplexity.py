@@ -16,12 +16,13 @@ import numpy as np
 
 from marith.engine.engine import Engine
 from marith.errors import RequestError
-from marith.evals.experiment.evaluation import Results, load_engine
+from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.evaluation_settings import PLAIN, EvaluationSettings, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.formulas import read_formulas
 from marith.evals.experiment.store import Journal, opened, write
 from marith.evals.experiment.summary import Summary, summarise
+from marith.evals.experiment.text_generation import load_engine
 from marith.evals.experiment.texts import FILE, NamedFormula, PromptRow, Text, read_texts
 from marith.evals.metrics.metric import values_of
 from marith.evals.metrics.statistics import Figure, figure, interval

@@ -15,7 +15,7 @@ from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.evaluation import run as run_experiment
 from marith.evals.experiment.evaluation_settings import (
     MESSAGE,
-    GenerationSettings,
+    ClusterSettings,
     check_frame,
     source_texts,
 )
@@ -41,7 +41,7 @@ BY_TEXT = "by_text.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextSettings(GenerationSettings):
+class TextSettings(ClusterSettings):
     """Each formula answers every prompt, and all `measures` are taken of each text.
 
     A measure is MODEL:LABEL of a classifier, vader:positive, vader:negative, length, perplexity,
@@ -144,6 +144,7 @@ def run(settings: TextSettings, ask: bool = False) -> MeasuredTexts:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.ray,
     )
     notes = (*formulas.notes, *prompts.notes)
     results = run_experiment(experiment, settings.out, notes, ask)

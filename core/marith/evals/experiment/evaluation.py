@@ -14,8 +14,16 @@ from time import monotonic
 
 from marith.engine.engine import Engine
 from marith.evals.experiment.experiment import Experiment, TextTask
+from marith.evals.experiment.ray_actors import ray_texts
 from marith.evals.experiment.store import Journal, opened
-from marith.evals.experiment.text_generation import IN_FLIGHT, generate_texts, texts_in
+from marith.evals.experiment.text_generation import (
+    IN_FLIGHT,
+    EngineTexts,
+    TextSource,
+    generate_texts,
+    load_engine,
+    texts_in,
+)
 from marith.evals.experiment.texts import FILE, Text
 from marith.evals.metrics.metric import Metric, Values, values_of
 from marith.evals.reporting.estimate import announce
@@ -44,17 +52,6 @@ class Results:
     def of_line(self, line: str) -> list[Text]:
         """A line's texts."""
         return [text for text in self.texts if text.line == line]
-
-
-def load_engine(experiment: Experiment) -> Engine:
-    """The engine of an experiment's model. Raises ModelError."""
-    return Engine.load(
-        experiment.model,
-        device=experiment.device,
-        dtype=experiment.dtype,
-        revision=experiment.revision,
-        quantize=experiment.quantize,
-    )
 
 
 def run(
@@ -96,12 +93,17 @@ def _with_engine(
     missing = [task for task in tasks if task.key not in texts_by_key]
     if texts_by_key:
         print_notes([f"made before: {len(texts_by_key)} of {counted(len(tasks), 'text')}"])
+    if missing and experiment.ray:
+        with ray_texts(experiment) as actors:
+            _generate(experiment, missing, actors, journal, bars, ask)
+        missing = []
     counts = [len(Journal(folder / f"{measure.name}.jsonl").lines) for measure in measures]
     needed = missing or any(count < len(tasks) for count in counts)
     with load_engine(experiment) if needed else nullcontext() as engine:
         if engine and missing:
-            _generate(experiment, missing, engine, journal, bars, ask)
-            texts_by_key = texts_in(journal)
+            source = EngineTexts(experiment, engine)
+            _generate(experiment, missing, source, journal, bars, ask)
+        texts_by_key = texts_in(journal)
         texts = [texts_by_key[task.key] for task in tasks]
         values = {m.name: _measure(m, texts, folder, engine, bars) for m in measures}
     return texts, values
@@ -110,7 +112,7 @@ def _with_engine(
 def _generate(
     experiment: Experiment,
     missing: Sequence[TextTask],
-    engine: Engine,
+    source: TextSource,
     journal: Journal,
     bars: Bars,
     ask: bool,
@@ -123,13 +125,13 @@ def _generate(
     first = first_tasks(missing)
     keys = {task.key for task in first}
     begun = monotonic()
-    generate_texts(experiment, first, engine, journal, bars.advance)
+    generate_texts(source, first, journal, bars.advance)
     rest = [task for task in missing if task.key not in keys]
     if first and rest:
         seconds = (monotonic() - begun) / len(first) * len(rest)
         with bars.paused():
             announce(seconds, counted(len(rest), "text"), ask)
-    generate_texts(experiment, rest, engine, journal, bars.advance)
+    generate_texts(source, rest, journal, bars.advance)
 
 
 def first_tasks(missing: Sequence[TextTask]) -> list[TextTask]:

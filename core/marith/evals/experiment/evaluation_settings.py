@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from marith.errors import RequestError
@@ -74,6 +75,22 @@ class GenerationSettings(EvaluationSettings):
     def tokens(self, default: int) -> int:
         """How many a text has at most, where the evaluation's own number is this."""
         return default if self.max_tokens is None else self.max_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings(GenerationSettings):
+    """As `GenerationSettings`; with `ray` so many actors of a cluster of Ray make the texts.
+
+    Each has an engine of its own, and the texts are the same. Raises RequestError where Ray is not
+    installed.
+    """
+
+    ray: int | None = field(default=None, metadata=by(optional(whole_from(1, 10_000))))
+
+    def __post_init__(self) -> None:
+        super(ClusterSettings, self).__post_init__()
+        if self.ray is not None and find_spec("ray") is None:
+            raise RequestError("a cluster needs Ray: pip install 'marith[ray]'")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from marith.evals.experiment.texts import Key, NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
-from marith.request.checks import by, hold, quantize_name, whole_from
+from marith.request.checks import by, hold, optional, quantize_name, whole_from
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import locate
@@ -39,8 +39,8 @@ class Experiment:
     """Every line answers every prompt `samples` times.
 
     `source` says in words where the prompts are from; `device`, `dtype`, `revision` and `quantize`
-    are those of `Engine.load`. Raises FormulaError, ModelError or RequestError for what could not
-    be done.
+    are those of `Engine.load`. With `ray` so many actors of a cluster make the texts. Raises
+    FormulaError, ModelError or RequestError for what could not be done.
     """
 
     evaluation: str
@@ -58,6 +58,7 @@ class Experiment:
     dtype: str | None = None
     revision: str | None = None
     quantize: str | None = field(default=None, metadata=by(quantize_name))
+    ray: int | None = field(default=None, metadata=by(optional(whole_from(1))))
 
     def __post_init__(self) -> None:
         locate(self.model)

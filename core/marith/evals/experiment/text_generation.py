@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from marith.engine.engine import Engine
 from marith.engine.ticket import Ticket
@@ -17,15 +18,38 @@ from marith.request.sampling import Sampling
 IN_FLIGHT = 64
 
 
+class TextSource(Protocol):
+    """What generates texts: an engine here, or those of a cluster."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many texts are asked of it before the first is waited for."""
+        ...
+
+    def submit(self, task: TextTask) -> Callable[[], Text]:
+        """What waits for a text; it and this raise MarithError, with the row where one is wrong."""
+        ...
+
+
+def load_engine(experiment: Experiment) -> Engine:
+    """The engine of an experiment's model. Raises ModelError."""
+    return Engine.load(
+        experiment.model,
+        device=experiment.device,
+        dtype=experiment.dtype,
+        revision=experiment.revision,
+        quantize=experiment.quantize,
+    )
+
+
 def texts_in(journal: Journal) -> dict[Key, Text]:
     """The texts in a journal, by their key."""
     return {text.key: text for text in map(Text.from_json, journal.lines)}
 
 
 def generate_texts(
-    experiment: Experiment,
+    source: TextSource,
     tasks: Sequence[TextTask],
-    engine: Engine,
     journal: Journal,
     advance: Callable[[str], None],
 ) -> None:
@@ -34,21 +58,29 @@ def generate_texts(
     Each text has its own seed, so what runs beside it changes nothing. Raises FormulaError,
     RequestError or ModelError with the row of the data whose prompt is at fault.
     """
+    for text in in_flight(source.submit, tasks, source.concurrency):
+        journal.add(text.to_json())
+        advance(text.line)
 
-    def submit(task: TextTask) -> Callable[[], Text]:
+
+class EngineTexts:
+    """Texts of an experiment by an engine of this process."""
+
+    def __init__(self, experiment: Experiment, engine: Engine) -> None:
+        self._experiment, self._engine = experiment, engine
+        self.concurrency = IN_FLIGHT
+
+    def submit(self, task: TextTask) -> Callable[[], Text]:
+        """Begin a text. Raises FormulaError or RequestError."""
         request = Request(
             task.prompt.asked,
             task.line.formula,
-            experiment.terms,
-            Sampling(experiment.temperature, seed=task.seed),
-            experiment.stop,
+            self._experiment.terms,
+            Sampling(self._experiment.temperature, seed=task.seed),
+            self._experiment.stop,
         )
         with at_row(task.prompt.row):
-            return partial(_text, task, engine.submit(request))
-
-    for text in in_flight(submit, tasks, IN_FLIGHT):
-        journal.add(text.to_json())
-        advance(text.line)
+            return partial(_text, task, self._engine.submit(request))
 
 
 def _text(task: TextTask, ticket: Ticket) -> Text:

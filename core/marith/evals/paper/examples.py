@@ -12,7 +12,7 @@ from rich.console import Console
 
 from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.evaluation import run as run_experiment
-from marith.evals.experiment.evaluation_settings import GenerationSettings, source_texts
+from marith.evals.experiment.evaluation_settings import ClusterSettings, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.formulas import read_formulas
 from marith.evals.experiment.store import write
@@ -41,7 +41,7 @@ FORMULAS = (  # of the paper's table of examples
 )
 
 
-Settings = GenerationSettings  # as callers write it: `examples.Settings(n=4)`
+Settings = ClusterSettings  # as callers write it: `examples.Settings(n=4)`
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Examples:
         ]
 
 
-def run(settings: GenerationSettings, ask: bool = False) -> Examples:
+def run(settings: ClusterSettings, ask: bool = False) -> Examples:
     """Let formulas answer prompts as an application would, in the model's own chat template.
 
     There are 4 prompts unless `n` is given. With `ask` a terminal is asked before a very long run.
@@ -109,6 +109,7 @@ def run(settings: GenerationSettings, ask: bool = False) -> Examples:
         dtype=settings.dtype,
         revision=settings.revision,
         quantize=settings.quantize,
+        ray=settings.ray,
     )
     title = f"examples of {settings.model}: {questions.source}, seed {settings.seed}"
     notes = *formulas.notes, *questions.notes

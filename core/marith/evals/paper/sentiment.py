@@ -92,6 +92,7 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.ray,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *reviews.notes))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marith.errors import ModelError, RequestError
 from marith.evals.experiment import evaluation as running
-from marith.evals.experiment.evaluation_settings import GenerationSettings, names_in
+from marith.evals.experiment.evaluation_settings import ClusterSettings, names_in
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.formulas import NamedFormulas, read_formulas
 from marith.evals.experiment.summary import Summary, summarise
@@ -23,7 +23,7 @@ CLASSIFIER = "C"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SteeringSettings(GenerationSettings):
+class SteeringSettings(ClusterSettings):
     """As every evaluation's; `judge` measures the texts, and `classifier` is the classifier C.
 
     A judge is a classifier, whose `judge_label` is measured, or "vader". Without them pocket has

@@ -10,11 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from marith.engine.engine import Engine
-from marith.evals.experiment.evaluation import Results, load_engine
+from marith.evals.experiment.evaluation import Results
 from marith.evals.experiment.evaluation_settings import MESSAGE, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.store import Journal, opened
-from marith.evals.experiment.text_generation import generate_texts, texts_in
+from marith.evals.experiment.text_generation import (
+    EngineTexts,
+    generate_texts,
+    load_engine,
+    texts_in,
+)
 from marith.evals.experiment.texts import FILE, NamedFormula, PromptRow
 from marith.evals.metrics.metric import values_of
 from marith.evals.metrics.statistics import Figure, figure
@@ -143,7 +148,8 @@ class TrialRunner:
         for _ in range(len(tasks) - len(missing)):
             self._advance(formula)
         if missing:
-            generate_texts(experiment, missing, self._engine, self._texts, self._advance)
+            source = EngineTexts(experiment, self._engine)
+            generate_texts(source, missing, self._texts, self._advance)
             self._made = texts_in(self._texts)
         texts = tuple(self._made[task.key] for task in tasks)
         values = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from marith.errors import RequestError
 from marith.evals.experiment.evaluation import run as run_experiment
-from marith.evals.experiment.evaluation_settings import GenerationSettings, source_texts
+from marith.evals.experiment.evaluation_settings import ClusterSettings, source_texts
 from marith.evals.experiment.experiment import Experiment
 from marith.evals.experiment.texts import NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
@@ -27,7 +27,7 @@ MAX_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurveSettings(GenerationSettings):
+class CurveSettings(ClusterSettings):
     """As every evaluation's, of the curves that `only` numbers; all six where it numbers none.
 
     `judges` say by MODEL:LABEL who measures an attribute, and `classifier` is the classifier C, so
@@ -113,6 +113,7 @@ def run(settings: CurveSettings, ask: bool = False) -> MeasuredCurves:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.ray,
     )
     names = {attribute: measure.name for attribute, measure in settings.measures.items()}
     results = run_experiment(experiment, settings.out, questions.notes, ask)
