@@ -16,7 +16,7 @@ from marith.request.inspected.inspection import Inspection
 from marith.scoring.scorer import Scored
 from marith.speculation.window import Block
 
-AT_ONCE = 1 << 20  # log-probabilities that are measured together: few enough for a CPU's cache
+AT_ONCE = 1 << 22  # log-probabilities that are measured together
 
 
 class Inspecting(TextQuery[Inspection]):
@@ -45,7 +45,7 @@ class Inspecting(TextQuery[Inspection]):
         return super().receive(answers)
 
     def take(self, logprobs: Tensor, tokens: Tensor) -> None:
-        """Inspect the next positions, so many together as a CPU's cache holds."""
+        """Inspect the next positions, some of them together."""
         rows = {term: scored.logprobs for term, scored in self._answers.items()}
         at_once = max(1, AT_ONCE // ((len(rows) + 1) * logprobs.shape[-1]))
         positions: list[InspectedPosition] = []

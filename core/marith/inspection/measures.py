@@ -40,12 +40,25 @@ def ranking(logprobs: Tensor, tokens: Tensor, count: int) -> Ranking:
     asked = logprobs.gather(-1, tokens)
     ranks = _ranks(near.values, asked)
     ordered = near.values.shape[-1]
-    far = (ranks > ordered).any(dim=-1).nonzero()[:, 0]
-    if len(far) and ordered < min(size, RANKED):
-        values = logprobs[far].topk(min(RANKED, size), dim=-1).values
-        ranks[far] = _ranks(values, asked[far])
+    if ordered < min(size, RANKED):
+        _rank_further(logprobs, asked, ranks, ordered)
     count = min(count, size)
     return Ranking(near.indices[:, :count], near.values[:, :count], ranks)
+
+
+def _rank_further(logprobs: Tensor, asked: Tensor, ranks: Tensor, known: int) -> None:
+    """Correct the ranks of tokens that are not among the `known` likeliest of their row."""
+    far = ranks > known
+    columns = far.any(dim=0).nonzero()[:, 0].tolist()
+    if len(columns) == 1:  # mostly that of the text's token: to count costs less than to order
+        (column,) = columns
+        rows = far[:, column].nonzero()[:, 0]
+        likelier = logprobs[rows] > asked[rows, column, None]
+        ranks[rows, column] = likelier.sum(dim=-1, dtype=torch.int32).to(ranks.dtype) + 1
+    elif columns:
+        rows = far.any(dim=-1).nonzero()[:, 0]
+        values = logprobs[rows].topk(min(RANKED, logprobs.shape[-1]), dim=-1).values
+        ranks[rows] = _ranks(values, asked[rows])
 
 
 def _ranks(ordered: Tensor, asked: Tensor) -> Tensor:
@@ -55,16 +68,20 @@ def _ranks(ordered: Tensor, asked: Tensor) -> Tensor:
 
 def entropies(logprobs: Tensor) -> Tensor:
     """Shannon's entropy of each row in nats, [positions]."""
-    return -(logprobs.exp() * logprobs.clamp(min=-1e30)).sum(dim=-1)
+    return -_expected(logprobs.exp(), logprobs)
 
 
 def divergences_from(logprobs: Tensor, composed: Tensor) -> Tensor:
     """KL(P ‖ composed) of each row in nats, [positions]; ∞ where it forbids what P allows."""
-    difference = torch.where(logprobs > -math.inf, logprobs - composed, 0.0)
-    masses = logprobs.exp()
-    # A mass that has rounded to zero beside −∞ would make NaN.
-    nats = torch.where(masses > 0, masses * difference, 0.0).sum(dim=-1)
-    return nats.clamp(min=0.0)
+    return _expected(logprobs.exp(), logprobs - composed).clamp(min=0.0)
+
+
+def _expected(masses: Tensor, values: Tensor) -> Tensor:
+    """Σ P·x of each row, where a mass of 0 adds nothing whatever its value; `masses` is used up."""
+    expected = masses.mul_(values).sum(dim=-1)
+    if bool(expected.isnan().any()):  # 0·(−∞), or a value that is no number where no mass is
+        expected = torch.where(masses.isnan(), 0.0, masses).sum(dim=-1)
+    return expected
 
 
 def finite(numbers: Sequence[float]) -> Numbers:
