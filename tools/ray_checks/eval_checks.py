@@ -130,9 +130,13 @@ class Evaluations:
 
 
 def texts(out: Path) -> list[dict[str, Any]]:
-    """The texts of a folder in their order, but for `calls`: how much was drafted is no part."""
+    """The texts of a folder, but for `calls`: how much was drafted is no part of a text.
+
+    In one order: a run that goes on begins with a few of every formula again.
+    """
     lines = (out / "texts.jsonl").read_text(encoding="utf-8").splitlines()
-    return [{**json.loads(line), "calls": None} for line in lines]
+    made = [{**json.loads(line), "calls": None} for line in lines]
+    return sorted(made, key=lambda text: (text["line"], text["row"], text["sample"]))
 
 
 def count(out: Path) -> int:

@@ -35,10 +35,14 @@ class TextActor:
         except Exception as error:
             self._failure = fault(error)
 
-    def text(self, task: TextTask) -> Text:
-        """One text. Raises MarithError."""
+    def loaded(self) -> None:
+        """Return where it has an engine. Raises MarithError."""
         if self._failure is not None:
             raise self._failure
+
+    def text(self, task: TextTask) -> Text:
+        """One text. Raises MarithError."""
+        self.loaded()
         return self._source.submit(task)()
 
 
@@ -59,23 +63,36 @@ def ray_texts(experiment: Experiment) -> Iterator[RayTexts]:
     """As many actors as the experiment asks for, on the cluster of RAY_ADDRESS, or on a new one.
 
     An actor has a GPU where the cluster has any and the device is not cpu, and a core where not.
-    Raises RequestError where the cluster has too few of them.
+    Raises RequestError where the cluster has too few of them, ModelError where there is none.
     """
     import ray
 
     count = experiment.ray or 0
     began = not ray.is_initialized()
-    if began:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
+        if began:
+            _join()
         needs = needs_of(ray.cluster_resources(), count, experiment.device)
         options = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS, **needs}
         make = ray.remote(TextActor).options(max_concurrency=IN_FLIGHT, **options)
         given = replace(experiment, measures=(), ray=None), own_modules(), sys.path
-        yield RayTexts([make.remote(*given) for _ in range(count)])
+        actors = [make.remote(*given) for _ in range(count)]
+        for loaded in [actor.loaded.remote() for actor in actors]:  # texts are timed after that
+            _result(loaded)
+        yield RayTexts(actors)
     finally:
         if began:
             ray.shutdown()
+
+
+def _join() -> None:
+    """Begin to use a cluster. Raises ModelError."""
+    import ray
+
+    try:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except (OSError, RuntimeError, ValueError) as error:  # a ConnectionError is an OSError
+        raise ModelError(f"there is no cluster of Ray: {error}") from None
 
 
 def needs_of(resources: dict[str, float], count: int, device: str | None) -> dict[str, float]:
@@ -95,17 +112,15 @@ def own_modules() -> list[str]:
     return sorted(name for name in modules if name.partition(".")[0] not in ("marith", "__main__"))
 
 
-def _result(reference: Any) -> Text:
-    """The text, once it is there. Raises MarithError."""
+def _result(reference: Any) -> Any:
+    """What an actor returns, once it is there. Raises MarithError."""
     import ray
     from ray.exceptions import RayActorError, RayTaskError
 
     try:
-        text = ray.get(reference)
+        return ray.get(reference)
     except RayTaskError as error:
         raise fault(error.cause) from None
     except RayActorError as error:
         problem = f"an actor of Ray ended {RESTARTS + 1} times, the last time so: {error}"
         raise ModelError(problem) from None
-    assert isinstance(text, Text)
-    return text
