@@ -24,7 +24,7 @@ from marith import Engine
 from marith.testing import tiny_tokenizer
 
 BARS = {16_000: 1.3, 150_000: 2.0}  # vocabulary → most times the cost of scoring
-SIZES = {"hidden_size": 768, "num_hidden_layers": 13, "num_attention_heads": 12,
+SIZES: dict[str, Any] = {"hidden_size": 768, "num_hidden_layers": 13, "num_attention_heads": 12,
          "num_key_value_heads": 4, "intermediate_size": 2144}  # fmt: skip
 FORMULA, TERMS = "2*x - M", {"x": "w5 w6 w7"}
 

@@ -12,6 +12,8 @@ import marith
 from marith.engine.call import CallOptions, Stops
 from marith.errors import MarithError
 from marith.formula.meaning import binding
+from marith.inspection.formula_numbers import FormulaNumber
+from marith.inspection.what_if import Redrawn, WhatIf
 from marith.request import completion, prompt, request
 from marith.request.inspected import inspection
 from marith.request.inspected.inspected_position import (
@@ -44,7 +46,7 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "inspection.md": (
         "Inspection",
         (marith.Inspection, InspectedPosition, inspection.InspectedTerm, TermView,
-         inspection.InspectedPart, Contribution, LikelyToken),
+         inspection.InspectedPart, Contribution, LikelyToken, WhatIf, Redrawn, FormulaNumber),
     ),
 }  # fmt: skip
 ABOUT = {
@@ -57,8 +59,8 @@ ABOUT = {
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
     "`Chunk`, and `Engine.choose` returns a `Choice`.",
     "inspection.md": "`Engine.inspect` returns an `Inspection`, and so does a request with "
-    "`inspect=True`, as `Completion.inspection`. [Inspecting](../how-to/inspecting.md) shows how "
-    "to read it.",
+    "`inspect=True`, as `Completion.inspection`; `Engine.what_if` returns a `WhatIf`. "
+    "[Why this token?](../how-to/inspecting.md) shows how to read them.",
 }
 ADAPTERS = {
     "langchain_marith.md": (langchain_marith, "LangChain"),

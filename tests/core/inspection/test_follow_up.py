@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "without drafts": {"speculation": None},
     "a plan": {"speculation": Plan.factors({"x": 3})},
     "a grammar": {"grammar": Grammar.regex("[a-k]{4,9}")},
-    "a ban": {"ban": Ban(["a", "e", "n", "t"], whole_words=False)},
+    "a ban": {"ban": Ban(("a", "e", "n", "t"), whole_words=False)},
     "stop strings": {"stop": Stop(20, ("b", "k"))},
     "a prefix": {"prefix": "k e"},
     "log-probabilities": {"logprobs": 2},

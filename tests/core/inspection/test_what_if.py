@@ -88,7 +88,7 @@ def test_what_a_classifier_would_judge_is_not_guessed(house: House) -> None:
     ("options", "reason"),
     [
         ({"sampling": Sampling()}, "no seed"),
-        ({"ban": Ban(["zz"])}, "a ban"),
+        ({"ban": Ban(("zz",))}, "a ban"),
         ({"speculation": Plan.factors({"x": 2})}, "a plan"),
     ],
 )
