@@ -14,12 +14,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from marith.serving.http.guard import Guard
-from marith.serving.routes import about_routes, token_routes
+from marith.serving.routes import about_routes, page_routes, token_routes
 from marith.serving.routes.chat_route import chat
 from marith.serving.routes.responses_route import responses
 from marith.serving.routes.text_route import text
 from marith.serving.schemas.openapi_document import (
+    ANY_FILE,
     ANY_OBJECT,
+    HTML,
     PLAIN,
     Endpoint,
     Operation,
@@ -77,6 +79,8 @@ ROUTES: dict[str, Operation] = {
     "/ready": Operation("GET", about_routes.ready, None, {200: "Status", 503: "Status"}),
     "/metrics": Operation("GET", about_routes.metrics, None, {200: PLAIN}),
     "/openapi.json": Operation("GET", openapi, None, {200: ANY_OBJECT}),
+    "/": Operation("GET", page_routes.page, None, {200: HTML}, errors=(404,)),
+    "/page/{file}": Operation("GET", page_routes.page_file, None, {200: ANY_FILE}, errors=(404,)),
 }  # fmt: skip
 _log = logging.getLogger(__name__)
 

@@ -54,7 +54,8 @@ class ServerSettings:
     `file` is a persona file, `model` what its formulas are over where it names no model. `aliases`
     are further names of models. `hosts` are names that the server is asked under, beside those of
     the loopback; `origins` are those of web pages that may ask. With `allow_formulas` a request
-    may bring a formula and terms. `strict` refuses fields that are not known.
+    may bring a formula and terms. `strict` refuses fields that are not known. `page` says whether
+    browsers get the page.
     """
 
     file: Path | None = None
@@ -66,6 +67,7 @@ class ServerSettings:
     allow_formulas: bool = False
     strict: bool = False
     log_texts: bool = False
+    page: bool = True
     bounds: Bounds = Bounds()
 
 

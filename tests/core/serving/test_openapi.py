@@ -103,7 +103,7 @@ def test_keys_are_named_where_they_are_asked_for(server: Server, document: Any) 
         for path, item in document["paths"].items()
         if item.get("get", {}).get("security") == []
     ]
-    assert opened == ["/health", "/ready"]
+    assert opened == ["/health", "/ready", "/", "/page/{file}"]
     assert document["security"] == [{"key": []}]
     with client(server) as stranger:
         assert stranger.get("/openapi.json").status_code == 401
@@ -164,8 +164,8 @@ def test_answers_are_as_described(
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/models", "/v1/models/polite", "/tokenizer_info", "/health", "/ready", "/metrics",
-     "/openapi.json"],
+    ["/v1/models", "/v1/models/polite", "/tokenizer_info", "/health", "/ready", "/metrics", "/",
+     "/page/index.html", "/openapi.json"],
 )  # fmt: skip
 def test_what_a_server_says_of_itself_is_as_described(
     web: httpx.Client, document: Any, path: str

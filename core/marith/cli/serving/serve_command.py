@@ -58,6 +58,7 @@ Proxies = Annotated[
     typer.Option(metavar="ADDRESS", help="An address whose forwarded headers count. Repeatable."),
 ]
 Drain = Annotated[float, typer.Option(min=0, help="Seconds for what runs, after SIGTERM.")]
+NoPage = Annotated[bool, typer.Option("--no-page", help="Serve no page to browsers.")]
 Texts = Annotated[bool, typer.Option("--log-texts", help="Log answers too; else no text.")]
 
 
@@ -81,6 +82,7 @@ def serve(
     proxy: Proxies = None,
     drain_seconds: Drain = 30.0,
     log_texts: Texts = False,
+    no_page: NoPage = False,
     _imports: Imports = None,
 ) -> None:
     """Serve formulas over HTTP, as OpenAI's clients ask; without a file, pocket.
@@ -91,6 +93,7 @@ def serve(
     given = {
         "file": file, "model": model, "hosts": tuple(host_name or ()), "strict": strict,
         "origins": tuple(origin or ()), "allow_formulas": allow_formulas, "log_texts": log_texts,
+        "page": not no_page,
     }  # fmt: skip
     with clear_errors():
         aliases = pairs("--alias", "NAME=MODEL", alias)

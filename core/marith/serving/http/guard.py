@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from marith.serving.server_settings import LOOPBACK, ServerSettings
 from marith.serving.wire.refusals import Refusal, refusal
 
-OPEN = ("/health", "/ready")  # for probes, which have no key
+OPEN = ("/health", "/ready")  # for probes, which have no key and know no name
+PAGE = "/page/"
 KEY, ID = "marith.key", "marith.id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("marith.serving")
@@ -36,6 +37,7 @@ class Guard:
     ) -> None:
         self._app, self._failed = app, failed
         self._keys = [key.encode() for key in settings.keys]
+        self._has_page = settings.page
         self._hosts = {*LOOPBACK, *(host.lower() for host in settings.hosts)}
         self._origins = {origin.rstrip("/").lower() for origin in settings.origins}
 
@@ -83,7 +85,7 @@ class Guard:
             self._require_origin(origin, headers.get("host", ""))
             if scope["method"] == "OPTIONS":
                 return partial(_preflight, headers.get("access-control-request-headers", ""))
-        if scope["path"] not in OPEN:
+        if needs_key(scope["path"], self._has_page):
             scope[KEY] = self._key(headers.get("authorization", ""))
         return None
 
@@ -142,6 +144,11 @@ class Guard:
             **scope.get("state", {}).get("line", {}),
         }
         _log.info("%s", json.dumps(line))
+
+
+def needs_key(path: str, has_page: bool) -> bool:
+    """Whether a path asks for a key: that of a probe and those of the page's files do not."""
+    return path not in OPEN and not (has_page and (path == "/" or path.startswith(PAGE)))
 
 
 async def _preflight(asked: str, send: Send) -> None:

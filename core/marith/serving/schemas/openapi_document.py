@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from marith import __version__
 from marith.openai_format import without_titles
-from marith.serving.http.guard import OPEN
+from marith.serving.http.guard import OPEN, needs_key
 from marith.serving.schemas.answer_schemas import SCHEMAS, Schema, ref
 from marith.serving.schemas.response_schemas import RESPONSE_SCHEMAS
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from marith.serving.server import Server
 
 Endpoint: TypeAlias = "Callable[[Server, WebRequest], Awaitable[Response]]"
-PLAIN, ANY_OBJECT = "text/plain", "object"  # in place of a schema's name
+# In place of a schema's name: the kind of a text, any file, any JSON.
+PLAIN, HTML, ANY_FILE, ANY_OBJECT = "text/plain", "text/html", "*/*", "object"
 
 _WHY = {
     400: "What was sent cannot be served; `param` is the field",
     401: "No key was given, or one that is not known",
     403: "A web page of this origin may not ask",
-    404: "There is no such model",
+    404: "There is no such model or file",
     408: "The body took too long to come",
     413: "The body is too large",
     415: "The body is not JSON as it is",
@@ -126,7 +127,7 @@ def _item(path: str, operation: Operation) -> dict[str, Any]:
     if operation.takes is not None:
         content = {"application/json": {"schema": ref(operation.takes.__name__)}}
         described["requestBody"] = {"required": True, "content": content}
-    if path in OPEN:
+    if not needs_key(path, has_page=True):
         described["security"] = []
     return {operation.method.lower(): described}
 
@@ -141,8 +142,8 @@ def _parameters(path: str, operation: Operation) -> list[Schema]:
 def _responses(path: str, operation: Operation) -> dict[str, Any]:
     """What an operation answers by status; every other error is OpenAI's object too."""
     statuses = {403, 500, *operation.errors}
-    if path not in OPEN:
-        statuses |= {401, 421}
+    statuses |= {421} if path not in OPEN else set()
+    statuses |= {401} if needs_key(path, has_page=True) else set()
     if operation.takes is not None:
         statuses |= {*_OF_BODIES}
     errors = {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
@@ -160,8 +161,8 @@ def _answer(name: str, streams: Sequence[str]) -> dict[str, Any]:
     in OpenAI's own document.
     """
     content: dict[str, Any] = {"application/json": {"schema": ref(name)}}
-    if name == PLAIN:
-        content = {PLAIN: {"schema": {"type": "string"}}}
+    if "/" in name:
+        content = {name: {"schema": {"type": "string"}}}
     elif name == ANY_OBJECT:
         content = {"application/json": {"schema": {"type": "object"}}}
     if streams:

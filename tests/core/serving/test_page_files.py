@@ -1,0 +1,129 @@
+"""The files of the page: their headers, who gets them, and that no path leads to another file."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import BEARER, KEYS, client, served
+
+from marith.serving.routes.page_routes import page_files
+from marith.serving.server import Server
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+FOLDER = files("marith.serving") / "page"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("page"), keys=KEYS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server) as web:
+        yield web
+
+
+def test_every_file_is_served_without_a_key(web: httpx.Client) -> None:
+    names = {file.name for file in FOLDER.iterdir()}
+    assert set(page_files()) == names
+    assert "index.html" in names
+    for path, name in [("/", "index.html"), *((f"/page/{name}", name) for name in names)]:
+        answer = web.get(path)
+        assert answer.status_code == 200
+        assert answer.content == (FOLDER / name).read_bytes()
+        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-cache"
+        kinds = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+        kind = kinds.get(name.rpartition(".")[2], "image/")
+        assert answer.headers["content-type"].startswith(kind)
+        assert "access-control-allow-origin" not in answer.headers
+        head = web.head(path)
+        assert head.status_code == 200
+        assert head.content == b""
+
+
+def test_a_file_that_a_browser_has_is_not_sent_again(web: httpx.Client) -> None:
+    first = web.get("/")
+    for known in (first.headers["etag"], f'"other", W/{first.headers["etag"]}'):
+        again = web.get("/", headers={"if-none-match": known})
+        assert again.status_code == 304
+        assert again.content == b""
+        assert again.headers["content-security-policy"] == POLICY
+    assert web.get("/", headers={"if-none-match": '"other"'}).status_code == 200
+
+
+def test_the_page_has_no_script_or_style_within_it() -> None:
+    for file in FOLDER.iterdir():
+        if not file.name.endswith(".html"):
+            continue
+        text = file.read_text(encoding="utf-8")
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|javascript:", text)
+        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text), "nothing of elsewhere"
+
+
+PATHS = [
+    "/page/", "/page/nothing.js", "/page/../server.py", "/page/..%2fserver.py",
+    "/page/%2e%2e/server.py", "/page/%2e%2e%2fserver.py", "/page/..%5cserver.py", "/page/..",
+    "/page//etc/passwd", "/page/%2fetc%2fpasswd", "/page/index.html%00.js", "/page/./index.html",
+    "/page/INDEX.HTML", "/page/%252e%252e%252fserver.py",
+    "/page/index.html/../../server.py", "//page/index.html",
+]  # fmt: skip
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """Sends a path as it is, which httpx would make shorter."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=30)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(str(self._path))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_path_leads_to_another_file(server: Any, path: str) -> None:
+    connection = UnixConnection(server.socket)
+    connection.putrequest("GET", path, skip_host=True)
+    connection.putheader("host", "localhost")
+    connection.endheaders()
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    assert answer.status in (401, 404)
+    assert b"import" not in data
+    assert b"root:" not in data
+
+
+def test_without_a_key_there_is_the_page_and_no_data(web: httpx.Client) -> None:
+    for path in ("/v1/models", "/page/../v1/models", "/openapi.json"):
+        assert web.get(path).status_code == 401
+    for path in ("/", "/page/index.html"):
+        assert web.post(path).status_code == 405
+        for name in (b"polite", b"rude", KEYS[0].encode()):
+            assert name not in web.get(path).content
+        assert web.get(path, headers={"host": "evil.example"}).status_code == 421
+        assert web.get(path, headers={"origin": "https://evil.example"}).status_code == 403
+
+
+def test_a_server_without_its_page(tmp_path: Path) -> None:
+    with served(tmp_path, keys=KEYS, page=False) as server, client(server) as web:
+        for path in ("/", "/page/index.html"):
+            assert web.get(path).status_code == 401
+            assert web.get(path, headers=BEARER).status_code == 404
