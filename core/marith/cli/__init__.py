@@ -16,7 +16,7 @@ from marith.cli import (
 from marith.cli.chatting import chat_command
 from marith.cli.help_pages import complete_help
 from marith.cli.listing import listing_commands
-from marith.cli.serving import serve_command
+from marith.cli.serving import play_command, serve_command
 from marith.cli.shared import app, evals
 from marith.cli.why import why_command
 
@@ -31,6 +31,7 @@ __all__ = [
     "formula_commands",
     "generate_command",
     "listing_commands",
+    "play_command",
     "serve_command",
     "timing_commands",
     "train_command",

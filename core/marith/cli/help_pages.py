@@ -17,6 +17,7 @@ EXAMPLES: Mapping[str, str] = {
         'marith why "How do I boil an egg?" --formula "2*chef - M" --term chef="You are a chef."'
     ),
     "chat": 'marith chat --formula "2*chef - M" --term chef="You are a chef."',
+    "play": "marith play marith.toml",
     "serve": "marith serve marith.toml --port 8000",
     "calibrate": (
         'marith calibrate "0.5*M + 0.5*chef" --term chef="You are a chef." '

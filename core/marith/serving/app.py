@@ -29,6 +29,7 @@ from marith.serving.schemas.openapi_document import (
 )
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, settings_of_environment
+from marith.serving.wire.page_fields import PageKeyFields
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.response_fields import ResponseFields
 from marith.serving.wire.wire_fields import (
@@ -81,6 +82,9 @@ ROUTES: dict[str, Operation] = {
     "/openapi.json": Operation("GET", openapi, None, {200: ANY_OBJECT}),
     "/": Operation("GET", page_routes.page, None, {200: HTML}, errors=(404,)),
     "/page/{file}": Operation("GET", page_routes.page_file, None, {200: ANY_FILE}, errors=(404,)),
+    "/page/key": Operation(
+        "POST", page_routes.page_key, PageKeyFields, {200: "PageKey"}, errors=(401,)
+    ),
 }  # fmt: skip
 _log = logging.getLogger(__name__)
 

@@ -53,7 +53,7 @@ class Listening:
 
 
 def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Server], None]) -> None:
-    """Serve until a signal ends it; `ready` is called once the models are loaded.
+    """Serve until a signal ends it; `ready` is called once the models are loaded, on a thread.
 
     SIGTERM lets requests end, SIGINT ends them with an error, SIGHUP reads the persona file again.
     Raises MarithError for models that cannot be loaded, and for an address that cannot be had.
@@ -160,7 +160,7 @@ class _Process(uvicorn.Server):
         except Exception as error:
             self.failure, self.should_exit = error, True
             return
-        self._say_ready(self._server)
+        await self._server.runner.aside(lambda: self._say_ready(self._server))
 
     def _loaded(self) -> ServedModels:
         models = self._server.load()

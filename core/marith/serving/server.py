@@ -14,6 +14,7 @@ from starlette.requests import Request as WebRequest
 
 from marith import Engine
 from marith.serving.http.guard import KEY
+from marith.serving.http.page_token import PageToken
 from marith.serving.http.until_gone import Runner
 from marith.serving.served_models import ServedModel, ServedModels, load_models
 from marith.serving.server_metrics import Metrics
@@ -34,6 +35,7 @@ class Server:
         self._loading = threading.Lock()
         self._of_key: Counter[Any] = Counter()
         self.metrics = Metrics(self.engines)
+        self.page_token = PageToken(settings.page_key)
 
     @property
     def models(self) -> ServedModels:

@@ -31,7 +31,7 @@ KEYWORDS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     bounds = replace(Bounds(), requests_of_key=6, body=60_000)
-    with served(tmp_path_factory.mktemp("openapi"), bounds, keys=KEYS) as server:
+    with served(tmp_path_factory.mktemp("openapi"), bounds, keys=KEYS, page_key=KEYS[1]) as server:
         yield server
 
 
@@ -101,9 +101,9 @@ def test_keys_are_named_where_they_are_asked_for(server: Server, document: Any) 
     opened = [
         path
         for path, item in document["paths"].items()
-        if item.get("get", {}).get("security") == []
+        if any(operation.get("security") == [] for operation in item.values())
     ]
-    assert opened == ["/health", "/ready", "/", "/page/{file}"]
+    assert opened == ["/health", "/ready", "/", "/page/{file}", "/page/key"]
     assert document["security"] == [{"key": []}]
     with client(server) as stranger:
         assert stranger.get("/openapi.json").status_code == 401
@@ -196,6 +196,15 @@ def test_an_error_inside_a_stream_is_as_described(
         checks.validate(one)
         require_exact(checks, one)
     assert any(one.get("error") for one in told)
+
+
+def test_the_key_of_the_page_comes_as_described(
+    server: Server, web: httpx.Client, document: Any
+) -> None:
+    answer = web.post("/page/key", json={"token": server.page_token.offer()})
+    assert answer.json() == {"key": KEYS[1]}
+    hold(document, answer)
+    hold(document, web.post("/page/key", json={"token": "other"}))
 
 
 def test_errors_are_as_described(server: Server, web: httpx.Client, document: Any) -> None:

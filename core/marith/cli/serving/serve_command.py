@@ -1,18 +1,13 @@
 """The command that serves over HTTP: `marith serve`."""
 
-import logging
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from marith.cli.own_modules import Imports
+from marith.cli.serving.running_server import run_server, say_ready
 from marith.cli.shared import app, clear_errors, completed_models, pairs
-from marith.errors import RequestError
-
-if TYPE_CHECKING:
-    from marith.serving.server import Server
 
 File = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="A persona file: each formula is a model.")
@@ -90,6 +85,7 @@ def serve(
     Logs are lines of JSON on standard error.
     """
     where = host, port, unix_socket, tls_certificate, tls_key, tuple(proxy or ()), drain_seconds
+    bounds = {"tokens": max_tokens, "seconds": max_seconds}
     given = {
         "file": file, "model": model, "hosts": tuple(host_name or ()), "strict": strict,
         "origins": tuple(origin or ()), "allow_formulas": allow_formulas, "log_texts": log_texts,
@@ -97,54 +93,4 @@ def serve(
     }  # fmt: skip
     with clear_errors():
         aliases = pairs("--alias", "NAME=MODEL", alias)
-        _run({**given, "aliases": aliases}, api_key_file, (max_tokens, max_seconds), where)
-
-
-def _run(given: dict[str, Any], keys: Path | None, most: Any, where: Any) -> None:
-    """Serve until a signal ends it. Raises MarithError."""
-    try:
-        from marith.serving.process import Listening
-        from marith.serving.process import serve as run
-    except ModuleNotFoundError as error:
-        needed = f"`pip install 'marith[serve]'`; there is no {error.name}"
-        raise RequestError(f"marith serve needs {needed}") from None
-    from marith.serving.server_settings import Bounds, ServerSettings, read_keys
-
-    listening = Listening(*where)
-    if (listening.certificate is None) != (listening.certificate_key is None):
-        raise RequestError("--tls-certificate and --tls-key come together")
-    bounds = Bounds(tokens=most[0], seconds=most[1])
-    settings = ServerSettings(**given, keys=read_keys(keys), bounds=bounds)
-    _log_lines()
-    run(settings, listening, lambda server: _say_ready(server, listening.address))
-
-
-class _Line(logging.Handler):
-    """Prints what the server logs, as it is."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a record, and the traceback of an error."""
-        print(self.format(record), file=sys.stderr, flush=True)
-
-
-def _log_lines() -> None:
-    """Print the lines of the server and the warnings of what it stands on."""
-    for name, level in (("marith.serving", logging.INFO), ("uvicorn", logging.WARNING)):
-        logger = logging.getLogger(name)
-        logger.handlers = [_Line()]
-        logger.setLevel(level)
-        logger.propagate = False
-
-
-def _say_ready(server: "Server", address: str) -> None:
-    """What is served, and where."""
-    models = server.models
-    for one in models.by_name.values():
-        alias = one.name in server.settings.aliases
-        of = f", the same as {one.parent}" if alias else ""
-        typer.echo(f"{one.name}: {one.options.formula}{of}", err=True)
-    for engine in models.engines():
-        typer.echo(repr(engine), err=True)
-    keys = len(server.settings.keys)
-    asked = f"{keys} API keys" if keys else "no API key"
-    typer.echo(f"marith serves {address}/v1 ({asked})", err=True)
+        run_server({**given, "aliases": aliases}, api_key_file, bounds, where, say_ready)

@@ -1,21 +1,26 @@
-"""`/` and `/page/{file}`: the files of the page, which hold no data and so need no key."""
+"""`/` and `/page/{file}`: the files of the page, which hold no data; and how it gets its key."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePosixPath
 
 from starlette.requests import Request as WebRequest
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from marith.serving.server import Server
+from marith.serving.server_settings import is_loopback
+from marith.serving.wire.json_body import read_json
+from marith.serving.wire.page_fields import PageKeyFields
 from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_fields import read_fields
 
 INDEX = "index.html"
+MOST_BYTES = 1_000  # of a body that is read without a key
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -59,6 +64,22 @@ async def page(server: Server, web: WebRequest) -> Response:
 async def page_file(server: Server, web: WebRequest) -> Response:
     """A style, a script or a picture of the page."""
     return _file(server, web, web.path_params["file"])
+
+
+async def page_key(server: Server, web: WebRequest) -> Response:
+    """A key for the token that `marith play` put into the page's address: once, on this machine.
+
+    Raises Refusal.
+    """
+    if web.client is not None and not is_loopback(web.client.host):
+        raise Refusal("a token is for a browser on the server's machine", 403, "not_here")
+    small = replace(server.settings.bounds, body=MOST_BYTES)
+    body = await read_json(web, small, server.runner.off_loop)
+    key = server.page_token.exchange(read_fields(PageKeyFields, body).token)
+    if key is None:
+        problem = "this token has been used, or is too old; type a key of the server's"
+        raise Refusal(problem, 401, "invalid_token", "token")
+    return JSONResponse({"key": key}, headers={"cache-control": "no-store"})
 
 
 def _file(server: Server, web: WebRequest, name: str) -> Response:

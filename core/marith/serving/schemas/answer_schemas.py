@@ -226,6 +226,7 @@ SCHEMAS: Mapping[str, Schema] = {
             "marith": closed({"formula": TEXT, "system_fingerprint": TEXT}),
         }
     ),
+    "PageKey": closed({"key": TEXT}),
     "ModelList": closed({"object": always("list"), "data": listed(ref("ModelCard"))}),
     "Scores": closed(
         {

@@ -209,9 +209,10 @@ class ScoreFields(KnownFields):
 
 
 Fields = TypeVar("Fields", bound=KnownFields)
+Body = TypeVar("Body", bound=BaseModel)
 
 
-def read_fields(kind: type[Fields], body: Mapping[str, Any]) -> Fields:
+def read_fields(kind: type[Body], body: Mapping[str, Any]) -> Body:
     """The fields of a body. Raises Refusal that names the first field that is wrong."""
     try:
         return kind.model_validate(body)

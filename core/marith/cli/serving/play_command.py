@@ -1,0 +1,53 @@
+"""The command that opens the page: `marith play`."""
+
+import webbrowser
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marith.cli.own_modules import Imports
+from marith.cli.serving.running_server import run_server, say_ready
+from marith.cli.serving.serve_command import File, Keys, Model, Most, Port
+from marith.cli.shared import app, clear_errors
+
+if TYPE_CHECKING:
+    from marith.serving.server import Server
+
+LOOPBACK = "127.0.0.1"
+NoBrowser = Annotated[
+    bool, typer.Option("--no-browser", help="Print the page's address, and open no browser.")
+]
+
+
+@app.command("play")
+def play(
+    file: File = None,
+    model: Model = None,
+    port: Port = 8000,
+    api_key_file: Keys = None,
+    max_tokens: Most = None,
+    no_browser: NoBrowser = False,
+    _imports: Imports = None,
+) -> None:
+    """Open a page in the browser: write formulas, compare texts, and see why each token is there.
+
+    Serves this machine alone, and takes formulas from the page; all else is as by `marith serve`.
+    """
+
+    def ready(server: "Server", address: str) -> None:
+        say_ready(server, address)
+        page = page_address(server, address)
+        typer.echo(page)
+        if not no_browser and not webbrowser.open(page):
+            typer.echo("no browser was found here: open this address in one", err=True)
+
+    settings = {"file": file, "model": model, "allow_formulas": True}
+    with clear_errors():
+        bounds = {"tokens": max_tokens}
+        run_server(settings, api_key_file, bounds, (LOOPBACK, port), ready, has_own_key=True)
+
+
+def page_address(server: "Server", address: str) -> str:
+    """Where the page is; the fragment, which no browser sends, has a token for a key."""
+    token = server.page_token.offer()
+    return f"{address}/" if token is None else f"{address}/#token={token}"
