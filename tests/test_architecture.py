@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo": {*_ALL, "evals", "options"},
     "cli": {*_ALL, "demo", "evals", "serving", "showing", "training"},
     "__main__": {"cli"},
-    "marith": {"errors", "formula", "recipes", "request", "engine", "options"},
+    "marith": {"errors", "formula", "recipes", "request", "engine", "inspection", "options"},
     **{adapter: {"marith", "openai_format"} for adapter in ADAPTERS},
     CONFORMANCE: set(),
 }

@@ -21,7 +21,7 @@ from marith.errors import (
 )
 from marith.formula.meaning.binding import parse
 from marith.formula.text.calls import define
-from marith.formula.text.explaining import explain
+from marith.formula.text.explaining import Explanation, explain
 from marith.formula.text.files import FormulaFile, load_file
 from marith.formula.tree.factors import largest, sigmoid, smallest
 from marith.formula.tree.nodes import Formula
@@ -51,10 +51,12 @@ from marith.formula.tree.signals import (
     strength,
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+from marith.recipes.descriptions import DescribedRecipe, described_recipes
 
 if TYPE_CHECKING:
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
+    from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
     from marith.options.options import Options
     from marith.request.ban import Ban
     from marith.request.completion import (
@@ -87,6 +89,8 @@ _LATER = {
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
     "Engine": "marith.engine.engine",
+    "FormulaNumber": "marith.inspection.formula_numbers",
+    "NumberedFormula": "marith.inspection.formula_numbers",
     "EngineStatus": "marith.request.limits",
     "Options": "marith.options.options",
     "Plan": "marith.request.plan",
@@ -121,17 +125,21 @@ __all__ = [
     "Completion",
     "ContextOverflow",
     "DeadlineExceeded",
+    "DescribedRecipe",
     "Engine",
     "EngineClosed",
     "EngineStatus",
+    "Explanation",
     "Formula",
     "FormulaError",
     "FormulaFile",
+    "FormulaNumber",
     "Grammar",
     "Inspection",
     "MarithError",
     "ModelError",
     "NGram",
+    "NumberedFormula",
     "Options",
     "Plan",
     "Prompted",
@@ -151,6 +159,7 @@ __all__ = [
     "balance",
     "decay",
     "define",
+    "described_recipes",
     "entropy",
     "explain",
     "first",

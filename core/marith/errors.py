@@ -22,12 +22,16 @@ class MarithError(Exception):
 
 
 class FormulaError(MarithError, ValueError):
-    """A formula without a meaning; the message quotes it, with a caret under the wrong part."""
+    """A formula without a meaning; the message quotes it, with a caret under the wrong part.
+
+    `problem` is the message without the quotation. `text` is what has the fault, the formula or a
+    term, from the letter `start` to before `end`; "" where it is nowhere in a text.
+    """
 
     def __init__(self, problem: str, text: str = "", start: int = 0, end: int = 0) -> None:
         self.problem = problem
         self.text = text
-        self.start = start
+        self.start, self.end = start, end
         super().__init__(problem + _quotation(text, start, end))
 
 

@@ -14,7 +14,7 @@ from support.serving import events
 # Objects whose names are no fields, each with a field beside it.
 BY_NAME = [
     ("judgements", "terms"), ("judgements", "logprobs"), ("token_logprobs", "top_logprobs"),
-    ("output", "metadata"), ("output", "text"), ("strict", "parameters"),
+    ("output", "metadata"), ("output", "text"), ("strict", "parameters"), ("faithful", "terms"),
 ]  # fmt: skip
 
 

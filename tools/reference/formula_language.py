@@ -32,6 +32,11 @@ in [a file of formulas](#load_file)."""
 
 Calls = dict[str, Callable[..., Any]]
 
+CLASSES = (
+    marith.Explanation, marith.NumberedFormula, marith.FormulaNumber, marith.DescribedRecipe,
+    marith.FormulaFile,
+)  # fmt: skip
+
 
 def calls() -> dict[str, Calls]:
     """What a formula may call, by kind. Names that others have defined are theirs to document."""
@@ -116,6 +121,10 @@ def language_page(links: Links) -> list[str]:
     for name, call in kinds["recipes"].items():
         parts += function_section(name, inspect.unwrap(call), links, "###")
     parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
-    for function in (marith.parse, marith.explain, marith.load_file, marith.define):
-        parts += function_section(function.__name__, function, links)
-    return parts + class_section(marith.FormulaFile, links)
+    for function in (
+        marith.parse, marith.explain, marith.described_recipes, marith.load_file, marith.define,
+    ):  # fmt: skip
+        parts += function_section(function.__name__, inspect.unwrap(function), links)
+    for kind in CLASSES:
+        parts += class_section(kind, links)
+    return parts

@@ -25,6 +25,7 @@ from marith.request.inspected.inspected_position import (
 from marith.request.limits import Limits
 from tools.reference import sections
 from tools.reference.command_line import command_page
+from tools.reference.formula_language import CLASSES as OF_FORMULAS
 from tools.reference.formula_language import calls, language_page
 from tools.reference.signatures import Links, documented, linked_type, table
 
@@ -84,8 +85,10 @@ def places() -> dict[str, str]:
     """Where each documented name stands: its page and heading."""
     named = {kind.__name__: page for page, (_, kinds) in CLASSES.items() for kind in kinds}
     named |= {error.__name__: ERRORS for error in errors()}
-    named |= {"Options": OPTIONS, "Formula": LANGUAGE, "FormulaFile": LANGUAGE}
-    named |= dict.fromkeys(("parse", "explain", "load_file", "define"), LANGUAGE)
+    named |= {"Options": OPTIONS, "Formula": LANGUAGE}
+    functions = "parse", "explain", "described_recipes", "load_file", "define"
+    named |= dict.fromkeys(functions, LANGUAGE)
+    named |= {kind.__name__: LANGUAGE for kind in OF_FORMULAS}
     named |= {name: LANGUAGE for kind in calls().values() for name in kind}
     named |= {name: page for page, (package, _) in ADAPTERS.items() for name in package.__all__}
     links = {name: f"{page}#{name.lower()}" for name, page in named.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ class Personas:
     alone, its text among them. `formula_name` is the formula that the options were made with: its
     name, "" for none of the file's, or None where no options were made yet. `kept` names the
     options that were given beside the file: they stay when another formula is chosen.
+    `descriptions` are those of its formulas, "" for one without, for people.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Personas:
     formulas: dict[str, dict[str, Any]]
     formula_name: str | None = None
     kept: tuple[str, ...] = ()
+    descriptions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: str | Path, model: str, given: object = None) -> Personas:
@@ -58,7 +60,8 @@ class Personas:
             name = table.get("model")
             if isinstance(name, str) and name in formulas:
                 raise FormulaError(f"{str(path)!r} has a formula and a model of one name, {name!r}")
-        return cls(str(path), terms_as_text(file.terms), options, formulas)
+        terms, descriptions = terms_as_text(file.terms), dict(file.descriptions)
+        return cls(str(path), terms, options, formulas, descriptions=descriptions)
 
     def names(self, model: object) -> bool:
         """Whether a value of the option `model` is the name of a formula of the file."""

@@ -27,6 +27,12 @@ class ServedModel:
     parent: str | None = None
 
     @property
+    def description(self) -> str:
+        """What its file says of it, for people; "" where it says nothing."""
+        file = self.options.file
+        return "" if file is None else file.descriptions.get(file.formula_name or "", "")
+
+    @property
     def own_tokens(self) -> int | None:
         """The most tokens of an answer, if the file says so."""
         file = self.options.file

@@ -31,10 +31,11 @@ def web(server: Server) -> Iterator[httpx.Client]:
 
 ROUTES = [
     "/v1/models", "/v1/models/pocket", "/metrics", "/tokenizer_info", "/openapi.json", "/nowhere",
+    "/v1/recipes",
 ]  # fmt: skip
 POSTS = [
     "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/score", "/tokenize",
-    "/detokenize", "/v1/embeddings",
+    "/detokenize", "/v1/embeddings", "/v1/explain",
 ]  # fmt: skip
 
 

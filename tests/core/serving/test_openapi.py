@@ -31,7 +31,9 @@ KEYWORDS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     bounds = replace(Bounds(), requests_of_key=6, body=60_000)
-    with served(tmp_path_factory.mktemp("openapi"), bounds, keys=KEYS, page_key=KEYS[1]) as server:
+    with served(
+        tmp_path_factory.mktemp("openapi"), bounds, keys=KEYS, page_key=KEYS[1], allow_formulas=True
+    ) as server:
         yield server
 
 
@@ -148,6 +150,8 @@ POSTS: list[tuple[str, dict[str, Any]]] = [
     ("/tokenize", {"prompt": "The sea", "other": 1}),
     ("/tokenize", {"messages": CHAT}),
     ("/detokenize", {"tokens": [5, 6], "other": 1}),
+    ("/v1/explain", {"model": "polite", "other": 1}),
+    ("/v1/explain", {"formula": "M - 0.5*rude + own", "terms": {"own": "Be brief."}}),
 ]  # fmt: skip
 
 
@@ -164,8 +168,8 @@ def test_answers_are_as_described(
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/models", "/v1/models/polite", "/tokenizer_info", "/health", "/ready", "/metrics", "/",
-     "/page/index.html", "/openapi.json"],
+    ["/v1/models", "/v1/models/polite", "/v1/recipes", "/tokenizer_info", "/health", "/ready",
+     "/metrics", "/", "/page/index.html", "/openapi.json"],
 )  # fmt: skip
 def test_what_a_server_says_of_itself_is_as_described(
     web: httpx.Client, document: Any, path: str
@@ -220,6 +224,7 @@ def test_errors_are_as_described(server: Server, web: httpx.Client, document: An
         web.post("/v1/embeddings", json={}),
         web.get("/nowhere"),
         web.get(chat),
+        web.post("/v1/explain", json={"formula": "M + (2"}),
         web.post("/tokenize", json={"prompt": "a" * 70_000}),
         web.post("/tokenize", content=b"{}", headers={"content-type": "text/plain"}),
         web.get("/v1/models", headers={"host": "evil.example"}),
@@ -230,7 +235,7 @@ def test_errors_are_as_described(server: Server, web: httpx.Client, document: An
         answers += [web.post(chat, json=TALK), web.get("/ready")]
     finally:
         server.draining = False
-    statuses = [400, 401, 403, 404, 400, 404, 404, 404, 404, 405, 413, 415, 421, 429, 503, 503]
+    statuses = [400, 401, 403, 404, 400, 404, 404, 404, 404, 405, 400, 413, 415, 421, 429, 503, 503]
     assert [answer.status_code for answer in answers] == statuses
     for answer in answers:
         hold(document, answer)

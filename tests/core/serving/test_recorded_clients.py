@@ -18,6 +18,7 @@ VARIES = (
     (r'"created":\d+', '"created":1'),
     (r'"cached_tokens":\d+', '"cached_tokens":0'),
     (r"fp_[0-9a-f]+", "fp"),
+    (r'"version":"[^"]+"', '"version":"1"'),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 from typing import TypeAlias
 
@@ -27,27 +28,66 @@ CLASSIFIER = "C"  # what the paper's formulas call a classifier
 Branches: TypeAlias = list[tuple[str, Formula]]
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A formula in plain sight.
+
+    `formula` is its text; `tree` has a line for each node, with the number of nodes above it;
+    `weight` is the total weight, by which scores are divided, and `normalised` the formula after
+    that. `names` are those in it, each once. As text it is what `explain` says.
+    """
+
+    formula: str
+    tree: tuple[tuple[int, str], ...]
+    weight: str
+    normalised: str
+    warnings: tuple[str, ...]
+    names: tuple[str, ...]
+    drawn: str
+
+    @classmethod
+    def of(cls, formula: str | Formula, terms: Terms | None = None) -> Explanation:
+        """Without `terms`, every other name than `M` is taken for a prompted model.
+
+        `C` is then a classifier as in the paper. Raises FormulaError for a formula without a
+        meaning.
+        """
+        tree = parse(formula)
+        names = tuple(dict.fromkeys(names_in(tree)))
+        resolved = resolve(terms)
+        for name in names if terms is None else ():
+            resolved.setdefault(name, _stand_in(name))
+        warnings = check(tree, resolved)
+        weights = Weights(resolved)
+        return cls(
+            to_text(tree),
+            tuple(_nodes(tree)),
+            str(weights.of(tree)),
+            f"log P = {normalised(tree, weights)}  (+ constant)",
+            tuple(map(str, warnings)),
+            names,
+            draw_tree(tree),
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            self.formula,
+            "",
+            self.drawn,
+            "",
+            f"total weight: {self.weight}",
+            f"normalised:   {self.normalised}",
+        ]
+        return "\n".join(lines + [f"warning: {warning}" for warning in self.warnings])
+
+
 def explain(formula: str | Formula, terms: Terms | None = None) -> str:
     """The formula, its tree, total weight, normalised form and warnings, as text.
 
     Without `terms`, every other name than `M` is taken for a prompted model, and `C` for a
     classifier as in the paper. Raises FormulaError for a formula without a meaning.
     """
-    tree = parse(formula)
-    resolved = resolve(terms)
-    for name in names_in(tree) if terms is None else ():
-        resolved.setdefault(name, _stand_in(name))
-    warnings = check(tree, resolved)
-    weights = Weights(resolved)
-    lines = [
-        to_text(tree),
-        "",
-        draw_tree(tree),
-        "",
-        f"total weight: {weights.of(tree)}",
-        f"normalised:   log P = {normalised(tree, weights)}  (+ constant)",
-    ]
-    return "\n".join(lines + [f"warning: {warning}" for warning in warnings])
+    return str(Explanation.of(formula, terms))
 
 
 def normalised(formula: Formula, weights: Weights) -> str:
@@ -183,6 +223,13 @@ def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:
         last = i == len(parts) - 1
         branch, below = ("└── ", "    ") if last else ("├── ", "│   ")
         yield from _tree(part, rest + branch, rest + below, share)
+
+
+def _nodes(formula: Formula, factor: str = "", depth: int = 0) -> Iterator[tuple[int, str]]:
+    label, parts = label_of(formula, factor)
+    yield depth, label
+    for share, part in parts:
+        yield from _nodes(part, share, depth + 1)
 
 
 def label_of(formula: Formula, factor: str = "") -> tuple[str, Branches]:

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
 
+from marith import __version__
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server
 from marith.serving.server_metrics import CONTENT_TYPE
@@ -15,9 +16,10 @@ from marith.serving.wire.refusals import Refusal
 
 async def models(server: Server, _: WebRequest) -> Response:
     """All models: the base model, its formulas, and aliases."""
-    models = server.models
-    listed = [_card(one, models.created) for one in models.by_name.values()]
-    return JSONResponse({"object": "list", "data": listed})
+    models, brings = server.models, server.settings.allow_formulas
+    listed = [_card(one, models.created, brings) for one in models.by_name.values()]
+    own = {"version": __version__, "allow_formulas": brings}
+    return JSONResponse({"object": "list", "data": listed, "marith": own})
 
 
 async def model(server: Server, web: WebRequest) -> Response:
@@ -25,10 +27,19 @@ async def model(server: Server, web: WebRequest) -> Response:
     models, name = server.models, web.path_params["name"]
     if not name:
         raise Refusal("a model has a name: /v1/models/NAME", 404, "model_not_found")
-    return JSONResponse(_card(models.find(name), models.created))
+    brings = server.settings.allow_formulas
+    return JSONResponse(_card(models.find(name), models.created, brings))
 
 
-def _card(model: ServedModel, created: int) -> dict[str, Any]:
+def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
+    """A model; the texts of its terms where a formula of the client's own may use them."""
+    options = model.options
+    own = {
+        "formula": options.formula,
+        "description": model.description,
+        "system_fingerprint": model.fingerprint,
+        "faithful": options.faithful_to is not None,
+    }
     return {
         "id": model.name,
         "object": "model",
@@ -37,7 +48,7 @@ def _card(model: ServedModel, created: int) -> dict[str, Any]:
         "root": model.engine.model_name,
         "parent": model.parent,
         "max_model_len": model.engine.context_length,
-        "marith": {"formula": model.options.formula, "system_fingerprint": model.fingerprint},
+        "marith": own | ({"terms": dict(options.terms)} if with_terms else {}),
     }
 
 

@@ -68,10 +68,12 @@ SCHEMAS: Mapping[str, Schema] = {
     "Error": closed(
         {
             "error": closed(
-                {"message": TEXT, "type": TEXT, "param": or_null(TEXT), "code": or_null(TEXT)}
+                {"message": TEXT, "type": TEXT, "param": or_null(TEXT), "code": or_null(TEXT)},
+                {"marith": ref("FormulaFault")},
             )
         }
     ),
+    "FormulaFault": closed({"problem": TEXT, "text": TEXT, "start": COUNT, "end": COUNT}),
     "Status": closed({"status": TEXT}),
     "TokenUsage": closed(
         {
@@ -223,11 +225,24 @@ SCHEMAS: Mapping[str, Schema] = {
             "root": TEXT,
             "parent": or_null(TEXT),
             "max_model_len": COUNT,
-            "marith": closed({"formula": TEXT, "system_fingerprint": TEXT}),
+            "marith": closed(
+                {
+                    "formula": TEXT,
+                    "description": TEXT,
+                    "system_fingerprint": TEXT,
+                    "faithful": FLAG,
+                },
+                {"terms": mapped(TEXT)},
+            ),
         }
     ),
-    "PageKey": closed({"key": TEXT}),
-    "ModelList": closed({"object": always("list"), "data": listed(ref("ModelCard"))}),
+    "ModelList": closed(
+        {
+            "object": always("list"),
+            "data": listed(ref("ModelCard")),
+            "marith": closed({"version": TEXT, "allow_formulas": FLAG}),
+        }
+    ),
     "Scores": closed(
         {
             "object": always("score"),

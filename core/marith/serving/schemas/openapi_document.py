@@ -17,6 +17,7 @@ from marith import __version__
 from marith.openai_format import without_titles
 from marith.serving.http.guard import OPEN, needs_key
 from marith.serving.schemas.answer_schemas import SCHEMAS, Schema, ref
+from marith.serving.schemas.page_schemas import PAGE_SCHEMAS
 from marith.serving.schemas.response_schemas import RESPONSE_SCHEMAS
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
         "security": [{"key": []}] if has_keys else [],
         "paths": {openapi_path(path): _item(path, route) for path, route in routes.items()},
         "components": {
-            "schemas": {**SCHEMAS, **RESPONSE_SCHEMAS, **sent},
+            "schemas": {**SCHEMAS, **RESPONSE_SCHEMAS, **PAGE_SCHEMAS, **sent},
             "headers": {
                 "x-request-id": _ID, "retry-after": _RETRY, "x-should-retry": _SHOULD_RETRY,
             },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,7 +26,8 @@ _INVALID, _SERVER = "invalid_request_error", "server_error"
 class Refusal(Exception):
     """An answer that is an error: what OpenAI's clients read of it.
 
-    `status` is HTTP's. `retry` says whether the same request may succeed later.
+    `status` is HTTP's. `retry` says whether the same request may succeed later; `marith` is what a
+    client of marith's reads beside OpenAI's fields.
     """
 
     def __init__(
@@ -36,16 +38,17 @@ class Refusal(Exception):
         param: str | None = None,
         kind: str = _INVALID,
         retry: bool = False,
+        marith: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message, self.status, self.code, self.param = message, status, code, param
-        self.kind, self.retry = kind, retry
+        self.kind, self.retry, self.marith = kind, retry, marith
 
     @property
     def body(self) -> dict[str, Any]:
         """The error object."""
         error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
-        return {"error": error}
+        return {"error": error | ({"marith": self.marith} if self.marith else {})}
 
     @property
     def headers(self) -> dict[str, str]:
@@ -66,12 +69,13 @@ def refusal(error: BaseException) -> Refusal:
         case Refusal():
             return error
         case ValidationError():
-            return wrong_value(error)
+            cause = error.errors(include_url=False)[0].get("ctx", {}).get("error")
+            return refusal(cause) if isinstance(cause, MarithError) else wrong_value(error)
         case ContextOverflow():
             code = "context_length_exceeded"
             return Refusal(f"{text} ({code})", code=code, param="messages")
         case FormulaError():
-            return Refusal(text, code="invalid_formula", param="formula")
+            return Refusal(text, code="invalid_formula", param="formula", marith=_place(error))
         case RequestError():
             return Refusal(text)
         case Busy():
@@ -83,6 +87,15 @@ def refusal(error: BaseException) -> Refusal:
         case MarithError():  # its text may name files of the server
             return Refusal(_FAILED, 500, "model_error", kind=_SERVER)
     return Refusal(_FAILED, 500, "internal_error", kind=_SERVER)
+
+
+def _place(error: FormulaError) -> dict[str, Any] | None:
+    """Where the fault is in which text, for a caret; None where it is nowhere in a text."""
+    if not error.text:
+        return None
+    return {
+        "problem": error.problem, "text": error.text, "start": error.start, "end": error.end,
+    }  # fmt: skip
 
 
 def wrong_value(error: ValidationError) -> Refusal:

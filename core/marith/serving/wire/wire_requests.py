@@ -92,6 +92,16 @@ def hold_letters(text: Any, persona: ServedModel, bounds: Bounds) -> None:
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
     """The persona's options with the formula and terms that a client may bring."""
     brought = fields.marith.model_dump(include={"formula", "terms"}, exclude_none=True)
+    return with_formula(brought, persona, settings)
+
+
+def with_formula(
+    brought: Mapping[str, Any], persona: ServedModel, settings: ServerSettings
+) -> Options:
+    """The same for a formula and terms by their names. Raises Refusal or FormulaError.
+
+    A term that is the persona's own is none that is brought.
+    """
     if brought and not settings.allow_formulas:
         name = min(brought)
         raise Refusal(
@@ -99,7 +109,9 @@ def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> O
             code="formulas_not_allowed",
             param="marith",
         )
-    return persona.options.over(brought)
+    own = persona.options.terms
+    new = {n: text for n, text in brought.get("terms", {}).items() if own.get(n) != text}
+    return persona.options.over({**brought, "terms": new} if "terms" in brought else brought)
 
 
 def _options(

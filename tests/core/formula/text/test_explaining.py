@@ -15,7 +15,7 @@ from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import weigh
-from marith.formula.text.explaining import explain
+from marith.formula.text.explaining import Explanation, explain
 from marith.formula.tree.factors import Factor
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import intersection, union
@@ -233,3 +233,16 @@ def test_what_has_no_distribution_has_no_logarithm(named: str) -> None:
 def test_a_named_sum_counts_with_its_weight() -> None:
     assert normalised("M + t", t="2*a", a="x") == "0.333333·log M + 0.666667·log t"
     assert normalised("M + (2*a).top_k(3)").startswith("0.333333·log M + 0.666667·")
+
+
+def test_the_parts_of_an_explanation_are_its_text() -> None:
+    formula = "M - 0.96*union(toxic, M) + 0.04*C"
+    explanation = Explanation.of(formula)
+    assert str(explanation) == explain(formula)
+    assert explanation.formula == formula
+    assert explanation.names == ("M", "toxic", "C")
+    assert explanation.tree[:4] == ((0, "sum"), (1, "M"), (1, "-0.96 × union"), (2, "toxic"))
+    drawn = explanation.drawn.splitlines()
+    for (depth, text), line in zip(explanation.tree, drawn, strict=True):
+        assert line.endswith(text)
+        assert len(line) - len(text) == 4 * depth

@@ -1,0 +1,165 @@
+"""`/v1/recipes`, `/v1/explain` and what `/v1/models` says to whom may write formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import BEARER, KEYS, client, served
+
+import marith
+from marith.serving.server import Server
+
+HOSTILE = '"><script>alert(1)</script>\u202e\x1b[2J'
+NAME = 'it\'s \\"<script>\\"</script>'
+PERSONAS = f"""
+[terms]
+rude = "You are rude."
+odd = "{HOSTILE.replace(chr(27), chr(92) + "u001b").replace('"', chr(92) + '"')}"
+[formulas]
+polite = "M - 0.5*rude"
+"{NAME}" = {{formula = "M + 0.25*odd", description = "<b>bold</b>"}}
+retrieves = {{formula = "M", faithful_to = "Context: (.*)"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def brings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder = tmp_path_factory.mktemp("brings")
+    with served(folder, personas=PERSONAS, allow_formulas=True) as server, client(server) as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def brings_none(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("brings_none")
+    with served(folder, personas=PERSONAS, keys=KEYS) as server:
+        yield server
+
+
+def explain(web: httpx.Client, status: int = 200, **body: Any) -> Any:
+    answer = web.post("/v1/explain", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_a_formula_is_explained_as_in_python(brings: httpx.Client) -> None:
+    formula, terms = "2*M - 0.96*union(toxic,  M) + rude", {"toxic": "You are toxic."}
+    told = explain(brings, formula=formula, terms=terms)
+    known = {**terms, "rude": "You are rude."}
+    wanted = marith.Explanation.of(formula, known)
+    assert told["formula"] == wanted.formula == "2*M - 0.96*union(toxic, M) + rude"
+    assert told["normalised"] == wanted.normalised
+    assert told["weight"] == wanted.weight == "2.04"
+    assert told["warnings"] == [*wanted.warnings]
+    assert [(one["depth"], one["text"]) for one in told["tree"]] == [*wanted.tree]
+    assert {one["name"]: one["text"] for one in told["terms"]} == known
+    numbers = [(one["index"], one["value"]) for one in told["numbers"]]
+    assert numbers == [(0, 2.0), (1, 0.96)]
+    places = [told["formula"][one["start"] : one["end"]] for one in told["numbers"]]
+    assert places == ["2", "0.96"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "terms", "text", "marked"),
+    [
+        ("M - 0.5*rood", {}, "M - 0.5*rood", "rood"),
+        ("M + 2*(rude", {}, "M + 2*(rude", "("),
+        ("0.5*M + é*'x'", {"é": "a"}, "0.5*M + é*'x'", "'x'"),
+        ("M + a", {"a": "ngram('/etc/passwd')"}, "ngram('/etc/passwd')", "n"),
+        ("M + classifier('/etc')", {}, "M + classifier('/etc')", "classifier('/etc')"),
+    ],
+)
+def test_a_fault_has_its_place(
+    brings: httpx.Client, formula: str, terms: dict[str, str], text: str, marked: str
+) -> None:
+    error = explain(brings, 400, formula=formula, terms=terms)["error"]
+    assert error["code"] == "invalid_formula"
+    place = error["marith"]
+    assert place["text"] == text
+    assert text[place["start"] : place["end"]] == marked
+    assert error["message"].startswith(place["problem"])
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"formula": "M - M"}, "must add up to more than zero"),
+        ({"formula": "M" + " + M" * 2_000}, "at most 4000 letters"),
+        ({"formula": "M", "terms": {f"t{i}": "a" for i in range(17)}}, "16 terms"),
+        ({"formula": "+".join(["M"] * 501)}, "at most 500 parts"),
+        ({"formula": "M", "terms": {"rude": "Be rude."}}, "keeps its meaning"),
+    ],
+)
+def test_a_fault_without_a_place_is_a_sentence(
+    brings: httpx.Client, body: dict[str, Any], problem: str
+) -> None:
+    error = explain(brings, 400, **body)["error"]
+    assert error["code"] == "invalid_formula"
+    assert problem in error["message"]
+
+
+def test_terms_of_the_file_may_be_sent_as_they_are(brings: httpx.Client) -> None:
+    terms = {"rude": "You are rude.", "own": "You are kind."}
+    told = explain(brings, model="polite", formula="M - rude/2 + own", terms=terms)
+    assert {one["name"]: one["text"] for one in told["terms"]} == terms
+
+
+def test_hostile_texts_are_data(brings: httpx.Client) -> None:
+    name = NAME.replace('\\"', '"')
+    answer = brings.get("/v1/models")
+    card = next(one for one in answer.json()["data"] if one["id"] == name)
+    assert card["marith"]["terms"]["odd"] == HOSTILE
+    assert card["marith"]["description"] == "<b>bold</b>"
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    told = explain(brings, model=name)
+    assert told["formula"] == "M + 0.25*odd"
+    assert told["terms"] == [{"name": "odd", "text": HOSTILE}]
+    fault = explain(brings, 400, formula=HOSTILE)["error"]
+    assert fault["code"] == "invalid_formula"
+    missing = explain(brings, 404, model="<script>")["error"]["message"]
+    assert "'<script>'" in missing
+
+
+def test_models_say_what_the_page_begins_from(brings: httpx.Client, brings_none: Server) -> None:
+    listed = brings.get("/v1/models").json()
+    assert listed["marith"] == {"version": marith.__version__, "allow_formulas": True}
+    cards = {one["id"]: one["marith"] for one in listed["data"]}
+    assert [card["faithful"] for card in cards.values()] == [False, False, False, True]
+    assert cards["polite"]["formula"] == "M - 0.5*rude"
+    assert cards["polite"]["description"] == ""
+    assert set(cards["polite"]["terms"]) == {"rude", "odd"}
+    with client(brings_none, headers=BEARER) as web:
+        listed = web.get("/v1/models").json()
+        assert listed["marith"]["allow_formulas"] is False
+        assert all("terms" not in one["marith"] for one in listed["data"])
+        assert "terms" not in web.get("/v1/models/polite").json()["marith"]
+
+
+def test_without_allow_formulas_a_model_alone_is_explained(brings_none: Server) -> None:
+    with client(brings_none, headers=BEARER) as web:
+        told = explain(web, model="polite")
+        assert told["formula"] == "M - 0.5*rude"
+        assert told["terms"] == []
+        assert "You are rude." not in web.post("/v1/explain", json={"model": "polite"}).text
+        for brought in ({"formula": "M"}, {"terms": {"rude": "You are rude."}}):
+            error = explain(web, 400, model="polite", **brought)["error"]
+            assert error["code"] == "formulas_not_allowed"
+
+
+def test_recipes_are_calls_of_formula_text(brings: httpx.Client) -> None:
+    told = brings.get("/v1/recipes").json()
+    by_name = {one["name"]: one for one in told["data"]}
+    assert by_name["dexperts"]["call"] == "dexperts(M, expert, anti_expert, 2, 0.9)"
+    assert by_name["cfg"]["source"] == "Sanchez et al. (2023, arXiv 2306.17806, equation 7)."
+    terms = {"unconditional": "a", "conditional": "b"}
+    assert explain(brings, formula=by_name["cfg"]["call"], terms=terms)["weight"] == "1"
+
+
+def test_a_stranger_sees_nothing(brings_none: Server) -> None:
+    with client(brings_none) as web:
+        assert web.get("/v1/recipes").status_code == 401
+        assert web.post("/v1/explain", json={"model": "polite"}).status_code == 401
