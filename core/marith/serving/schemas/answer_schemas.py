@@ -260,6 +260,8 @@ SCHEMAS: Mapping[str, Schema] = {
     "DetokenizeAnswer": closed({"prompt": TEXT}, _MARITH),
     "TokenizerInfo": closed(
         {
+            "bos_token": or_null(TEXT),
+            "bos_token_id": or_null(COUNT),
             "eos_token": or_null(TEXT),
             "eos_token_id": or_null(COUNT),
             "vocab_size": COUNT,
