@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
     from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
+    from marith.inspection.what_if import Redrawn, WhatIf
     from marith.options.options import Options
     from marith.request.ban import Ban
     from marith.request.completion import (
@@ -91,6 +92,8 @@ _LATER = {
     "Engine": "marith.engine.engine",
     "FormulaNumber": "marith.inspection.formula_numbers",
     "NumberedFormula": "marith.inspection.formula_numbers",
+    "Redrawn": "marith.inspection.what_if",
+    "WhatIf": "marith.inspection.what_if",
     "EngineStatus": "marith.request.limits",
     "Options": "marith.options.options",
     "Plan": "marith.request.plan",
@@ -143,6 +146,7 @@ __all__ = [
     "Options",
     "Plan",
     "Prompted",
+    "Redrawn",
     "Request",
     "RequestError",
     "Sampling",
@@ -155,6 +159,7 @@ __all__ = [
     "Tools",
     "Uniform",
     "Usage",
+    "WhatIf",
     "agreed",
     "balance",
     "decay",

@@ -47,7 +47,8 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "inspection.md": (
         "Inspection",
         (marith.Inspection, InspectedPosition, inspection.InspectedTerm, TermView,
-         inspection.InspectedPart, Contribution, LikelyToken, WhatIf, Redrawn, FormulaNumber),
+         inspection.InspectedPart, Contribution, LikelyToken, marith.WhatIf, marith.Redrawn,
+         FormulaNumber),
     ),
 }  # fmt: skip
 ABOUT = {

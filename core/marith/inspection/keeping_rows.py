@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,18 +15,25 @@ from marith.formula.tree.terms import Term
 from marith.scoring.scorer import Scored
 from marith.speculation.window import Block
 
+Kept = TypeVar("Kept")
 
-class KeepingRows(TextQuery[Mapping[Term, Tensor]]):
-    """The rows of each term [positions, vocab] on the CPU, from a place of the text on."""
+
+class KeepingRows(TextQuery[Kept]):
+    """What `made` makes of the rows of each term [positions, vocab], which are on the CPU.
+
+    The first row is for the token at `start` of the text.
+    """
 
     def __init__(
         self,
         prepared: Prepared,
         continuation: Sequence[int],
+        made: Callable[[Mapping[Term, Tensor]], Kept],
         keeper: object = None,
         start: int = 0,
     ) -> None:
         super().__init__(prepared, continuation, keeper, start)
+        self._made = made
         self._answers: Mapping[Term, Scored] = {}
         self._kept: dict[Term, list[Tensor]] = defaultdict(list)
 
@@ -40,6 +48,6 @@ class KeepingRows(TextQuery[Mapping[Term, Tensor]]):
             self._kept[term].append(scored.logprobs.to("cpu", copy=True))
         self._answers = {}
 
-    def result(self) -> Mapping[Term, Tensor]:
-        """The rows of each term, joined."""
-        return {term: torch.cat(rows) for term, rows in self._kept.items()}
+    def result(self) -> Kept:
+        """What is made of the rows of each term, joined."""
+        return self._made({term: torch.cat(rows) for term, rows in self._kept.items()})

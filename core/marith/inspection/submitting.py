@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
+from torch import Tensor
+
 from marith.answers.answer_grammar import AnswerGrammars
-from marith.engine.jobs.job import Job
+from marith.engine.jobs.queries import tokens_of
 from marith.engine.prepare import Prepared
 from marith.engine.threads.deadline import Deadline
 from marith.errors import RequestError, faults_named, shown
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Term
 from marith.inspection.formula_numbers import NumberedFormula
 from marith.inspection.inspected_formula import InspectedFormula, top_of
 from marith.inspection.inspecting import Inspecting
@@ -57,17 +60,17 @@ def spelling(answers: AnswerGrammars) -> Callable[[int], str]:
     return spell
 
 
-def kept(
+def keeping(
     request: Request,
     completion: Completion,
     most_bytes: object,
     open_with: Callable[[Request, Deadline, Formula], Prepared],
     answers: AnswerGrammars,
-    add: Callable[[Job], None],
-) -> WhatIf:
-    """What every term said of a completion; see `Engine.what_if`.
+    keeper: object,
+) -> KeepingRows[WhatIf]:
+    """The query of what every term said of a completion; see `Engine.what_if`.
 
-    `open_with` prepares a request with the terms of a formula beside, and `add` queues a job.
+    `open_with` prepares a request with the terms of a formula beside. Raises RequestError.
     """
     _require_kinds(request, completion)
     most = byte_count("most_bytes", most_bytes)
@@ -75,12 +78,16 @@ def kept(
     beside = NumberedFormula.of(request.formula).without_zeros()
     with faults_named():
         prepared = open_with(replace(request, speculation=None), deadline, beside)
+        tokens_of(completion.tokens, answers.vocabulary, prepared.room)
         redrawing = Redrawing(request, prepared, completion, answers)
     continuation, start = redrawing.continuation, redrawing.start
     require_bytes(prepared, len(continuation) - start, most)
-    query = KeepingRows(replace(prepared, more=len(continuation)), continuation, None, start)
-    add(query)
-    return WhatIf(request, prepared, query.future.wait(), redrawing, answers)
+
+    def made(rows: Mapping[Term, Tensor]) -> WhatIf:
+        return WhatIf(request, prepared, rows, redrawing, answers)
+
+    prepared = replace(prepared, more=len(continuation))
+    return KeepingRows(prepared, continuation, made, keeper, start)
 
 
 def _require_kinds(request: object, completion: object) -> None:

@@ -47,6 +47,16 @@ def test_constraints_and_the_prefix_are_replayed(house: House) -> None:
             assert first_difference(completion, other) == foreseen, options
 
 
+def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
+    request = Request("a", "2*x - 1*M", house.terms, Sampling(seed=3), Stop(8))
+    completion = house.engine.submit(request).result()
+    future = house.engine.submit_what_if(request, completion)
+    assert future.result().at(0, [1.5]) == house.engine.what_if(request, completion).at(0, [1.5])
+    for tokens, problem in (([99], "99"), ([-1], "-1"), ([1] * 10_000, "there is room for")):
+        with pytest.raises(RequestError, match=problem):
+            house.engine.submit_what_if(request, replace(completion, tokens=tokens))
+
+
 def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
     request = Request("a", "2*x - 1*M", house.terms, Sampling(seed=3), Stop(8, ignore_eos=True))
     completion = house.engine.submit(request).result()

@@ -96,9 +96,23 @@ class InspectionCalls(ABC):
         `most_bytes` of log-probabilities, and where the draws cannot be repeated: at a temperature
         above 0 without a seed or by a `Plan`, with a ban, and with tools that are not steered.
         """
-        from marith.inspection.submitting import kept
+        return self._keeping(request, completion, most_bytes).wait()
 
-        return kept(request, completion, most_bytes, self._open, self._answers, self._thread.add)
+    @names_checked()
+    def submit_what_if(
+        self, request: Request, completion: Completion, most_bytes: int = 2**28
+    ) -> Future[WhatIf]:
+        """Start to keep what each term said, as `what_if` does; the future may be cancelled."""
+        return self._keeping(request, completion, most_bytes)
+
+    def _keeping(
+        self, request: Request, completion: Completion, most_bytes: int
+    ) -> EngineFuture[WhatIf]:
+        from marith.inspection.submitting import keeping
+
+        query = keeping(request, completion, most_bytes, self._open, self._answers, self)
+        self._thread.add(query)
+        return query.future
 
     def _inspected(self, request: Request, deadline: Deadline) -> InspectedTicket:
         """The ticket of a request whose text is inspected when it has ended."""
