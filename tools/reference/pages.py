@@ -13,7 +13,6 @@ from marith.engine.call import CallOptions, Stops
 from marith.errors import MarithError
 from marith.formula.meaning import binding
 from marith.inspection.formula_numbers import FormulaNumber
-from marith.inspection.what_if import Redrawn, WhatIf
 from marith.request import completion, prompt, request
 from marith.request.inspected import inspection
 from marith.request.inspected.inspected_position import (

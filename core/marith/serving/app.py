@@ -14,7 +14,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from marith.serving.http.guard import Guard
-from marith.serving.routes import about_routes, formula_routes, page_routes, token_routes
+from marith.serving.routes import (
+    about_routes,
+    formula_routes,
+    inspection_routes,
+    page_routes,
+    token_routes,
+)
 from marith.serving.routes.chat_route import chat
 from marith.serving.routes.responses_route import responses
 from marith.serving.routes.text_route import text
@@ -29,7 +35,12 @@ from marith.serving.schemas.openapi_document import (
 )
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, settings_of_environment
-from marith.serving.wire.page_fields import ExplainFields, PageKeyFields
+from marith.serving.wire.page_fields import (
+    ExplainFields,
+    InspectFields,
+    PageKeyFields,
+    WhatIfFields,
+)
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.response_fields import ResponseFields
 from marith.serving.wire.wire_fields import (
@@ -69,6 +80,10 @@ ROUTES: dict[str, Operation] = {
     "/v1/score": Operation("POST", token_routes.score, ScoreFields, {200: "Scores"}),
     "/v1/recipes": Operation("GET", formula_routes.recipes, None, {200: "RecipeList"}),
     "/v1/explain": Operation("POST", formula_routes.explain, ExplainFields, {200: "Explanation"}),
+    "/v1/inspect": Operation(
+        "POST", inspection_routes.inspect, InspectFields, {200: "InspectedText"}
+    ),
+    "/v1/what_if": Operation("POST", inspection_routes.what_if, WhatIfFields, {200: "WhatIf"}),
     "/v1/embeddings": Operation("POST", about_routes.embeddings, None, {}, errors=(404,)),
     "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields, {200: "TokenizeAnswer"}),
     "/detokenize": Operation(

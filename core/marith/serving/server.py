@@ -16,12 +16,15 @@ from marith import Engine
 from marith.serving.http.guard import KEY
 from marith.serving.http.page_token import PageToken
 from marith.serving.http.until_gone import Runner
+from marith.serving.kept_texts import KeptTexts
 from marith.serving.served_models import ServedModel, ServedModels, load_models
 from marith.serving.server_metrics import Metrics
 from marith.serving.server_settings import ServerSettings
 from marith.serving.wire.json_body import read_json
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, read_fields
+
+KEEPING = 2  # texts of which log-probabilities are computed to be kept: each may take much memory
 
 
 class Server:
@@ -36,6 +39,8 @@ class Server:
         self._of_key: Counter[Any] = Counter()
         self.metrics = Metrics(self.engines)
         self.page_token = PageToken(settings.page_key)
+        self.kept = KeptTexts(settings.bounds)
+        self.keeping = asyncio.Semaphore(KEEPING)
 
     @property
     def models(self) -> ServedModels:

@@ -28,6 +28,9 @@ class Bounds:
 
     `body` is in bytes, of `levels` and `parts` of JSON; `seconds` are from the request to the end
     of the answer; `tokens` of an answer are at most so many, None for as many as the context holds.
+    `inspected` are positions × likeliest tokens of one request, of which `inspected_top` for each
+    position. `kept_bytes` are of log-probabilities that are kept for other `values` of a number:
+    by the server, for one key, and of one text.
     """
 
     body: int = 8_000_000
@@ -46,6 +49,12 @@ class Bounds:
     seconds: float | None = 600.0
     requests_of_key: int = 64
     write_seconds: float = 60.0
+    inspected: int = 20_000
+    inspected_top: int = 20
+    values: int = 21
+    kept_bytes: int = 2**30
+    kept_bytes_of_key: int = 2**29
+    kept_bytes_of_text: int = 2**28
 
 
 @dataclass(frozen=True, slots=True)

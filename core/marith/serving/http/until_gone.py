@@ -17,6 +17,7 @@ from marith.serving.wire.refusals import Refusal
 
 T = TypeVar("T")
 THREADS = 4  # that read bodies, templates and tokens: what takes long is bounded by `Bounds`
+LONG_THREADS = 2  # that compute for seconds
 LEFT = 499  # the status, in logs alone, of a request whose client has left
 
 
@@ -25,10 +26,15 @@ class Runner:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "marith-serve")
+        self._long = ThreadPoolExecutor(LONG_THREADS, "marith-serve-long")
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """The result of some work, done by a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def at_length(self, work: Callable[[], T]) -> T:
+        """The result of some work that may take seconds: it keeps none of the others waiting."""
+        return await asyncio.get_running_loop().run_in_executor(self._long, work)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """The result of some work that may take minutes; a process that ends waits for none."""
@@ -65,7 +71,8 @@ class Runner:
 
     def close(self) -> None:
         """Take on no more work."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._long):
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 def cancel(tickets: Sequence[Ticket]) -> None:

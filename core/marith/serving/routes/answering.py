@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.requests import Request as WebRequest
+from starlette.responses import JSONResponse, Response
 
 from marith import Chunk, Completion, MarithError, Ticket
 from marith.serving.http.event_stream import EventStream
@@ -17,6 +18,7 @@ from marith.serving.http.until_gone import LEFT, cancel, chunks, completions
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_metrics import Pace
+from marith.serving.wire.inspected_answers import with_inspections
 from marith.serving.wire.refusals import refusal
 
 _log = logging.getLogger(__name__)
@@ -84,6 +86,13 @@ class Answering:
         source = self._events(writer)
         return EventStream(source, seconds, self._failed, writer.closing, place.close)
 
+    async def json(self, answer: Mapping[str, Any], found: Sequence[Completion]) -> Response:
+        """An answer that does not stream, with the inspections of its completions."""
+        if not any(completion.inspection for completion in found):
+            return JSONResponse(answer)
+        data = await self._server.runner.off_loop(lambda: with_inspections(answer, found))
+        return Response(data, media_type="application/json")
+
     async def _events(self, writer: AnswerWriter) -> AsyncGenerator[bytes]:
         """Each event as it comes."""
         for data in writer.first():
@@ -95,7 +104,10 @@ class Answering:
                     yield data
         found = [ticket.result(0) for ticket in self._tickets]
         self._count(found)
-        for data in writer.last(found):
+        last = writer.last(found)
+        if any(completion.inspection for completion in found):
+            last = iter(await self._server.runner.off_loop(lambda: [*writer.last(found)]))
+        for data in last:
             yield data
 
     def _arrived(self, index: int, chunk: Chunk) -> None:

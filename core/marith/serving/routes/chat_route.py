@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 
 from starlette.requests import Request as WebRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from marith.serving.http.guard import KEY
 from marith.serving.routes.answering import Answering
@@ -35,4 +35,4 @@ async def chat(server: Server, web: WebRequest) -> Response:
             deltas = [ChatDeltas(i, bool(fields.logprobs)) for i in range(len(tickets))]
             return answer.stream(ChoiceWriter(head, asked, deltas), place.pop_all())
         found = await answer.whole()
-        return JSONResponse(chat_answer(head, asked, found))
+        return await answer.json(chat_answer(head, asked, found), found)

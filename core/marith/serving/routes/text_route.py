@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from starlette.requests import Request as WebRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from marith import Completion, Engine
 from marith.openai_format import finite_logprob
@@ -63,9 +63,8 @@ async def text(server: Server, web: WebRequest) -> Response:
         if nothing:
             taken["prompt_tokens"] = sum(len(one.requests[0].prompt) for one in asked)
             taken["total_tokens"] = taken["prompt_tokens"]
-        return JSONResponse(
-            {**head.fields(), "choices": choices, "usage": taken, **own(asked[0], found)}
-        )
+        whole = {**head.fields(), "choices": choices, "usage": taken, **own(asked[0], found)}
+        return await answer.json(whole, found)
 
 
 def _asked(

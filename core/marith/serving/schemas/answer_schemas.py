@@ -84,7 +84,14 @@ SCHEMAS: Mapping[str, Schema] = {
             "completion_tokens_details": closed({"reasoning_tokens": COUNT}),
         }
     ),
-    "MarithNote": closed({}, {"warnings": listed(TEXT), "composition": listed(ref("Costs"))}),
+    "MarithNote": closed(
+        {},
+        {
+            "warnings": listed(TEXT),
+            "composition": listed(ref("Costs")),
+            "inspection": listed(or_null(ref("Inspection"))),
+        },
+    ),
     "Costs": closed(
         {
             "formula": TEXT,

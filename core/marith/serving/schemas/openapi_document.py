@@ -17,7 +17,7 @@ from marith import __version__
 from marith.openai_format import without_titles
 from marith.serving.http.guard import OPEN, needs_key
 from marith.serving.schemas.answer_schemas import SCHEMAS, Schema, ref
-from marith.serving.schemas.page_schemas import PAGE_SCHEMAS
+from marith.serving.schemas.page_schemas import PAGE_SCHEMAS, inspection_schemas
 from marith.serving.schemas.response_schemas import RESPONSE_SCHEMAS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _WHY = {
     400: "What was sent cannot be served; `param` is the field",
     401: "No key was given, or one that is not known",
     403: "A web page of this origin may not ask",
-    404: "There is no such model or file",
+    404: "There is no such model or file, or what was kept is gone",
     408: "The body took too long to come",
     413: "The body is too large",
     415: "The body is not JSON as it is",
@@ -101,7 +101,9 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
         "security": [{"key": []}] if has_keys else [],
         "paths": {openapi_path(path): _item(path, route) for path, route in routes.items()},
         "components": {
-            "schemas": {**SCHEMAS, **RESPONSE_SCHEMAS, **PAGE_SCHEMAS, **sent},
+            "schemas": {
+                **SCHEMAS, **RESPONSE_SCHEMAS, **PAGE_SCHEMAS, **inspection_schemas(), **sent,
+            },
             "headers": {
                 "x-request-id": _ID, "retry-after": _RETRY, "x-should-retry": _SHOULD_RETRY,
             },

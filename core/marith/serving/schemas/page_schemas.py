@@ -1,9 +1,13 @@
-"""JSON schemas of what the page asks for: its key, recipes, formulas explained."""
+"""JSON schemas of what the page asks for: its key, recipes, explanations, inspections, what-ifs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import cache
 
+from marith import Inspection
+from marith.openai_format import without_titles
 from marith.serving.schemas.answer_schemas import (
     COUNT,
     NUMBER,
@@ -12,6 +16,7 @@ from marith.serving.schemas.answer_schemas import (
     always,
     closed,
     listed,
+    or_null,
     ref,
 )
 
@@ -19,6 +24,31 @@ PAGE_SCHEMAS: Mapping[str, Schema] = {
     "PageKey": closed({"key": TEXT}),
     "RecipeList": closed({"object": always("list"), "data": listed(ref("Recipe"))}),
     "Recipe": closed({"name": TEXT, "call": TEXT, "summary": TEXT, "source": TEXT}),
+    "InspectedText": closed(
+        {
+            "object": always("marith.inspection"),
+            "model": TEXT,
+            "inspection": ref("Inspection"),
+        },
+        {"marith": ref("MarithNote")},
+    ),
+    "WhatIf": closed(
+        {
+            "object": always("marith.what_if"),
+            "kept": TEXT,
+            "model": TEXT,
+            "formula": TEXT,
+            "numbers": listed(ref("FormulaNumber")),
+            "number": COUNT,
+            "values": listed(NUMBER),
+            "tokens": listed(listed(or_null(COUNT))),
+            "texts": listed(listed(or_null(TEXT))),
+            "first_flip": listed(or_null(COUNT)),
+            "flipped_to": listed(or_null(TEXT)),
+            "refused": listed(or_null(TEXT)),
+        },
+        {"marith": ref("MarithNote")},
+    ),
     "FormulaNumber": closed({"index": COUNT, "value": NUMBER, "start": COUNT, "end": COUNT}),
     "Explanation": closed(
         {
@@ -34,3 +64,12 @@ PAGE_SCHEMAS: Mapping[str, Schema] = {
         {"marith": ref("MarithNote")},
     ),
 }
+
+
+@cache
+def inspection_schemas() -> Mapping[str, Schema]:
+    """The schema of an inspection, and of what it is made of, as components of the document."""
+    text = json.dumps(Inspection.json_schema()).replace("#/$defs/", "#/components/schemas/")
+    schema = json.loads(text)
+    parts = schema.pop("$defs")
+    return {name: without_titles(part) for name, part in {**parts, "Inspection": schema}.items()}

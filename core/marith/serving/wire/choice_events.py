@@ -7,6 +7,7 @@ from typing import Any
 
 from marith import Chunk, Completion
 from marith.serving.http.event_stream import event
+from marith.serving.wire.inspected_answers import with_inspections
 from marith.serving.wire.refusals import refusal
 from marith.serving.wire.wire_answers import AnswerHead, ChatDeltas, TextDeltas, own, usage
 from marith.serving.wire.wire_requests import WireRequest
@@ -17,7 +18,8 @@ DONE = b"data: [DONE]\n\n"
 class ChoiceWriter:
     """Writes an answer in choices, each by its own `deltas`, as `AnswerWriter` says.
 
-    All events begin alike: that is written once. What marith says goes with the last ones.
+    All events begin alike: that is written once. What marith says goes with the last ones, and the
+    inspections of all choices with the last choice.
     """
 
     def __init__(
@@ -26,7 +28,8 @@ class ChoiceWriter:
         self._asked, self._deltas = asked, deltas
         self._with_usage = asked.fields.usage_in_stream
         says = asked.warnings or asked.fields.marith.composition
-        self._ends_apart = bool(says) and not self._with_usage
+        inspects = any(request.inspect for request in asked.requests)
+        self._ends_apart = inspects or (bool(says) and not self._with_usage)
         self._ends: list[Mapping[str, Any]] = []
         suffix = ".chunk" if head.kind == "chat.completion" else ""
         self._begin = event(head.fields(suffix)).removesuffix(b"}\n\n")
@@ -48,8 +51,12 @@ class ChoiceWriter:
     def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
         """Those once all choices have ended."""
         note = own(self._asked, completions)
-        for choice in self._ends:
-            yield self._event([choice], note)
+        beside = dict(self._usage) if self._with_usage else note
+        for choice in self._ends[:-1]:
+            yield self._event([choice], beside)
+        for choice in self._ends[-1:]:
+            data = with_inspections({"choices": [choice], **beside}, completions)
+            yield self._begin + b"," + data.removeprefix(b"{") + b"\n\n"
         if self._with_usage:
             taken = usage(
                 [completion.usage for completion in completions], len(self._asked.requests)

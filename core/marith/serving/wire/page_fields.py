@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from typing import Any, ClassVar
 
-from marith.serving.wire.wire_fields import KnownFields
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_fields import (
+    HARMLESS,
+    AskedFields,
+    ChatFields,
+    DrawnFields,
+    KnownFields,
+    Number,
+    Plain,
+    TextFields,
+    read_fields,
+)
 
 
 class PageKeyFields(BaseModel):
@@ -20,3 +33,52 @@ class ExplainFields(KnownFields):
 
     formula: StrictStr | None = None
     terms: dict[StrictStr, StrictStr] | None = None
+
+
+class MadeTextFields(DrawnFields):
+    """A text that was made, by the fields of the chat or the text that it is the answer to."""
+
+    harmless: ClassVar[frozenset[str]] = HARMLESS | {
+        "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs",
+    }  # fmt: skip
+
+    messages: list[dict[str, Any]] | None = None
+    prompt: StrictStr | list[StrictInt] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: StrictStr | dict[str, Any] | None = None
+    parallel_tool_calls: StrictBool | None = None
+    response_format: dict[str, Any] | None = None
+    chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
+
+    @property
+    def asked(self) -> AskedFields:
+        """The chat or the text. Raises Refusal where it is neither, or both."""
+        if (self.prompt is None) == (self.messages is None):
+            raise Refusal("a prompt is needed: prompt or messages", param="prompt")
+        if self.streams:
+            raise Refusal("this answer does not stream", param="stream")
+        kind = ChatFields if self.messages is not None else TextFields
+        names = kind.model_fields.keys() & type(self).model_fields.keys()
+        fields = {name: getattr(self, name) for name in names}
+        return read_fields(kind, {**fields, "marith": self.marith.model_dump()})
+
+
+class InspectFields(MadeTextFields):
+    """A continuation to be inspected: `POST /v1/inspect`."""
+
+    continuation: StrictStr | list[StrictInt]
+    top: StrictInt = Field(default=10, ge=1)
+
+
+class WhatIfFields(MadeTextFields):
+    """A number of a formula and other values of it: `POST /v1/what_if`.
+
+    First with the text's tokens and all with which they were drawn, then with what is `kept` of
+    them. `ended` says that an end of the text was drawn after its tokens.
+    """
+
+    continuation: list[StrictInt] | None = None
+    ended: StrictBool = False
+    kept: StrictStr | None = Field(default=None, max_length=100)
+    number: StrictInt = Field(ge=0)
+    values: list[Number] = Field(min_length=1)

@@ -52,6 +52,9 @@ def chat_of(fields: ResponseFields) -> ChatFields:
         kind = fields.format.get("type")
         problem = f"text.format has a type of {', '.join(FORMATS)}, not {kind!r:.80}"
         raise Refusal(problem, param="text")
+    if fields.marith.inspect:
+        problem = "marith.inspect is not served here; write /v1/chat/completions"
+        raise Refusal(problem, code="unsupported_parameter", param="marith")
     return ChatFields(
         messages=messages_of(fields),
         max_completion_tokens=fields.max_output_tokens,
@@ -59,7 +62,7 @@ def chat_of(fields: ResponseFields) -> ChatFields:
         logprobs=fields.scores,
         top_logprobs=fields.top_logprobs if fields.scores else None,
         response_format=_format(fields.format),
-        marith=fields.marith,
+        marith=fields.marith.model_copy(update={"inspect": False}),
         **{name: getattr(fields, name) for name in _SAME},
     )
 

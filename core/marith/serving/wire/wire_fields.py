@@ -70,6 +70,8 @@ class MarithFields(FormulaFields):
     faithful: Number | None = None
     speculation: StrictStr | None = None
     composition: StrictBool = False
+    inspect: StrictBool | StrictInt | None = None
+    prefix: list[StrictInt] | None = None
 
 
 class StreamOptions(BaseModel):

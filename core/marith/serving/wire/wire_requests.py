@@ -12,6 +12,7 @@ from marith import Grammar, Options, Request, Tools
 from marith.openai_format import to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.wire.inspected_answers import inspected_top, most_inspected
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import AskedFields, ChatFields, KnownFields, TextFields
 
@@ -45,10 +46,10 @@ def chat_requests(
     bounds, messages = settings.bounds, fields.messages
     hold_messages(messages, bounds)
     options, warnings = _options(fields, fields.max_completion_tokens, persona, settings)
-    prefix = ""
+    prefix: str | Sequence[int] = fields.marith.prefix or ""
     if fields.continue_final_message:
         *messages, last = messages
-        prefix = _prefix(messages, last)
+        prefix = _prefix(messages, last, prefix)
     request = options.request(
         messages,
         tools=_tools(fields, bounds),
@@ -56,6 +57,7 @@ def chat_requests(
         logprobs=_logprobs(fields, bounds),
         template_options={**options.chat_template_kwargs, **(fields.chat_template_kwargs or {})},
         prefix=prefix,
+        inspect=inspected_top(fields, persona, bounds) or False,
         cache_salt=salt,
     )
     return _answers(request, fields, options, warnings, bounds)
@@ -69,13 +71,21 @@ def text_requests(
     salt: str | None,
 ) -> WireRequest:
     """The requests of one prompt that is continued as it is."""
+    if fields.marith.prefix:
+        raise Refusal("marith.prefix is of chats; a prompt may have these tokens", param="marith")
     options, warnings = _options(fields, None, persona, settings)
     hold_letters(prompt, persona, settings.bounds)
     tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if not tokens:
         raise Refusal("a prompt has at least one token", param="prompt")
     grammar = _grammar(fields, settings.bounds, None)
-    request = options.request(tokens, grammar=grammar, logprobs=fields.logprobs, cache_salt=salt)
+    request = options.request(
+        tokens,
+        grammar=grammar,
+        logprobs=fields.logprobs,
+        inspect=inspected_top(fields, persona, settings.bounds) or False,
+        cache_salt=salt,
+    )
     return _answers(request, fields, options, warnings, settings.bounds)
 
 
@@ -128,7 +138,8 @@ def _options(
     if own.ban:
         call["ban"] = [*persona.options.ban, *own.ban]
     asked = longest if longest is not None else fields.max_tokens
-    most = min(filter(None, (bounds.tokens, persona.own_tokens)), default=None)
+    inspected = most_inspected(fields, persona, bounds)
+    most = min(filter(None, (bounds.tokens, persona.own_tokens, inspected)), default=None)
     if asked is not None and most is not None and asked > most:
         warnings.append(f"an answer has at most {most} tokens here, not {asked}")
         asked = most
@@ -182,8 +193,11 @@ def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None
         raise Refusal(problem, 413, "messages_too_long", "messages")
 
 
-def _prefix(messages: Sequence[Any], last: Mapping[str, Any]) -> str:
+def _prefix(messages: Sequence[Any], last: Mapping[str, Any], tokens: object) -> str:
     content = last.get("content")
+    if tokens:
+        problem = "an answer goes on from marith.prefix or by continue_final_message, not both"
+        raise Refusal(problem, param="marith")
     if last.get("role") != "assistant" or not isinstance(content, str) or not messages:
         raise Refusal(
             "continue_final_message goes on from a last message of the assistant, with a text as "

@@ -1,0 +1,186 @@
+"""`/v1/inspect` and `/v1/what_if`: why each token of a text is there, and what would change it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from starlette.requests import Request as WebRequest
+from starlette.responses import Response
+
+from marith import Completion, Engine, Inspection, Request, Stats, Usage, WhatIf
+from marith.serving.http.guard import KEY
+from marith.serving.http.until_gone import LEFT, until_gone
+from marith.serving.kept_texts import KeptText
+from marith.serving.routes.formula_routes import numbered
+from marith.serving.served_models import ServedModel
+from marith.serving.server import Server, note
+from marith.serving.server_settings import Bounds
+from marith.serving.wire.inspected_answers import hold_top, inspection_json
+from marith.serving.wire.page_fields import InspectFields, MadeTextFields, WhatIfFields
+from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.wire_answers import said
+from marith.serving.wire.wire_fields import ChatFields, TextFields
+from marith.serving.wire.wire_requests import (
+    chat_requests,
+    hold_letters,
+    text_requests,
+    warnings_of,
+)
+
+
+async def inspect(server: Server, web: WebRequest) -> Response:
+    """Why each token of a continuation is there: what the formula and each of its terms said.
+
+    One pass over the text; no token is drawn.
+    """
+    with server.place_for(web):
+        fields, persona = await server.fields(InspectFields, web)
+        warnings = warnings_of(fields, server.settings)
+        hold_top(fields.top, server.settings.bounds, "top")
+
+        def begin() -> Future[Inspection]:
+            request = _request(fields, persona, server, web)
+            tokens = _tokens(fields, persona, server.settings.bounds)
+            return persona.engine.submit_inspection(
+                request.prompt, tokens, request.formula, request.terms,
+                top=fields.top, timeout=request.timeout, cache_salt=request.cache_salt,
+                tools=request.tools, template_options=request.template_options,
+            )  # fmt: skip
+
+        future = await server.runner.off_loop(begin)
+        inspection = await until_gone(web, asyncio.wrap_future(future))
+        server.metrics.read(persona.name, len(inspection.positions))
+        note(web, model=persona.name, inspected=len(inspection.positions))
+        head = {"object": "marith.inspection", "model": persona.name, **said(warnings)}
+
+        def written() -> str:
+            return f'{json.dumps(head)[:-1]},"inspection":{inspection_json(inspection)}}}'
+
+        return Response(await server.runner.off_loop(written), media_type="application/json")
+
+
+def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list[int]:
+    """The tokens of the continuation. Raises Refusal for more than may be inspected."""
+    given = fields.continuation
+    hold_letters(given, persona, bounds)
+    tokens = persona.engine.encode(given) if isinstance(given, str) else given
+    most = bounds.inspected // fields.top
+    if len(tokens) > most:
+        problem = f"with top {fields.top} a continuation has at most {most:,} tokens"
+        raise Refusal(f"{problem}, not {len(tokens):,}", param="continuation")
+    return tokens
+
+
+async def what_if(server: Server, web: WebRequest) -> Response:
+    """Which tokens a text would have had, were a number of its formula another.
+
+    At first one pass over the text, of which the log-probabilities are kept for the same key, as
+    long as there is memory; with `kept` no model is asked.
+    """
+    with server.place_for(web):
+        fields, persona = await server.fields(WhatIfFields, web)
+        bounds, warnings = server.settings.bounds, warnings_of(fields, server.settings)
+        if len(fields.values) > bounds.values:
+            problem = f"there are at most {bounds.values} values at once, not {len(fields.values)}"
+            raise Refusal(problem, param="values")
+        key, name = web.scope.get(KEY), fields.kept
+        if name is None:
+            made = await until_gone(web, _made(fields, persona, server, web))
+            name = server.kept.keep(key, KeptText(made, persona, fields.marith.prefix or ()))
+            server.metrics.read(persona.name, len(made.tokens))
+        kept = server.kept.find(key, name)
+        note(web, model=kept.persona.name, values=len(fields.values))
+        head = {"object": "marith.what_if", "kept": name, "model": kept.persona.name}
+        left = threading.Event()
+        try:
+            answer = await until_gone(
+                web,
+                server.runner.at_length(
+                    lambda: _redrawn({**head, **said(warnings)}, kept, fields, left.is_set)
+                ),
+            )
+        finally:
+            left.set()
+    return Response(answer, media_type="application/json")
+
+
+async def _made(
+    fields: WhatIfFields, persona: ServedModel, server: Server, web: WebRequest
+) -> WhatIf:
+    """What every term said of the text."""
+    bounds = server.settings.bounds
+    most = min(bounds.kept_bytes_of_text, bounds.kept_bytes_of_key, bounds.kept_bytes)
+    if fields.continuation is None:
+        raise Refusal("the tokens of a text are needed, or kept", param="continuation")
+    prefix = fields.marith.prefix or []
+
+    def begin() -> Future[WhatIf]:
+        request = _request(fields, persona, server, web)
+        tokens = [*(fields.continuation or ())]
+        if tokens[: len(prefix)] != prefix:
+            raise Refusal("the continuation begins with marith.prefix", param="continuation")
+        tokens = tokens[len(prefix) :]
+        completion = Completion(
+            "", tokens, "stop" if fields.ended else "length", Usage(0, 0), Stats(0, 0, 0, 0.0)
+        )
+        return persona.engine.submit_what_if(request, completion, most)
+
+    async with server.keeping:
+        future = await server.runner.off_loop(begin)
+        return await asyncio.wrap_future(future)
+
+
+def _redrawn(
+    head: dict[str, Any], kept: KeptText, fields: WhatIfFields, left: Callable[[], bool]
+) -> bytes:
+    """The answer, value by value, until the client has left."""
+    what_if, engine = kept.what_if, kept.persona.engine
+    answer: dict[str, list[Any]] = {
+        name: [] for name in ("tokens", "texts", "first_flip", "flipped_to", "refused")
+    }
+    texts: dict[int | None, str | None] = {None: None}
+    for value in fields.values:
+        if left():
+            raise Refusal("the client has left", LEFT)
+        redrawn = what_if.at(fields.number, [value])
+        drawn = [token if token >= 0 else None for token in redrawn.tokens[0]]
+        tokens = [*kept.prefix, *drawn] if drawn else []
+        answer["tokens"].append(tokens)
+        answer["texts"].append([_text(token, texts, engine) for token in tokens])
+        answer["first_flip"] += [
+            None if flip is None else len(kept.prefix) + flip for flip in redrawn.first_flip
+        ]
+        answer["flipped_to"] += redrawn.flipped_to
+        answer["refused"] += redrawn.refused
+    whole = {
+        **head,
+        "formula": what_if.text,
+        "numbers": numbered(what_if.numbers),
+        "number": fields.number,
+        "values": fields.values,
+        **answer,
+    }
+    return json.dumps(whole).encode()
+
+
+def _text(token: int | None, known: dict[int | None, str | None], engine: Engine) -> str | None:
+    if token not in known:
+        known[token] = engine.spell([token]) if token is not None else None
+    return known[token]
+
+
+def _request(
+    fields: MadeTextFields, persona: ServedModel, server: Server, web: WebRequest
+) -> Request:
+    """The request that a text was made by. Raises Refusal, RequestError or FormulaError."""
+    asked, settings, salt = fields.asked, server.settings, web.scope.get(KEY)
+    if isinstance(asked, ChatFields):
+        return chat_requests(asked, persona, settings, salt).requests[0]
+    assert isinstance(asked, TextFields), "a text is a chat's or continues a prompt"
+    prompt = asked.prompts[0] if asked.prompts else []
+    return text_requests(asked, prompt, persona, settings, salt).requests[0]

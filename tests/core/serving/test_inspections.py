@@ -1,0 +1,194 @@
+"""Inspections over the wire: those of the engine, as data, within bounds, and each key's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from support.openapi import hold
+from support.serving import BEARER, CHAT, KEYS, client, events, lanes, served, until
+
+from marith import Inspection, Options
+from marith.serving.server import Server
+from marith.serving.server_settings import Bounds
+
+FORMULA = "M - 0.5*rude + 0.3*kind"
+TERMS = {"rude": "You are rude.", "kind": "You are kind."}
+HOSTILE = "<script>alert('x')</script>\u202e\x1b]0;title\x07"
+BOUNDS = replace(Bounds(), inspected=400)
+TALK = {"messages": CHAT, "model": "polite", "seed": 3, "temperature": 0.9}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("inspections")
+    with served(folder, BOUNDS, keys=KEYS, allow_formulas=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server, headers=BEARER) as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def document(web: httpx.Client) -> Any:
+    return web.get("/openapi.json").json()
+
+
+def post(web: httpx.Client, path: str, status: int = 200, **body: Any) -> Any:
+    answer = web.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def require_close(one: Any, other: Any) -> None:
+    """The same but for rounding: a pass of another shape rounds otherwise."""
+    assert json.dumps(one, default=str) == json.dumps(other, default=str) or _close(one, other)
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_close(one[name], other[name]) for name in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return bool(one == pytest.approx(other, abs=2e-3))
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("continuation", [" I am well.", [40, 50, 60]])
+def test_an_inspection_is_the_engines(web: httpx.Client, document: Any, continuation: Any) -> None:
+    body = {"model": "polite", "messages": CHAT, "continuation": continuation, "top": 3}
+    answer = web.post("/v1/inspect", json=body)
+    hold(document, answer)
+    inspection = answer.json()["inspection"]
+    wanted = Options().engine().inspect(CHAT, continuation, FORMULA, TERMS, top=3)
+    require_close(inspection, wanted.as_dict())
+    assert Inspection.from_json(json.dumps(inspection)).formula == FORMULA
+
+
+def test_texts_and_formulas_of_ones_own_are_inspected(web: httpx.Client) -> None:
+    own = {"formula": "2*M - grim", "terms": {"grim": HOSTILE}}
+    answer = post(
+        web, "/v1/inspect", prompt="The sea", continuation=" is wide <b>", marith=own, top=2
+    )
+    inspection = answer["inspection"]
+    assert inspection["formula"] == "2*M - grim"
+    assert inspection["text"] == " is wide <b>"
+    assert [term["names"] for term in inspection["terms"]] == [["M"], ["grim"]]
+    assert HOSTILE.splitlines()[0][:8] in inspection["terms"][1]["text"], "as data"
+    assert answer["model"] == "pocket"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_chat_has_the_inspection_of_each_choice(
+    web: httpx.Client, document: Any, count: int
+) -> None:
+    body = {**TALK, "n": count, "max_tokens": 3, "marith": {"inspect": 2, "composition": True}}
+    answer = web.post("/v1/chat/completions", json=body)
+    if count == 1:
+        hold(document, answer)
+    whole = answer.json()
+    inspections = whole["marith"]["inspection"]
+    assert len(whole["marith"]["composition"]) == len(inspections) == count
+    for choice, inspection in zip(whole["choices"], inspections, strict=True):
+        assert inspection["text"] == choice["message"]["content"]
+        assert inspection["top"] == 2
+        tokens = [position["token"] for position in inspection["positions"]]
+        again = post(web, "/v1/inspect", model="polite", messages=CHAT, continuation=tokens, top=2)
+        require_close(again["inspection"], inspection)
+    for usage in ({}, {"stream_options": {"include_usage": True}}):
+        streamed = web.post("/v1/chat/completions", json={**body, **usage, "stream": True})
+        if count == 2 and usage:
+            hold(document, streamed)
+        chunks = events(streamed.text)
+        having = [i for i, one in enumerate(chunks) if "inspection" in one.get("marith", {})]
+        choosing = [i for i, one in enumerate(chunks) if one["choices"]]
+        assert having == choosing[-1:]
+        assert chunks[having[0]]["choices"][0]["finish_reason"]
+        require_close(chunks[having[0]]["marith"]["inspection"], inspections)
+        assert "composition" in chunks[-1]["marith"]
+
+
+def test_an_answer_goes_on_from_tokens_exactly(web: httpx.Client) -> None:
+    chat = "/v1/chat/completions"
+    whole = post(web, chat, **TALK, max_tokens=12, marith={"inspect": True})
+    [inspection] = whole["marith"]["inspection"]
+    tokens = [position["token"] for position in inspection["positions"]]
+    for cut in (1, 5, 11):
+        rest = post(
+            web, chat, **TALK, max_tokens=12 - cut, marith={"prefix": tokens[:cut], "inspect": 1}
+        )
+        [of_rest] = rest["marith"]["inspection"]
+        assert [position["token"] for position in of_rest["positions"]] == tokens[cut:]
+        assert of_rest["positions"][0]["place"] == cut
+        text = Options().engine().decode(tokens[:cut]) + rest["choices"][0]["message"]["content"]
+        assert text.strip() == whole["choices"][0]["message"]["content"].strip()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        ("/v1/inspect", {"continuation": [5] * 41}, "at most 40 tokens, not 41"),
+        ("/v1/inspect", {"continuation": [5] * 401, "top": 1}, "at most 400 tokens, not 401"),
+        ("/v1/inspect", {"continuation": " a", "top": 21}, "at most 20, not 21"),
+        ("/v1/inspect", {"continuation": " a", "top": 0}, "greater than or equal to 1, not 0"),
+        ("/v1/inspect", {"continuation": [5], "prompt": "a"}, "prompt or messages"),
+        ("/v1/inspect", {"continuation": [4096]}, "4096"),
+        ("/v1/inspect", {"continuation": [-1]}, "-1"),
+        ("/v1/inspect", {"continuation": [5], "stream": True}, "does not stream"),
+        ("/v1/inspect", {}, "continuation: field required"),
+        ("/v1/chat/completions", {"marith": {"inspect": 21}}, "at most 20, not 21"),
+        ("/v1/chat/completions", {"marith": {"inspect": -1}}, "at most 20, not -1"),
+        ("/v1/chat/completions", {"marith": {"prefix": [5000]}}, "5000"),
+        ("/v1/chat/completions", {"marith": {"prefix": "a"}}, "marith.prefix"),
+    ],
+)
+def test_bounds_are_said_in_one_sentence(
+    web: httpx.Client, path: str, body: dict[str, Any], problem: str
+) -> None:
+    error = post(web, path, 400, **{"messages": CHAT, **body})["error"]
+    assert problem in error["message"]
+
+
+def test_an_answer_that_is_inspected_is_as_long_as_may_be_inspected(web: httpx.Client) -> None:
+    body = {"messages": CHAT, "ignore_eos": True, "seed": 1}
+    chat = "/v1/chat/completions"
+    for count, most in ((1, 20), (2, 10)):
+        asked = {**body, "n": count, "marith": {"inspect": 20}}
+        whole = post(web, chat, **asked, max_tokens=200)
+        assert f"at most {most} tokens here, not 200" in whole["marith"]["warnings"][0]
+        assert whole["usage"]["completion_tokens"] == 400 // 20
+        assert [len(one["positions"]) for one in whole["marith"]["inspection"]] == [most] * count
+        assert post(web, chat, **asked)["choices"][0]["finish_reason"] == "length"
+
+
+def test_without_allow_formulas_a_models_own_is_inspected(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("no_formulas")
+    with served(folder, BOUNDS, keys=KEYS) as server, client(server, headers=BEARER) as web:
+        asked = {"model": "polite", "messages": CHAT, "continuation": " Well."}
+        assert post(web, "/v1/inspect", **asked)["inspection"]["formula"] == FORMULA
+        for own in ({"formula": "M"}, {"terms": {"a": "b"}}):
+            for path in ("/v1/inspect", "/v1/chat/completions"):
+                error = post(web, path, 400, **asked, marith=own)["error"]
+                assert error["code"] == "formulas_not_allowed"
+        with client(server) as stranger:
+            assert post(stranger, "/v1/inspect", 401, **asked)
+
+
+def test_who_leaves_frees_the_lanes(server: Server) -> None:
+    impatient = client(server, headers=BEARER)
+    impatient.timeout = httpx.Timeout(0.05)
+    body = {"messages": CHAT, "model": "polite", "continuation": [7] * 400, "top": 1}
+    with impatient, pytest.raises(httpx.ReadTimeout):
+        impatient.post("/v1/inspect", json=body)
+    until(lambda: lanes(server) == 0, 5)
+    until(lambda: server.running == 0, 5)

@@ -1,0 +1,211 @@
+"""What-ifs over the wire: the first flip is the regenerated one, and what is kept is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from support.openapi import hold
+from support.serving import BEARER, CHAT, KEYS, client, lanes, served, until
+
+from marith import Options
+from marith.serving import kept_texts
+from marith.serving.server import Server
+from marith.serving.server_settings import Bounds
+
+WIDTH = 4096  # tokens of pocket
+TERMS = 3  # M, rude and kind
+POSITION = WIDTH * TERMS * 4  # bytes
+LENGTH = 8
+BOUNDS = replace(
+    Bounds(),
+    kept_bytes=5 * LENGTH * POSITION,
+    kept_bytes_of_key=3 * LENGTH * POSITION,
+    kept_bytes_of_text=2 * LENGTH * POSITION,
+)
+FORMULA = "M - 0.5*rude + 0.3*kind"
+DRAWN = {"seed": 5, "temperature": 0.8, "top_p": 0.95}
+TALK = {"messages": CHAT, "model": "polite", **DRAWN}
+SECOND = {"authorization": f"Bearer {KEYS[1]}"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("what_ifs"), BOUNDS, keys=KEYS, allow_formulas=True) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server, headers=BEARER) as web:
+        yield web
+
+
+def post(web: httpx.Client, path: str, status: int = 200, **body: Any) -> Any:
+    answer = web.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def made(web: httpx.Client, length: int = LENGTH, **more: Any) -> list[int]:
+    """The tokens of an answer."""
+    asked = {**TALK, "max_tokens": length, **more}
+    asked["marith"] = {**asked.get("marith", {}), "inspect": 1}
+    [inspection] = post(web, "/v1/chat/completions", **asked)["marith"]["inspection"]
+    return [position["token"] for position in inspection["positions"]]
+
+
+def differs(one: list[int], other: list[int]) -> int | None:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (left, right) in pairs if left != right), None)
+
+
+def test_a_flip_that_is_foreseen_is_regenerated(web: httpx.Client) -> None:
+    tokens = made(web, ignore_eos=True)
+    values = [0.5, 0.0, 0.2, 0.8, 0.95]
+    asked = {**TALK, "ignore_eos": True, "continuation": tokens}
+    answer = web.post("/v1/what_if", json={**asked, "number": 0, "values": values})
+    hold(web.get("/openapi.json").json(), answer)
+    told = answer.json()
+    assert told["formula"] == FORMULA
+    places = [FORMULA[one["start"] : one["end"]] for one in told["numbers"]]
+    assert places == ["0.5", "0.3"]
+    assert told["values"] == values
+    assert told["tokens"][0] == tokens
+    assert told["first_flip"][0] is None
+    assert any(flip is not None for flip in told["first_flip"])
+    engine = Options().engine()
+    for value, drawn, texts, flip in zip(
+        values, told["tokens"], told["texts"], told["first_flip"], strict=True
+    ):
+        formula = FORMULA.replace("0.5", str(value))
+        again = made(web, ignore_eos=True, model="pocket", marith={"formula": formula})
+        assert differs(tokens, again) == flip
+        assert differs(tokens, drawn) == flip
+        if flip is not None:
+            assert drawn[flip] == again[flip]
+        assert texts == [engine.spell([token]) for token in drawn]
+
+
+def test_what_is_kept_is_asked_again_without_a_model(server: Server, web: httpx.Client) -> None:
+    tokens = made(web)
+    first = post(web, "/v1/what_if", **TALK, continuation=tokens, number=1, values=[0.3, 2])
+    passes: list[int] = []
+    from support.holding import model_of
+
+    hook = model_of(server.engines()[0]).register_forward_pre_hook(lambda *_: passes.append(1))
+    try:
+        asked = {"kept": first["kept"], "number": 1, "values": [0.3, 2.0]}
+        again = post(web, "/v1/what_if", **asked)
+        other = post(web, "/v1/what_if", **{**asked, "number": 0, "values": [-0.4]})
+    finally:
+        hook.remove()
+    assert not passes
+    assert again == first
+    assert other["number"] == 0
+    assert len(other["tokens"][0]) == len(first["tokens"][0])
+
+
+def test_an_answer_after_a_prefix_has_its_flips_there(web: httpx.Client) -> None:
+    prefix = made(web)[:3]
+    tokens = [*prefix, *made(web, LENGTH - 3, marith={"prefix": prefix}, ignore_eos=True)]
+    own = {"prefix": prefix}
+    asked = {**TALK, "continuation": tokens, "ignore_eos": True, "number": 0}
+    told = post(web, "/v1/what_if", **asked, values=[0.5, 0.99], marith=own)
+    assert told["tokens"][0] == tokens
+    assert told["first_flip"][0] is None
+    assert [row[:3] for row in told["tokens"]] == [prefix, prefix]
+    assert told["first_flip"][1] == differs(tokens, told["tokens"][1])
+
+
+def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> None:
+    asked = {**TALK, "continuation": made(web), "number": 0}
+    told = post(web, "/v1/what_if", **asked, values=[0.5, 5, 0.4])
+    assert [bool(one) for one in told["refused"]] == [False, True, False]
+    assert told["tokens"][1] == told["texts"][1] == []
+    assert "more than zero" in told["refused"][1]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"values": [0.1] * 22}, "at most 21 values at once, not 22"),
+        ({"values": []}, "at least 1 item"),
+        ({"number": 2}, "number"),
+        ({"number": -1}, "greater than or equal to 0"),
+        ({"values": ["1"]}, "values.0"),
+        ({"continuation": None}, "the tokens of a text are needed"),
+        ({"continuation": []}, "no tokens"),
+        ({"continuation": [5000]}, "5000"),
+        ({"continuation": [-3]}, "-3"),
+        ({"continuation": [7] * 2_000}, "there is room for"),
+        ({"continuation": [7] * (2 * LENGTH + 1)}, "are kept"),
+        ({"seed": None}, "has no seed"),
+        ({"marith": {"ban": ["bad"]}}, "a ban takes tokens back"),
+        ({"marith": {"prefix": [9]}}, "begins with marith.prefix"),
+        ({"stream": True}, "does not stream"),
+        ({"prompt": "a"}, "prompt or messages"),
+    ],
+)
+def test_bounds_are_said_in_one_sentence(
+    web: httpx.Client, body: dict[str, Any], problem: str
+) -> None:
+    asked = {**TALK, "continuation": [7, 8], "number": 0, "values": [0.1], **body}
+    assert problem in post(web, "/v1/what_if", 400, **asked)["error"]["message"]
+
+
+def test_what_is_kept_is_bounded_and_each_keys_own(server: Server, web: httpx.Client) -> None:
+    asked = {**TALK, "continuation": [7] * LENGTH, "number": 0, "values": [0.5]}
+    other = {"number": 0, "values": [0.4]}
+
+    def keep(client: httpx.Client) -> str:
+        return str(post(client, "/v1/what_if", **asked)["kept"])
+
+    def has(client: httpx.Client, name: str) -> bool:
+        answer = client.post("/v1/what_if", json={**other, "kept": name})
+        if answer.status_code == 404:
+            assert answer.json()["error"]["code"] == "kept_gone"
+        return answer.status_code == 200
+
+    with client(server, headers=SECOND) as second:
+        names = [keep(web) for _ in range(3)]
+        assert server.kept.byte_count == BOUNDS.kept_bytes_of_key
+        assert has(web, names[0]), "which makes it the one that was used last"
+        assert not has(second, names[0])
+        fourth = keep(web)
+        assert server.kept.byte_count == BOUNDS.kept_bytes_of_key
+        assert [has(web, name) for name in (*names, fourth)] == [True, False, True, True]
+        theirs = [keep(second) for _ in range(3)]
+        assert server.kept.byte_count == BOUNDS.kept_bytes
+        assert [has(second, name) for name in theirs] == [True] * 3
+        assert [has(web, name) for name in (*names, fourth)] == [False, False, True, True]
+        assert not has(web, theirs[0])
+        assert not has(web, "nothing")
+    with client(server) as stranger:
+        assert stranger.post("/v1/what_if", json={**other, "kept": fourth}).status_code == 401
+
+
+def test_the_texts_of_a_key_are_counted(
+    server: Server, web: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_texts, "MOST_TEXTS", 2)
+    asked = {**TALK, "continuation": [7], "number": 0, "values": [0.5]}
+    names = [post(web, "/v1/what_if", **asked)["kept"] for _ in range(3)]
+    statuses = [
+        web.post("/v1/what_if", json={"kept": name, "number": 0, "values": [1]}).status_code
+        for name in names
+    ]
+    assert statuses == [404, 200, 200]
+
+
+def test_who_leaves_frees_the_lanes(server: Server) -> None:
+    impatient = client(server, headers=BEARER)
+    impatient.timeout = httpx.Timeout(0.02)
+    asked = {**TALK, "continuation": [7] * LENGTH * 2, "number": 0, "values": [0.5] * 21}
+    with impatient, pytest.raises(httpx.ReadTimeout):
+        impatient.post("/v1/what_if", json=asked)
+    until(lambda: lanes(server) == 0, 5)
+    until(lambda: server.running == 0, 5)
