@@ -1,0 +1,236 @@
+// The card of one token, and curves over all of them. Knows no server.
+
+import { chance, decimal, drawn, element, pushOf, ranked, signed, spelled } from "./values.js";
+
+/** A term or part by its first name, or else by its text. */
+export const nameOf = (term) => term.names?.[0] ?? term.text;
+
+/** The card of the token at `index`; `onGoOn` gets a token to go on from in its place. */
+export function tokenCard(inspection, index, onGoOn) {
+  const position = inspection.positions[index];
+  return element(
+    "section", { class: "card", "aria-label": `Token ${index + 1}` },
+    element(
+      "h3", {}, "Why ", quoted(position.text), " ",
+      element("small", {}, `token ${index + 1} of ${inspection.positions.length}`),
+    ),
+    facts(position),
+    contributions(inspection, position),
+    candidates(inspection, position, onGoOn),
+  );
+}
+
+const quoted = (text) => element("q", { class: "spelled" }, spelled(text));
+
+function facts(position) {
+  const push = pushOf(position);
+  const rows = [
+    ["Composed", `${chance(position.logprob)}, rank ${ranked(position.rank)}`],
+    ["M alone", `${chance(position.bare_logprob)}, rank ${ranked(position.bare_rank)}`],
+    ["Push", push === null ? "M cannot say it" : `${signed(push)} nats`],
+    ["M would say", position.flipped ? quoted(position.bare_likeliest.text) : "the same"],
+    ["Entropy", `${decimal(position.entropy)} nats`],
+    ["Total weight", decimal(position.weight, 3)],
+  ];
+  return element(
+    "dl", { class: "facts" },
+    ...rows.map(([name, value]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
+}
+
+function contributions(inspection, position) {
+  const largest = Math.max(...position.contributions.map((one) => Math.abs(one.value ?? 0)), 0.01);
+  const row = (part, i) => contributionRow(inspection, position, part, i, largest);
+  const rowsOf = (kind) =>
+    inspection.parts.map((part, i) => (part.kind === kind ? row(part, i) : null)).filter(Boolean);
+  const exact = rowsOf("exact");
+  const left = rowsOf("leave_one_out");
+  const sum = element(
+    "tr", { class: "sum" }, element("th", { scope: "row", colspan: 4 }, "Sum: the log-odds"),
+    element("td", { class: "number" }, signed(position.log_odds)), element("td"),
+  );
+  const groups = [element("tbody", {}, ...exact, sum)];
+  if (left.length > 0) {
+    const head = element(
+      "tr", { class: "group" },
+      element("th", { scope: "rowgroup", colspan: 6 }, "Left out one at a time; these do not add up"),
+    );
+    groups.push(element("tbody", {}, head, ...left));
+  }
+  const caption = element(
+    "caption", {}, "What each part adds to the log-odds of ", quoted(position.text), " against ",
+    quoted(position.reference.text), ", in nats",
+  );
+  const heads = ["Part", "Weight", "log P", "Rank", "Adds", ""];
+  return framed("Contributions", caption, heads, groups);
+}
+
+function contributionRow(inspection, position, part, i, largest) {
+  const view = part.term === null ? null : position.terms[part.term];
+  const { value } = position.contributions[i];
+  const bar = element("span", { class: value < 0 ? "bar negative" : "bar", "aria-hidden": "true" });
+  bar.style.setProperty("--size", Math.abs(value ?? 0) / largest);
+  return element(
+    "tr", {},
+    element("th", { scope: "row", class: "part" }, part.text),
+    number(view && view.weight !== null ? decimal(view.weight, 3) : "–"),
+    number(view ? decimal(view.logprob) : "–"),
+    number(view ? ranked(view.rank) : "–"),
+    number(signed(value)),
+    element("td", { class: "bars" }, bar),
+  );
+}
+
+const number = (text) => element("td", { class: "number" }, text);
+
+/** The likeliest tokens by every term; the text's own token too, where it is none of them. */
+function candidates(inspection, position, onGoOn) {
+  const whole = inspection.parts
+    .map((part, i) => ({ part, i }))
+    .filter(({ part }) => part.kind === "exact" && part.term === null);
+  const adding = inspection.terms.map((_, term) =>
+    inspection.parts.findIndex((part) => part.kind === "exact" && part.term === term));
+  const row = (token, k) => candidateRow(position, token, k, { whole, adding, onGoOn });
+  const rows = position.top.map((token, k) => row(token, k));
+  if (!position.top.some((token) => token.token === position.token)) {
+    rows.push(row({ token: position.token, text: position.text, logprob: position.logprob }, null));
+  }
+  const weights = inspection.terms.map((term, i) => {
+    const { weight } = position.terms[i];
+    return weight === null ? nameOf(term) : `${decimal(weight, 2)} · ${nameOf(term)}`;
+  });
+  const heads = ["Token", "Composed", "M", ...weights, ...whole.map(({ part }) => part.text)];
+  const caption = element(
+    "caption", {},
+    "What could have followed: log P, rank, and what is added to the log-odds against ",
+    quoted(position.reference.text), ". Press a token to go on from it.",
+  );
+  return framed("Alternatives", caption, heads, [element("tbody", {}, ...rows)]);
+}
+
+function candidateRow(position, token, k, { whole, adding, onGoOn }) {
+  const taken = token.token === position.token;
+  const added = (i) =>
+    k === null ? position.contributions[i].value : position.contributions[i].of_top[k];
+  const terms = position.terms.map((view, term) => element(
+    "td", { class: "number" },
+    decimal(k === null ? view.logprob : view.of_top[k]),
+    element("small", {}, ` #${ranked(k === null ? view.rank : view.ranks_of_top[k])}`),
+    adding[term] < 0 ? null : element("span", { class: "adds" }, signed(added(adding[term]))),
+  ));
+  const button = element("button", {
+    type: "button", class: "alternative", disabled: taken || !onGoOn,
+    "aria-label": taken ? null : `Go on from ${spelled(token.text)}`,
+    onclick: () => onGoOn(token.token),
+  }, spelled(token.text));
+  return element(
+    "tr", { class: taken ? "taken" : null, "aria-current": taken ? "true" : null },
+    element("th", { scope: "row" }, button),
+    number(chance(token.logprob)),
+    number(chance(k === null ? position.bare_logprob : position.bare_of_top[k])),
+    ...terms,
+    ...whole.map(({ i }) => number(signed(added(i)))),
+  );
+}
+
+function framed(label, caption, heads, groups) {
+  const head = element("tr", {}, ...heads.map((text) =>
+    text === "" ? element("td") : element("th", { scope: "col" }, text)));
+  return element(
+    "div", { class: "wide", role: "region", tabindex: "0", "aria-label": label },
+    element("table", {}, caption, element("thead", {}, head), ...groups),
+  );
+}
+
+/** The curves of an inspection: entropy, divergence of each term, and what classifiers say. */
+export function curvesOf(inspection, onChoose) {
+  const { positions, terms, observations } = inspection;
+  const kl = terms
+    .map((term, i) => ({ name: nameOf(term), values: positions.map((one) => one.terms[i].kl) }))
+    .filter(({ values }) => values.some((value) => value !== null));
+  const entropy = [{ name: "composed", values: positions.map((one) => one.entropy) }];
+  const judged = observations.map((text, i) => (
+    { name: text, values: positions.map((one) => one.observations[i]) }));
+  const tokens = positions.map((one) => one.text);
+  return [
+    lineChart("Entropy", "nats", entropy, tokens, onChoose),
+    kl.length ? lineChart("KL(term ‖ composed)", "nats", kl, tokens, onChoose) : null,
+    judged.length ? lineChart("What is known of the text so far", "", judged, tokens, onChoose) : null,
+  ].filter(Boolean);
+}
+
+/** Moves the line of the chosen token in each chart of `root`. */
+export function markInCurves(root, index) {
+  for (const line of root.querySelectorAll("line.chosen")) {
+    const hidden = index === null;
+    line.classList.toggle("hidden", hidden);
+    if (hidden) continue;
+    line.setAttribute("x1", index);
+    line.setAttribute("x2", index);
+  }
+}
+
+function lineChart(title, unit, series, tokens, onChoose) {
+  const known = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  const least = known.reduce((a, b) => Math.min(a, b), 0);
+  const most = known.reduce((a, b) => Math.max(a, b), least + 0.01);
+  const width = Math.max(1, tokens.length - 1);
+  const chart = drawn(
+    "svg", {
+      viewBox: `0 0 ${width} 100`, preserveAspectRatio: "none", role: "img",
+      "aria-label": `${title} at each token; the table below has the numbers`,
+      onclick: (event) => {
+        const box = chart.getBoundingClientRect();
+        onChoose(Math.round(Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) * width));
+      },
+    },
+    ...series.map(({ values }, i) => drawn("path", {
+      class: `series series-${i % 6}`, d: pathOf(values, least, most),
+    })),
+    drawn("line", { class: "chosen hidden", x1: 0, x2: 0, y1: 0, y2: 100 }),
+  );
+  const legend = series.map(({ name }, i) => element(
+    "li", {}, drawn("svg", { class: "key", viewBox: "0 0 24 8", "aria-hidden": "true" },
+      drawn("path", { class: `series series-${i % 6}`, d: "M0 4H24" })), name));
+  return element(
+    "figure", { class: "chart" },
+    element("figcaption", {}, element("b", {}, title), element("ul", { class: "legend" }, ...legend)),
+    element("div", { class: "plot" },
+      element("span", { class: "most" }, `${decimal(most)} ${unit}`), chart,
+      element("span", { class: "least" }, decimal(least))),
+    tableOf(title, series, tokens),
+  );
+}
+
+function pathOf(values, least, most) {
+  const pieces = [];
+  let drawing = false;
+  values.forEach((value, i) => {
+    if (value === null) drawing = false;
+    else {
+      const height = (98 - (96 * (value - least)) / (most - least)).toFixed(2);
+      pieces.push(`${drawing ? "L" : "M"}${i} ${height}`);
+      drawing = true;
+    }
+  });
+  return pieces.join("");
+}
+
+/** The numbers of a chart as a table, made once somebody opens it. */
+function tableOf(title, series, tokens) {
+  const details = element("details", {}, element("summary", {}, "As a table"));
+  details.addEventListener("toggle", async () => {
+    const body = element("tbody");
+    details.append(framed(title, element("caption", {}, title),
+      ["", "Token", ...series.map(({ name }) => name)], [body]));
+    for (let i = 0; i < tokens.length; i += 1) {
+      if (i > 0 && i % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 0));
+      body.append(element(
+        "tr", {}, number(String(i + 1)), element("th", { scope: "row" }, quoted(tokens[i])),
+        ...series.map(({ values }) => number(decimal(values[i], 3))),
+      ));
+    }
+  }, { once: true });
+  return details;
+}

@@ -1,0 +1,184 @@
+// The formula and its terms, what they mean, and what is wrong with them.
+
+import { json } from "./server.js";
+import { caretLines, element, namesIn, shown, unitsBefore } from "./values.js";
+
+const PAUSE = 250; // milliseconds without a key pressed, before the server is asked
+const at = (id) => document.getElementById(id);
+
+/** The editor of one formula. `onMeaning` is called with each explanation, and null for a fault. */
+export class Editor {
+  meaning = null; allowed = false;
+  #onMeaning; #timer = null; #asking = null; #beginnings = new Map(); #model = "";
+
+  constructor(onMeaning) {
+    this.#onMeaning = onMeaning;
+    at("formula").addEventListener("input", () => this.#edited());
+    at("add-term").addEventListener("click", () => this.#addTerm("", "").focus());
+    at("begin").addEventListener("change", () => this.#begin(at("begin").value));
+  }
+
+  get text() { return at("formula").value.trim(); }
+
+  /** The formula as it is asked: as the server prints it, once it has. */
+  get formula() { return this.meaning?.formula ?? this.text; }
+
+  /** Names and texts of the terms, in order, without those that are empty. */
+  get terms() {
+    return [...at("terms").children]
+      .map((row) => [row.querySelector("input").value.trim(), row.querySelector("textarea").value])
+      .filter(([name, text]) => name !== "" && text.trim() !== "");
+  }
+
+  /** Turns the editor off, and says why; or on. */
+  allow(allowed, reason, model) {
+    this.allowed = allowed;
+    this.#model = model;
+    at("editor").disabled = !allowed;
+    at("editor-off").hidden = allowed;
+    at("editor-off").textContent = reason;
+    if (allowed) this.#ask();
+    else this.#show(null);
+  }
+
+  /** Fills in a formula and its terms. */
+  fill(formula, terms) {
+    at("formula").value = formula;
+    at("terms").replaceChildren();
+    for (const [name, text] of terms) this.#addTerm(name, text);
+    this.#edited();
+  }
+
+  /** Another formula over the same terms, such as one with another number. */
+  change(formula) {
+    at("formula").value = formula;
+    this.meaning = null;
+    this.#ask();
+  }
+
+  /** What a formula can begin from: personas as [name, formula, terms], and recipes. */
+  offer(personas, recipes) {
+    this.#beginnings = new Map();
+    const group = (label, entries) => element(
+      "optgroup", { label }, ...entries.map(([value, text]) => element("option", { value }, text)));
+    const models = personas.map(([name, formula, terms]) => {
+      this.#beginnings.set(`model ${name}`, { formula, terms });
+      return [`model ${name}`, `${name}: ${formula}`];
+    });
+    const calls = recipes.map(({ name, call, summary, source }) => {
+      this.#beginnings.set(`recipe ${name}`, { formula: call, note: `${summary} ${source ?? ""}` });
+      return [`recipe ${name}`, call];
+    });
+    at("begin").replaceChildren(
+      element("option", { value: "" }, "…"), group("Models of this server", models),
+      group("Recipes of the literature", calls));
+  }
+
+  #begin(chosen) {
+    const beginning = this.#beginnings.get(chosen);
+    at("begin-note").hidden = !beginning?.note;
+    at("begin-note").textContent = beginning?.note ?? "";
+    if (!beginning) return;
+    const known = new Map(this.terms);
+    const missing = namesIn(beginning.formula).map((name) => [name, known.get(name) ?? ""]);
+    this.fill(beginning.formula, beginning.terms ?? missing);
+  }
+
+  #addTerm(name, text) {
+    const input = element("input", {
+      value: name, "aria-label": "Name of the term", spellcheck: "false", class: "code",
+      autocapitalize: "off", placeholder: "name", oninput: () => this.#edited(),
+    });
+    const prompt = element("textarea", {
+      rows: 2, "aria-label": "System prompt or formula of the term",
+      placeholder: "a system prompt, or a formula", oninput: () => this.#edited(),
+    });
+    prompt.value = text;
+    const row = element("div", { class: "term" }, input, element("button", {
+      type: "button", class: "quiet", "aria-label": `Remove the term ${name}`,
+      onclick: () => this.#removeTerm(row),
+    }, "Remove"), prompt);
+    at("terms").append(row);
+    return input;
+  }
+
+  #removeTerm(row) {
+    row.remove();
+    at("add-term").focus();
+    this.#edited();
+  }
+
+  #edited() {
+    this.meaning = null;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#ask(), PAUSE);
+  }
+
+  async #ask() {
+    clearTimeout(this.#timer);
+    this.#asking?.abort();
+    if (!this.allowed) return;
+    const asking = (this.#asking = new AbortController());
+    try {
+      const body = {
+        model: this.#model, formula: this.text, terms: Object.fromEntries(this.terms),
+      };
+      const meaning = await json("/v1/explain", body, asking.signal);
+      if (asking === this.#asking) this.#show(meaning);
+    } catch (error) {
+      if (error.name !== "AbortError" && asking === this.#asking) this.#refuse(error);
+    }
+  }
+
+  #show(meaning) {
+    this.meaning = meaning;
+    at("formula").removeAttribute("aria-invalid");
+    at("formula-problem").hidden = true;
+    at("formula-problem").replaceChildren();
+    at("meaning").hidden = meaning === null;
+    if (meaning !== null) {
+      at("normalised").textContent = `log P = ${shown(meaning.normalised)}`;
+      at("tree").replaceChildren(...meaning.tree.map(branch));
+      at("warnings").replaceChildren(
+        ...meaning.warnings.map((warning) => element("li", {}, shown(warning))));
+    }
+    this.#onMeaning(meaning);
+  }
+
+  #refuse(error) {
+    this.meaning = null;
+    const { place } = error;
+    const children = [element("p", {}, firstLine(error.message))];
+    if (place) {
+      const [line, carets] = caretLines(place.text, place.start, place.end);
+      children.push(element("pre", { class: "code" }, line, "\n", element("b", {}, carets)));
+      if (place.text.trim() === this.text) children.push(this.#goTo(place));
+    }
+    at("formula").setAttribute("aria-invalid", "true");
+    at("formula-problem").replaceChildren(...children);
+    at("formula-problem").hidden = false;
+    at("meaning").hidden = true;
+    this.#onMeaning(null);
+  }
+
+  #goTo({ text, start, end }) {
+    const go = () => {
+      const field = at("formula");
+      const before = field.value.indexOf(text.trim());
+      field.focus();
+      field.setSelectionRange(
+        before + unitsBefore(text, start), before + unitsBefore(text, Math.max(end, start + 1)));
+    };
+    return element("button", { type: "button", class: "quiet", onclick: go }, "Go to the place");
+  }
+}
+
+// An error of marith has the place in its own lines; here the page draws them.
+const firstLine = (message) => shown(message.split("\n")[0]);
+
+function branch(row) {
+  const { depth, text } = row;
+  const made = element("li", {}, shown(text));
+  made.style.setProperty("--depth", depth);
+  return made;
+}

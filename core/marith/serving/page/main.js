@@ -1,0 +1,298 @@
+// The page: what is in the form, which pane asks what, and what is shown of it.
+
+import { curvesOf, markInCurves, tokenCard } from "./card.js";
+import { Editor } from "./editor.js";
+import { compare, Pane } from "./panes.js";
+import { hasKey, json, onKey, useKey } from "./server.js";
+import { copiesOf, formOf, openCopies, readyCopies, shareLink } from "./sharing.js";
+import { Sliders } from "./sliders.js";
+import { element, messagesOf } from "./values.js";
+
+const THE_FORMULA = "@formula";
+const NO_FORMULAS =
+  "This server was started without --allow-formulas: the editor and the sliders are off, and its " +
+  "own models can be asked.";
+const JOIN = "<context>\n{passage}\n</context>\n\n{question}";
+const SPOKEN = 1000; // milliseconds between two sentences for a screen reader
+const at = (id) => document.getElementById(id);
+
+let models = [];
+let base = "";
+let chosen = null; // the pane and the index of the token that the card is about
+const editor = new Editor((meaning) => sliders.show(meaning));
+const events = { onChoose, onChange, onModel: () => sliders.forget(), onState: speak };
+const panes = [new Pane("Left", events), new Pane("Right", events)];
+const sliders = new Sliders(composedPane, (formula) => {
+  editor.change(formula);
+  return requestOf(panes.indexOf(composedPane()), formula);
+});
+
+/** The pane of the formula in the editor: the right one where both are. */
+function composedPane() {
+  return [...panes].reverse().find((pane) => pane.model === THE_FORMULA) ?? null;
+}
+
+function notice(sentence) {
+  at("notice").textContent = sentence;
+  at("notice").hidden = sentence === "";
+}
+
+let spokenAt = 0;
+let speaking = null;
+function speak(sentence) {
+  clearTimeout(speaking);
+  const wait = Math.max(0, spokenAt + SPOKEN - performance.now());
+  speaking = setTimeout(() => {
+    spokenAt = performance.now();
+    at("live").textContent = sentence;
+  }, wait);
+}
+
+// The form.
+
+const isPassage = () => at("tab-passage").getAttribute("aria-selected") === "true";
+
+function showTab(passage, focused = false) {
+  for (const [name, on] of [["conversation", !passage], ["passage", passage]]) {
+    const tab = at(`tab-${name}`);
+    tab.setAttribute("aria-selected", String(on));
+    tab.tabIndex = on ? 0 : -1;
+    at(tab.getAttribute("aria-controls")).hidden = !on;
+    if (on && focused) tab.focus();
+  }
+  at("faithful-row").hidden = !cardOf(panes[1].model)?.marith.faithful;
+  if (passage && focused) panes[0].take(panes[1].model);
+}
+
+function addMessage(role, content) {
+  const roles = ["user", "assistant"].map((name) => element("option", { value: name }, name));
+  const select = element("select", { "aria-label": "Who says it" }, ...roles);
+  select.value = role;
+  const text = element("textarea", { rows: 3, "aria-label": "Message" });
+  text.value = content;
+  const row = element("div", { class: "message" }, select, element("button", {
+    type: "button", class: "quiet", "aria-label": "Remove the message",
+    onclick: () => {
+      row.remove();
+      at("add-message").focus();
+    },
+  }, "Remove"), text);
+  at("messages").append(row);
+  return text;
+}
+
+/** Everything that the form holds, as plain data; never the key. */
+function formNow() {
+  const number = (id) => at(id).valueAsNumber;
+  return {
+    mode: isPassage() ? "passage" : "conversation",
+    system: at("system").value,
+    messages: [...at("messages").children].map((row) => (
+      { role: row.querySelector("select").value, content: row.querySelector("textarea").value })),
+    passage: at("passage").value, question: at("question").value, join: at("join").value,
+    formula: editor.text, terms: editor.terms, panes: panes.map((pane) => pane.model),
+    seed: number("seed"), temperature: number("temperature"), top_p: number("top_p"),
+    max_tokens: number("max_tokens"),
+    faithful: number("faithful"),
+  };
+}
+
+function fillForm(form) {
+  for (const name of ["system", "passage", "question", "join", "seed", "temperature", "top_p",
+    "max_tokens", "faithful"]) if (form[name] !== undefined) at(name).value = form[name];
+  at("system-details").open = at("system").value !== "";
+  if (form.messages) {
+    at("messages").replaceChildren();
+    for (const { role, content } of form.messages) addMessage(role, content);
+  }
+  if (form.formula !== undefined) editor.fill(form.formula, form.terms ?? []);
+  (form.panes ?? []).forEach((model, i) => panes[i].take(model));
+  showTab(form.mode === "passage");
+}
+
+// What is asked.
+
+const cardOf = (name) => models.find((model) => model.id === name);
+
+/** The body of a pane's request. Throws Error with a sentence for a field that is wrong. */
+function requestOf(pane, formula = editor.formula) {
+  const form = formNow();
+  for (const [name, label] of [["seed", "Seed"], ["temperature", "Temperature"],
+    ["top_p", "Top p"], ["max_tokens", "Tokens"]]) {
+    const whole = name === "seed" || name === "max_tokens";
+    if (!Number.isFinite(form[name]) || (whole && !Number.isSafeInteger(form[name]))) {
+      throw new Error(`“${label}” is a ${whole ? "whole number" : "number"}.`);
+    }
+  }
+  const messages = messagesOf(form, pane === 1);
+  if (messages.every(({ content }) => content.trim() === "")) throw new Error("Write a message.");
+  const { seed, temperature, top_p, max_tokens } = form;
+  const { model } = panes[pane];
+  const own = model === THE_FORMULA;
+  const marith = own ? { formula, terms: Object.fromEntries(form.terms) } : {};
+  if (form.mode === "passage" && pane === 1 && cardOf(model)?.marith.faithful) {
+    marith.faithful = form.faithful;
+  }
+  return { model: own ? base : model, messages, seed, temperature, top_p, max_tokens, marith };
+}
+
+async function generate() {
+  try {
+    const requests = panes.map((_, i) => requestOf(i));
+    notice("");
+    sliders.forget();
+    choose(null);
+    await Promise.all(panes.map((pane, i) => pane.run(requests[i])));
+  } catch (error) {
+    notice(error.message);
+  }
+}
+
+// What is shown.
+
+function onChange(pane) {
+  const running = panes.some((one) => one.running);
+  at("stop").disabled = !running;
+  if (pane === composedPane() && !pane.running) sliders.forget();
+  else sliders.refresh();
+  if (running) return;
+  for (const one of panes) one.markCopies(isPassage() ? at("passage").value : "");
+  const sentence = compare(...panes);
+  at("difference").hidden = sentence === null;
+  at("difference").textContent = sentence ?? "";
+  if (chosen && chosen.index < (chosen.pane.inspection?.positions.length ?? 0)) choose(chosen);
+  else choose(null);
+}
+
+function onChoose(pane, index) {
+  choose({ pane, index });
+}
+
+/** Shows the card and the curves of a token, or none. */
+function choose(token) {
+  const drawn = chosen?.pane === token?.pane && curvesOfPane === token?.pane.inspection;
+  if (chosen && chosen.pane !== token?.pane) chosen.pane.choose(null);
+  chosen = token;
+  at("curves").hidden = token === null;
+  if (token === null) {
+    const sentence = "Press a token of a text to see what each term says of it.";
+    at("inspector").replaceChildren(element("p", { class: "empty" }, sentence));
+    return;
+  }
+  const { pane, index } = token;
+  pane.choose(index);
+  at("inspector").replaceChildren(tokenCard(pane.inspection, index, (other) => {
+    chosen = { pane, index };
+    pane.run(pane.request, [...pane.tokens.slice(0, index), other]);
+  }));
+  if (!drawn) at("curves").replaceChildren(...curvesOf(pane.inspection, (i) => onChoose(pane, i)));
+  curvesOfPane = pane.inspection;
+  markInCurves(at("curves"), index);
+}
+let curvesOfPane = null;
+
+/** The right pane's request as code; a library needs formula and terms, which may be the server's. */
+function copies() {
+  const body = requestOf(1);
+  const card = cardOf(panes[1].model);
+  const own = panes[1].model === THE_FORMULA;
+  const formula = own ? body.marith.formula : card?.marith.formula ?? "M";
+  const terms = own ? editor.terms : Object.entries(card?.marith.terms ?? {});
+  const whole = own || card?.parent === null || Boolean(card?.marith.terms);
+  const asked = { ...body, model: cardOf(base)?.root ?? base, formula, terms };
+  return copiesOf(whole && body.marith.faithful === undefined ? asked : null, body, hasKey());
+}
+
+/** Runs `work`; what is wrong becomes a sentence above the form. */
+async function said(work) {
+  try {
+    const sentence = await work();
+    if (sentence) notice(sentence);
+  } catch (error) {
+    notice(error.message);
+  }
+}
+
+// How it begins.
+
+async function load() {
+  const [listed, recipes] = await Promise.all([json("/v1/models"), json("/v1/recipes")]);
+  const allowed = Boolean(listed.marith?.allow_formulas);
+  models = listed.data;
+  base = models.find((model) => model.parent === null)?.id ?? models[0].id;
+  const named = models.map((model) => [model.id, nameOfModel(model)]);
+  const all = allowed ? [...named, [THE_FORMULA, "The formula"]] : named;
+  const second = allowed ? THE_FORMULA : named[1]?.[0] ?? base;
+  panes[0].offer(all, base);
+  panes[1].offer(all, second);
+  const personas = models.map((model) => (
+    [model.id, model.marith.formula, Object.entries(model.marith.terms ?? {})]));
+  editor.offer(personas, recipes.data);
+  editor.allow(allowed, NO_FORMULAS, base);
+  sliders.turnOff(allowed ? "" : NO_FORMULAS);
+  notice("");
+}
+
+const nameOfModel = (model) => (model.parent === null ? `${model.id}: M alone` : model.id);
+
+const EXAMPLE = {
+  messages: [{ role: "user", content: "Tell me of your day." }],
+  passage: "The library opens at nine. On Sundays it is closed.",
+  question: "When does the library open?",
+  join: JOIN,
+  formula: "2*happy - M",
+  terms: [["happy", "You are a happy assistant."]],
+};
+
+/** The key for a token of one use, and a form from a link: both leave the address at once. */
+async function readAddress() {
+  const { hash } = location;
+  if (hash.length < 2) return "";
+  history.replaceState(null, "", location.pathname);
+  if (hash.startsWith("#token=")) {
+    const { key } = await json("/page/key", { token: hash.slice("#token=".length) });
+    useKey(key);
+    return "";
+  }
+  const form = formOf(hash);
+  if (form === null) return "";
+  fillForm(form);
+  return "The link filled the form. Nothing has run: press “Generate”.";
+}
+
+function listen() {
+  at("asked").addEventListener("submit", (event) => {
+    event.preventDefault();
+    generate();
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) generate();
+  });
+  at("stop").addEventListener("click", () => panes.forEach((pane) => pane.stop()));
+  at("add-message").addEventListener("click", () => addMessage("user", "").focus());
+  at("key").addEventListener("change", () => useKey(at("key").value));
+  at("share").addEventListener("click", () => said(() => shareLink(formNow())));
+  at("copy").addEventListener("click", () => said(() => openCopies(copies())));
+  for (const name of ["conversation", "passage"]) {
+    at(`tab-${name}`).addEventListener("click", () => showTab(name === "passage", true));
+    at(`tab-${name}`).addEventListener("keydown", (event) => {
+      if (event.key === "ArrowRight" || event.key === "ArrowLeft") showTab(!isPassage(), true);
+    });
+  }
+  addEventListener("hashchange", () => said(readAddress));
+  readyCopies();
+  onKey(() => said(load));
+}
+
+async function begin() {
+  at("panes").append(...panes.map((pane) => pane.root));
+  fillForm(EXAMPLE);
+  listen();
+  await said(async () => {
+    const sentence = await readAddress();
+    await load();
+    return sentence;
+  });
+}
+
+begin();

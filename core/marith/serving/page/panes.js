@@ -1,0 +1,221 @@
+// Two panes: each asks one model, streams its text and then shows its tokens.
+
+import { chat, json } from "./server.js";
+import { TokenStrip } from "./strip.js";
+import { copiedSpans, element, firstUnequal, shown, spelled } from "./values.js";
+
+const ASKED_TOP = 10; // likeliest tokens of each position that the card shows
+const FINISHED = {
+  stop: "ended by itself", length: "reached the most tokens", tool_calls: "called a tool",
+};
+
+/** One pane. `events` has onChoose(pane, index), onChange(pane) and onState(pane, sentence). */
+export class Pane {
+  inspection = null; request = null; finish = null; running = false;
+  #events; #strip; #text; #status; #read; #select; #filter; #legend; #aborting = null; #runs = 0; #wanted = null;
+
+  constructor(name, events) {
+    this.name = name;
+    this.#events = events;
+    this.#strip = new TokenStrip(`Tokens, ${name}`, (index) => events.onChoose(this, index),
+      (sentence) => { this.#read.textContent = sentence; });
+    this.#text = element("div", { class: "streaming", dir: "auto", hidden: true });
+    this.#status = element("p", { class: "status" }, "Nothing yet.");
+    this.#read = element("p", { class: "read" });
+    this.#select = element("select", { onchange: () => events.onModel(this) });
+    this.#filter = element("input", {
+      type: "checkbox", onchange: () => this.#strip.onlyFlipped(this.#filter.checked),
+    });
+    this.#legend = legend(this.#filter);
+    this.root = element(
+      "section", { class: "pane", "aria-label": name },
+      element("header", {}, element("label", {}, `${name} `, this.#select)),
+      this.#text, this.#strip.root, this.#status, this.#legend, this.#read,
+    );
+  }
+
+  get model() { return this.#select.value; }
+  get tokens() { return this.inspection?.positions.map((position) => position.token) ?? []; }
+
+  /** The models that can be chosen, as pairs of value and text. */
+  offer(models, chosen) {
+    const kept = this.#wanted ?? (this.model || chosen);
+    this.#select.replaceChildren(
+      ...models.map(([value, text]) => element("option", { value }, text)));
+    if (models.some(([value]) => value === kept)) this.#select.value = kept;
+    this.#wanted = null;
+  }
+
+  /** Chooses a model, if it is there; before any are, it is chosen later. */
+  take(model) {
+    this.#wanted = this.model === "" ? model : null;
+    if ([...this.#select.options].some((option) => option.value === model)) {
+      this.#select.value = model;
+    }
+  }
+
+  stop() { this.#aborting?.abort(); }
+
+  /** Asks for a text, or for one that goes on from the tokens of `prefix`. */
+  async run(request, prefix = []) {
+    const run = this.#begin(request);
+    const kept = (this.inspection?.positions ?? []).slice(0, prefix.length);
+    const body = {
+      ...request,
+      marith: { ...request.marith, inspect: ASKED_TOP, ...(prefix.length ? { prefix } : {}) },
+    };
+    const written = this.#writing(kept.map((position) => position.text).join(""));
+    try {
+      let inspection = null;
+      for await (const chunk of chat(body, this.#aborting.signal)) {
+        if (run !== this.#runs) return;
+        const choice = chunk.choices[0];
+        if (choice?.delta?.reasoning_content) written(choice.delta.reasoning_content);
+        if (choice?.delta?.content) written(choice.delta.content);
+        this.finish = choice?.finish_reason ?? this.finish;
+        inspection = chunk.marith?.inspection?.[0] ?? inspection;
+      }
+      await this.#ended(run, await this.#whole(inspection, prefix));
+    } catch (error) {
+      if (run === this.#runs) this.#failed(error);
+    } finally {
+      if (run === this.#runs) this.#done();
+    }
+  }
+
+  /** Shows the same tokens by another formula: one pass, nothing is drawn. */
+  async inspectAgain(request) {
+    const { tokens, finish } = this;
+    const run = this.#begin(request);
+    try {
+      this.finish = finish;
+      await this.#ended(run, await inspected(request, tokens, this.#aborting.signal));
+    } catch (error) {
+      if (run === this.#runs) this.#failed(error);
+    } finally {
+      if (run === this.#runs) this.#done();
+    }
+  }
+
+  #begin(request) {
+    this.stop();
+    this.#aborting = new AbortController();
+    this.#runs += 1;
+    this.request = request;
+    this.finish = null;
+    this.running = true;
+    this.root.setAttribute("aria-busy", "true");
+    this.#say("Asking…");
+    this.#events.onChange(this);
+    return this.#runs;
+  }
+
+  #writing(before) {
+    const node = document.createTextNode(shown(before));
+    this.#text.replaceChildren(node);
+    this.#text.hidden = false;
+    this.#strip.root.hidden = true;
+    this.#legend.hidden = true;
+    this.#read.textContent = "";
+    let waiting = "";
+    return (piece) => {
+      if (waiting === "") requestAnimationFrame(() => {
+        node.appendData(shown(waiting));
+        waiting = "";
+      });
+      waiting += piece;
+      this.#say("Writing…");
+    };
+  }
+
+  /** The inspection of the whole text, also where the server inspected what is new alone. */
+  async #whole(inspection, prefix) {
+    if (inspection === null || prefix.length === 0) return inspection;
+    const first = inspection.positions[0]?.place ?? 0;
+    const known = inspection.positions.map((position) => position.token);
+    if (first === 0 && known.length >= prefix.length) return inspection;
+    return inspected(this.request, [...prefix, ...known], this.#aborting.signal);
+  }
+
+  async #ended(run, inspection) {
+    if (run !== this.#runs) return;
+    this.inspection = inspection;
+    if (inspection === null) {
+      this.#say("The text is here, but the server did not inspect it.");
+      return;
+    }
+    await this.#strip.show(inspection.positions);
+    if (run !== this.#runs) return;
+    this.#text.hidden = true;
+    this.#strip.root.hidden = this.#legend.hidden = false;
+    this.#strip.onlyFlipped(this.#filter.checked);
+    const flipped = inspection.positions.filter((position) => position.flipped).length;
+    const how = FINISHED[this.finish] ?? this.finish ?? "stopped";
+    const count = inspection.positions.length;
+    this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
+      `M would have said something else at ${flipped}.`);
+  }
+
+  #done() {
+    this.running = false;
+    this.root.removeAttribute("aria-busy");
+    this.#events.onChange(this);
+  }
+
+  #failed(error) {
+    if (error.name === "AbortError") this.#say("Stopped.");
+    else this.#say(error.message, true);
+  }
+
+  #say(sentence, wrong = false) {
+    if (this.#status.textContent === sentence) return;
+    this.#status.textContent = sentence;
+    this.#status.classList.toggle("wrong", wrong);
+    this.#events.onState(`${this.name}: ${sentence}`);
+  }
+
+  choose(index, focused = false) { this.#strip.choose(index, focused); }
+
+  mark(kind, index, note) { this.#strip.mark(kind, index, note); }
+
+  /** Marks what the text repeats of a passage. Returns how many tokens of it are in all. */
+  markCopies(passage) {
+    const text = (this.inspection?.positions ?? []).map((position) => position.text).join("");
+    const spans = passage ? copiedSpans(text, passage) : [];
+    this.#strip.markSpans(spans);
+    return spans.length;
+  }
+}
+
+/** An inspection of tokens that are there already. Throws ServerError. */
+export async function inspected(request, tokens, signal) {
+  const { model, messages, marith } = request;
+  const body = { model, messages, continuation: tokens, top: ASKED_TOP };
+  const answer = await json("/v1/inspect", marith ? { ...body, marith } : body, signal);
+  return answer.inspection;
+}
+
+/** Marks the first token at which two panes differ. Returns a sentence, or null before both end. */
+export function compare(left, right) {
+  const place = left.inspection && right.inspection ? firstUnequal(left.tokens, right.tokens) : null;
+  const texts = [left, right].map((pane) => pane.inspection?.positions[place]?.text);
+  [left, right].forEach((pane, i) => {
+    const other = texts[1 - i] === undefined ? "its end" : `“${spelled(texts[1 - i])}”`;
+    pane.mark("differs", place, `The first difference; the other text has ${other} here`);
+  });
+  if (!left.inspection || !right.inspection) return null;
+  if (place === null) return "Both texts are the same.";
+  const [first, second] = texts.map((text) => text === undefined ? "its end" : `“${spelled(text)}”`);
+  return `The texts are the same up to token ${place}; then the left one has ${first}, ` +
+    `the right one ${second}.`;
+}
+
+function legend(filter) {
+  const scale = element("span", { class: "scale", "aria-hidden": "true" });
+  return element(
+    "div", { class: "legend-row", hidden: true },
+    element("span", { class: "hint" }, "less likely than by M ", scale, " likelier"),
+    element("span", { class: "hint surprise" }, "thicker: more surprising"),
+    element("label", {}, filter, " Only where M would have said something else"),
+  );
+}

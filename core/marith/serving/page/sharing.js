@@ -1,0 +1,250 @@
+// What the form holds as a link and as code; never a key.
+
+/** The most characters of a link's fragment; beyond it browsers and chat programs cut links. */
+export const LONGEST_FRAGMENT = 8000;
+const MARK = "#form=";
+const TEXTS = ["mode", "system", "passage", "question", "join", "formula"];
+const NUMBERS = ["seed", "temperature", "top_p", "max_tokens", "faithful"];
+
+/** The fragment of a link that fills the form as it is now. Throws Error where it is too long. */
+export function fragmentOf(form) {
+  const bytes = new TextEncoder().encode(JSON.stringify({ version: 1, ...picked(form) }));
+  const letters = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+  const packed = btoa(letters).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  const fragment = MARK + packed;
+  if (fragment.length > LONGEST_FRAGMENT) {
+    throw new Error(
+      `The texts are too long for a link: it would have ${fragment.length.toLocaleString("en")} ` +
+      `characters, and at most ${LONGEST_FRAGMENT.toLocaleString("en")} arrive whole everywhere. ` +
+      "Copy as TOML instead.",
+    );
+  }
+  return fragment;
+}
+
+/** What a fragment fills the form with; null for one without. Throws Error for one that is broken. */
+export function formOf(fragment) {
+  if (!fragment.startsWith(MARK)) return null;
+  const broken = new Error("This link is broken: what it should fill the form with is not whole.");
+  if (fragment.length > LONGEST_FRAGMENT) throw broken;
+  try {
+    const packed = fragment.slice(MARK.length).replace(/-/g, "+").replace(/_/g, "/");
+    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const form = JSON.parse(text);
+    if (form.version !== 1) throw broken;
+    return picked(form);
+  } catch {
+    throw broken;
+  }
+}
+
+/** The known fields alone, each of its own kind. Throws Error for another kind. */
+function picked(form) {
+  const found = {};
+  for (const name of TEXTS) if (form[name] !== undefined) found[name] = text(form[name]);
+  for (const name of NUMBERS) {
+    if (form[name] === undefined || form[name] === null) continue;
+    if (!Number.isFinite(form[name])) throw new Error(`${name} is a number`);
+    found[name] = form[name];
+  }
+  if (form.messages) {
+    found.messages = form.messages.map(({ role, content }) => (
+      { role: text(role), content: text(content) }));
+  }
+  if (form.terms) found.terms = form.terms.map(([name, said]) => [text(name), text(said)]);
+  if (form.panes) found.panes = form.panes.slice(0, 2).map(text);
+  return found;
+}
+
+function text(value) {
+  if (typeof value !== "string") throw new Error("a text is a text");
+  return value.toWellFormed ? value.toWellFormed() : value;
+}
+
+// Letters that people do not see, or that change the direction of a line, are written as numbers.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\" };
+
+function quotedAs(given, number) {
+  const letters = Array.from(text(given), (letter) => {
+    if (SHORT[letter]) return SHORT[letter];
+    return UNSEEN.test(letter) ? number(letter) : letter;
+  });
+  return `"${letters.join("")}"`;
+}
+
+const hex = (code, digits) => code.toString(16).padStart(digits, "0");
+
+/** A text as a literal of Python; TOML's basic strings are written alike. */
+export const pythonText = (given) => quotedAs(given, (letter) => {
+  const code = letter.codePointAt(0);
+  return code > 0xffff ? `\\U${hex(code, 8)}` : `\\u${hex(code, 4)}`;
+});
+
+export const tomlText = pythonText;
+
+/** A text as a string of JSON; beyond 16 bits as two halves. */
+export const jsonText = (given) => quotedAs(given, (letter) =>
+  letter.split("").map((half) => `\\u${hex(half.charCodeAt(0), 4)}`).join(""));
+
+/** A text as one word of a POSIX shell. */
+export const shellText = (given) => `'${given.replace(/'/g, "'\\''")}'`;
+
+/** Plain data as JSON, with `jsonText`. */
+export function jsonOf(value) {
+  if (typeof value === "string") return jsonText(value);
+  if (Array.isArray(value)) return `[${value.map(jsonOf).join(", ")}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const pairs = Object.entries(value).filter(([, member]) => member !== undefined);
+  return `{${pairs.map(([name, member]) => `${jsonText(name)}: ${jsonOf(member)}`).join(", ")}}`;
+}
+
+function pythonTerms(terms) {
+  if (terms.length === 0) return "{}";
+  const lines = terms.map(([name, said]) => `    ${pythonText(name)}: ${pythonText(said)},\n`);
+  return `{\n${lines.join("")}}`;
+}
+
+function pythonMessages(messages) {
+  const lines = messages.map(({ role, content }) =>
+    `    {"role": ${pythonText(role)}, "content": ${pythonText(content)}},\n`);
+  return `[\n${lines.join("")}]`;
+}
+
+const optionsOf = (asked) =>
+  ["temperature", "top_p", "seed", "max_tokens"].map((name) => [name, asked[name]]);
+const pythonOptions = (asked, before) =>
+  optionsOf(asked).map(([name, value]) => `${before}${name}=${value},\n`).join("");
+
+/** The call as Python. What is asked: model, messages, formula, terms (pairs), and the sampling. */
+export function asPython(asked) {
+  return `import marith
+
+messages = ${pythonMessages(asked.messages)}
+terms = ${pythonTerms(asked.terms)}
+with marith.Engine.load(${pythonText(asked.model)}) as engine:
+    answer = engine.generate(
+        messages,
+        ${pythonText(asked.formula)},
+        terms,
+${pythonOptions(asked, "        ")}    )
+print(answer.text)
+`;
+}
+
+/** The call with LangChain. */
+export function asLangChain(asked) {
+  return `from langchain_marith import ChatMarith
+
+llm = ChatMarith(
+    model=${pythonText(asked.model)},
+    formula=${pythonText(asked.formula)},
+    terms=${pythonTerms(asked.terms).replace(/\n/g, "\n    ")},
+${pythonOptions(asked, "    ")})
+messages = ${pythonMessages(asked.messages)}
+print(llm.invoke(messages).text)
+`;
+}
+
+/** The call with LlamaIndex. */
+export function asLlamaIndex(asked) {
+  const messages = asked.messages.map(({ role, content }) =>
+    `    ChatMessage(role=${pythonText(role)}, content=${pythonText(content)}),\n`);
+  return `from llama_index.core.llms import ChatMessage
+from llamaindex_marith import Marith
+
+llm = Marith(
+    model=${pythonText(asked.model)},
+    formula=${pythonText(asked.formula)},
+    terms=${pythonTerms(asked.terms).replace(/\n/g, "\n    ")},
+${pythonOptions(asked, "    ")})
+messages = [
+${messages.join("")}]
+print(llm.chat(messages).message.content)
+`;
+}
+
+/** A request's body for a POSIX shell; a key comes from MARITH_API_KEY. */
+export function asCurl(body, origin, withKey) {
+  const key = withKey ? '  -H "authorization: Bearer $MARITH_API_KEY" \\\n' : "";
+  return `curl -s ${shellText(`${origin}/v1/chat/completions`)} \\
+  -H 'content-type: application/json' \\
+${key}  -d ${shellText(jsonOf(body))}
+`;
+}
+
+/** Formula, terms and sampling as a persona file. */
+export function asToml(asked) {
+  const options = optionsOf(asked).map(([name, value]) => `${name} = ${value}\n`);
+  const terms = asked.terms.map(([name, said]) =>
+    `${/^[A-Za-z0-9_-]+$/.test(name) ? name : tomlText(name)} = ${tomlText(said)}\n`);
+  return `# marith serve marith.toml; marith generate --file marith.toml --persona composed "…"
+[model]
+model = ${tomlText(asked.model)}
+${options.join("")}
+[terms]
+${terms.join("")}
+[formulas]
+composed = ${tomlText(asked.formula)}
+`;
+}
+
+/** The code of a call by the name of its language; of one that only the server can make, curl. */
+export function copiesOf(asked, body, withKey) {
+  const curl = asCurl(body, location.origin, withKey);
+  if (asked === null) return { curl };
+  return {
+    Python: asPython(asked), LangChain: asLangChain(asked), LlamaIndex: asLlamaIndex(asked), curl,
+    TOML: asToml(asked),
+  };
+}
+
+const at = (id) => document.getElementById(id);
+const option = (text) => Object.assign(document.createElement("option"), { textContent: text });
+
+/** Puts the link into the address and the clipboard. Returns a sentence. */
+export async function shareLink(form) {
+  history.replaceState(null, "", fragmentOf(form));
+  try {
+    await navigator.clipboard.writeText(location.href);
+  } catch {
+    return "The link is in the address bar. It fills the form, and runs nothing.";
+  }
+  return "The link is copied. It fills the form of whoever opens it, and runs nothing.";
+}
+
+let copies = {};
+
+/** Opens the dialog with the copies. */
+export function openCopies(found) {
+  copies = found;
+  at("copy-note").hidden = "Python" in found;
+  at("copy-note").textContent =
+    "Only the server knows the terms, or what was retrieved; so there is curl, which asks it.";
+  at("language").replaceChildren(...Object.keys(found).map(option));
+  showCopy();
+  at("copy-dialog").showModal();
+}
+
+function showCopy() {
+  at("copy-text").textContent = copies[at("language").value];
+  at("copy-said").textContent = "";
+}
+
+async function takeCopy() {
+  try {
+    await navigator.clipboard.writeText(at("copy-text").textContent);
+    at("copy-said").textContent = "Copied.";
+  } catch {
+    getSelection().selectAllChildren(at("copy-text"));
+    at("copy-said").textContent = "It is selected: copy it with Ctrl + C.";
+  }
+}
+
+/** The dialog's listeners. */
+export function readyCopies() {
+  at("language").addEventListener("change", showCopy);
+  at("copy-copy").addEventListener("click", takeCopy);
+  at("copy-close").addEventListener("click", () => at("copy-dialog").close());
+}

@@ -1,0 +1,225 @@
+// A slider for each number of the formula: what the text would be, and then the text itself.
+
+import { json } from "./server.js";
+import { element, firstUnequal, nearest, replaced, sliderValues, spelled } from "./values.js";
+
+const at = (id) => document.getElementById(id);
+
+/** The sliders of one formula over the text of one pane.
+ *
+ * `pane` gives the pane whose text is by this formula, or null; `onRelease(formula)` takes the
+ * formula that a released slider has made, and gives the request for it.
+ */
+export class Sliders {
+  #pane; #onRelease; #meaning = null; #rows = []; #kept = null; #foreseen = new Map();
+  #off = ""; #asking = null;
+
+  constructor(pane, onRelease) {
+    this.#pane = pane;
+    this.#onRelease = onRelease;
+  }
+
+  /** Turns the sliders off, and says why; "" turns them on. */
+  turnOff(reason) {
+    this.#off = reason;
+    this.refresh();
+  }
+
+  /** The formula is another one, with other numbers; null while it has a fault. */
+  show(meaning) {
+    this.#meaning = meaning;
+    const numbers = meaning?.numbers ?? [];
+    if (numbers.length !== this.#rows.length) {
+      this.#rows = numbers.map((_, i) => new Row(i, () => this.#moved(i), () => this.#released(i)));
+      at("sliders").replaceChildren(...this.#rows.map((row) => row.root));
+    }
+    this.#rows.forEach((row, i) => row.show(numbers[i], meaning.formula));
+    this.refresh();
+  }
+
+  /** The text is another one: what was kept of the former is of no use. */
+  forget() {
+    this.#kept = null;
+    this.#foreseen.clear();
+    this.#asking?.abort();
+    this.refresh();
+  }
+
+  /** Whether the sliders can be moved, and why not. */
+  refresh() {
+    let reason = this.#off;
+    const pane = this.#pane();
+    if (!reason && !pane) reason = "Choose “The formula” in a pane; then its numbers can be moved.";
+    else if (!reason && pane.running) reason = "The text is being written.";
+    else if (!reason && !pane.inspection) reason = "Generate a text; then its numbers can be moved.";
+    at("numbers").hidden = this.#rows.length === 0 && !this.#off;
+    at("numbers-off").hidden = reason === "";
+    at("numbers-off").textContent = reason;
+    for (const row of this.#rows) row.disabled = reason !== "";
+  }
+
+  /** Looks up what the text would be, and asks the server where it has not said so yet. */
+  async #moved(i) {
+    const row = this.#rows[i];
+    const key = `${i} ${row.values.join(" ")}`;
+    if (!this.#foreseen.has(key)) {
+      this.#say("Asking what would follow…");
+      try {
+        this.#foreseen.set(key, await this.#foresee(i, row.values));
+      } catch (error) {
+        if (error.name !== "AbortError") this.#say(error.message);
+        return null;
+      }
+    }
+    const foreseen = this.#foreseen.get(key);
+    const flip = this.#flipAt(foreseen, row.index);
+    this.#tell(row, flip);
+    return flip;
+  }
+
+  async #foresee(number, values) {
+    this.#asking?.abort();
+    this.#asking = new AbortController();
+    const { signal } = this.#asking;
+    const pane = this.#pane();
+    if (this.#kept !== null) {
+      try {
+        return await json("/v1/what_if", { kept: this.#kept, number, values }, signal);
+      } catch (error) {
+        if (error.code !== "kept_gone") throw error;
+      }
+    }
+    const body = { ...pane.request, continuation: pane.tokens, number, values };
+    const answer = await json("/v1/what_if", body, signal);
+    this.#kept = answer.kept;
+    return answer;
+  }
+
+  /** Where the tokens at one value turn from the text, and what stands there. */
+  #flipAt(foreseen, index) {
+    const refused = foreseen.refused?.[index] ?? null;
+    if (refused !== null) return { place: null, refused };
+    const { tokens } = this.#pane();
+    const drawn = foreseen.tokens[index];
+    const place = foreseen.first_flip?.[index] ?? flipOf(tokens, drawn);
+    if (place === null) return { place, refused: null };
+    return { place, refused: null, token: drawn[place], text: foreseen.texts?.[index]?.[place] };
+  }
+
+  #tell(row, { place, refused, text }) {
+    const pane = this.#pane();
+    const { positions } = pane.inspection;
+    if (refused !== null) this.#say(`${row.number} is no number for this place: ${refused}`);
+    else if (place === null) this.#say(`At ${row.number} the text stays as it is.`);
+    else {
+      const now = positions[place] ? `“${spelled(positions[place].text)}”` : "the end";
+      this.#say(`At ${row.number} token ${place + 1} turns: ${worded(text)} in place of ${now}.`);
+    }
+    pane.mark("turns", place, `At ${row.number} another token follows here`);
+  }
+
+  /** Makes the text anew from the first token that turns, by the formula with the new number. */
+  async #released(i) {
+    const row = this.#rows[i];
+    const { start, end, value } = this.#meaning.numbers[i];
+    if (row.number === value) return;
+    const flip = await this.#moved(i);
+    if (flip === null || flip.refused !== null) return;
+    const pane = this.#pane();
+    const request = this.#onRelease(replaced(this.#meaning.formula, start, end, String(row.number)));
+    const before = pane.tokens;
+    pane.mark("turns", null);
+    if (flip.place === null) {
+      await pane.inspectAgain(request);
+      return;
+    }
+    await pane.run(request, before.slice(0, flip.place));
+    this.#compare(pane, before, flip);
+  }
+
+  /** Says whether the token came that was foreseen. */
+  #compare(pane, before, flip) {
+    if (!pane.inspection || pane.running || pane.request === null) return;
+    const came = pane.tokens[flip.place];
+    const same = firstUnequal(before.slice(0, flip.place), pane.tokens.slice(0, flip.place)) === null;
+    const ended = came === undefined && pane.finish === "stop";
+    const text = came === undefined ? undefined : pane.inspection.positions[flip.place].text;
+    const right = same && (came === flip.token || ended);
+    this.#say(`Token ${flip.place + 1} is ${worded(text)} now, ` +
+      (right ? "as was foreseen." : `but ${worded(flip.text)} was foreseen.`));
+    pane.mark("turns", flip.place, "From here on the text is another one");
+  }
+
+  #say(sentence) {
+    at("prediction").textContent = sentence;
+  }
+}
+
+const worded = (text) => (text === undefined || text === null ? "the end" : `“${spelled(text)}”`);
+
+function flipOf(tokens, drawn) {
+  const place = firstUnequal(tokens, drawn);
+  return place === null || place >= drawn.length ? null : place;
+}
+
+/** One number: a range of 21 values, and a field for any other. */
+class Row {
+  values = []; #range; #field; #text; #onMoved; #index;
+
+  constructor(index, onMoved, onReleased) {
+    this.#onMoved = onMoved;
+    this.#index = index;
+    const id = `number-${index}`;
+    this.#text = element("span", { class: "code" });
+    this.#range = element("input", {
+      type: "range", min: 0, max: 20, step: 1, id,
+      oninput: () => this.#slid(), onchange: () => onReleased(),
+    });
+    this.#field = element("input", {
+      type: "number", step: "any", "aria-label": `Number ${index + 1}, any value`,
+      onchange: () => this.#typed(onReleased),
+    });
+    this.root = element(
+      "div", { class: "slider" }, element("label", { for: id }, this.#text), this.#range, this.#field);
+  }
+
+  get index() { return Number(this.#range.value); }
+  get number() { return this.values[this.index]; }
+
+  set disabled(off) {
+    this.#range.disabled = off;
+    this.#field.disabled = off;
+  }
+
+  /** Shows a number of the formula; its 21 values stay while it is one of them. */
+  show({ value, start, end }, formula) {
+    const letters = Array.from(formula);
+    const part = (from, to) => letters.slice(from, to).join("");
+    this.#text.replaceChildren(
+      part(0, start), element("b", {}, part(start, end)), part(end, letters.length));
+    if (!this.values.includes(value)) this.values = sliderValues(value);
+    this.#set(nearest(this.values, value));
+  }
+
+  #set(index) {
+    this.#range.value = index;
+    this.#field.value = this.number;
+    this.#range.setAttribute("aria-valuetext", String(this.number));
+  }
+
+  #slid() {
+    this.#set(this.index);
+    this.#onMoved();
+  }
+
+  #typed(onReleased) {
+    const value = this.#field.valueAsNumber;
+    if (!Number.isFinite(value)) {
+      this.#set(this.index);
+      return;
+    }
+    if (!this.values.includes(value)) this.values = sliderValues(value);
+    this.#set(nearest(this.values, value));
+    onReleased();
+  }
+}

@@ -1,0 +1,181 @@
+// The strip: every token of a text, coloured by what the formula did to it. Knows no server.
+
+import {
+  chance, decimal, element, pushOf, pushStrength, shown, spelled, surpriseStrength,
+} from "./values.js";
+
+const SLICE = 200; // tokens made in one go, so that no frame waits for a long text
+const LONGEST_BLOCK = 120; // tokens after which a block ends with the next line
+
+/** What is said of one token, in a sentence. */
+export function sentenceOf(position, count) {
+  const push = pushOf(position);
+  const parts = [`Token ${position.place + 1} of ${count}, “${spelled(position.text)}”`];
+  parts.push(`${chance(position.logprob)} likely`);
+  if (push === null) parts.push("M alone could not say it");
+  else if (Math.abs(push) < 0.05) parts.push("as likely as by M alone");
+  else parts.push(`${decimal(Math.abs(push))} nats ${push > 0 ? "likelier" : "less likely"} than by M`);
+  const instead = position.bare_likeliest;
+  if (position.flipped) parts.push(`M would have said “${spelled(instead.text)}”`);
+  return `${parts.join("; ")}.`;
+}
+
+/** A strip of tokens: one tab stop, arrow keys, and one listener for all of them. */
+export class TokenStrip {
+  #root; #tokens = []; #positions = []; #current = 0; #chosen = null; #only = false;
+  #onChoose; #onRead; #building = 0;
+
+  /** `onChoose` gets the index of a clicked token, `onRead` a sentence about one that is pointed at. */
+  constructor(label, onChoose, onRead) {
+    this.#onChoose = onChoose;
+    this.#onRead = onRead;
+    this.#root = element("div", {
+      class: "strip", role: "group", "aria-label": label, dir: "auto",
+      onclick: (event) => this.#clicked(event),
+      onkeydown: (event) => this.#pressed(event),
+      onpointerover: (event) => this.#read(event.target),
+      onfocusin: (event) => this.#read(event.target),
+    });
+  }
+
+  get root() { return this.#root; }
+  get positions() { return this.#positions; }
+
+  /** Shows positions of an inspection; resolves once all are there. */
+  async show(positions) {
+    const building = (this.#building += 1);
+    this.#positions = positions;
+    this.#tokens = [];
+    this.#current = 0;
+    this.#chosen = null;
+    this.#root.replaceChildren();
+    let block = null;
+    for (let from = 0; from < positions.length; from += SLICE) {
+      if (from > 0) await nextFrame();
+      if (building !== this.#building) return;
+      block = this.#append(positions, from, Math.min(from + SLICE, positions.length), block);
+    }
+    this.#tokens[0]?.setAttribute("tabindex", "0");
+  }
+
+  #append(positions, from, to, block) {
+    let filling = block;
+    let pieces = document.createDocumentFragment();
+    for (let i = from; i < to; i += 1) {
+      if (filling === null) filling = this.#root.appendChild(element("div", { class: "block" }));
+      const made = tokenOf(positions[i], i);
+      this.#tokens.push(made);
+      pieces.append(made);
+      const size = filling.childElementCount + pieces.childElementCount;
+      if (size >= LONGEST_BLOCK && positions[i].text.endsWith("\n")) {
+        filling.append(pieces);
+        pieces = document.createDocumentFragment();
+        filling = null;
+      }
+    }
+    filling?.append(pieces);
+    return filling;
+  }
+
+  /** Marks the token that the card is about. */
+  choose(index, focused = false) {
+    this.#tokens[this.#chosen]?.removeAttribute("aria-pressed");
+    this.#chosen = index;
+    if (index === null) return;
+    this.#tokens[index]?.setAttribute("aria-pressed", "true");
+    this.#moveTo(index, focused);
+  }
+
+  /** Marks one token by a class and takes the mark from all others; null marks none. */
+  mark(kind, index, note = "") {
+    for (const marked of this.#root.querySelectorAll(`.${kind}`)) {
+      marked.classList.remove(kind);
+      marked.removeAttribute("title");
+    }
+    const token = index === null ? null : this.#tokens[index];
+    if (!token) return;
+    token.classList.add(kind);
+    token.title = note;
+  }
+
+  /** Marks the tokens within spans of the text: pairs of start and end. */
+  markSpans(spans) {
+    let end = 0;
+    this.#tokens.forEach((token, i) => {
+      const start = end;
+      end += this.#positions[i].text.length;
+      token.classList.toggle("copied", spans.some(([from, to]) => start < to && from < end));
+    });
+  }
+
+  /** Shows the other tokens pale, and leads the arrow keys over them. */
+  onlyFlipped(only) {
+    this.#only = only;
+    this.#root.classList.toggle("only-flipped", only);
+  }
+
+  #indexOf(target) {
+    const token = target.closest?.(".token");
+    return token ? Number(token.dataset.index) : null;
+  }
+
+  #clicked(event) {
+    const index = this.#indexOf(event.target);
+    if (index === null) return;
+    this.choose(index);
+    this.#onChoose(index);
+  }
+
+  #read(target) {
+    const index = this.#indexOf(target);
+    if (index !== null) this.#onRead(sentenceOf(this.#positions[index], this.#positions.length));
+  }
+
+  #pressed(event) {
+    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    if (event.ctrlKey || event.metaKey || event.altKey || this.#tokens.length === 0) return;
+    if (event.key === "Enter" || event.key === " ") this.#clicked(event);
+    else if (event.key === "Home") this.#moveTo(this.#next(-1, 1), true);
+    else if (event.key === "End") this.#moveTo(this.#next(this.#tokens.length, -1), true);
+    else if (event.key in steps) this.#moveTo(this.#next(this.#current, steps[event.key]), true);
+    else return;
+    event.preventDefault();
+  }
+
+  #next(from, step) {
+    for (let i = from + step; i >= 0 && i < this.#tokens.length; i += step) {
+      if (!this.#only || this.#positions[i].flipped) return i;
+    }
+    return this.#current;
+  }
+
+  #moveTo(index, focused) {
+    this.#tokens[this.#current]?.setAttribute("tabindex", "-1");
+    this.#current = index;
+    const token = this.#tokens[index];
+    token?.setAttribute("tabindex", "0");
+    if (focused) token?.focus();
+  }
+}
+
+function tokenOf(position, index) {
+  const push = pushOf(position);
+  const kinds = ["token"];
+  if (push === null || push > 0) kinds.push("likelier");
+  else kinds.push("unlikelier");
+  if (position.flipped) kinds.push("flipped");
+  const made = element("span", { class: kinds.join(" "), role: "button", tabindex: "-1" });
+  made.dataset.index = index;
+  made.style.setProperty("--push", push === null ? 1 : pushStrength(push));
+  made.style.setProperty("--surprise", surpriseStrength(position.logprob));
+  made.textContent = shownToken(position.text);
+  if (!/[^\s]/.test(position.text)) made.setAttribute("aria-label", spelled(position.text));
+  return made;
+}
+
+function shownToken(text) {
+  if (text === "") return "∅";
+  return shown(text).replace(/\n/g, "↵\n");
+}
+
+const nextFrame = () => new Promise((resolve) => setTimeout(resolve, 0));

@@ -1,0 +1,183 @@
+// Pure functions from numbers and texts to what the page shows, and how an element is made.
+
+/** An element; `fields` that begin with "on" are listeners, "class" and others are attributes. */
+export function element(name, fields = {}, ...children) {
+  return filled(document.createElement(name), fields, children);
+}
+
+/** An element of SVG. */
+export function drawn(name, fields = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), fields, children);
+}
+
+function filled(made, fields, children) {
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+// Control characters, and those that change the direction of text: shown, never obeyed.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** A text whose control and direction characters are written as their numbers. */
+export function shown(text) {
+  return text.replace(UNSEEN, (letter) => {
+    const code = letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+    return `⟨U+${code}⟩`;
+  });
+}
+
+/** A token in a table: spaces, line ends and tabs are seen. */
+export function spelled(text) {
+  if (text === "") return "(empty)";
+  return shown(text).replace(/ /g, "␣").replace(/\n/g, "↵").replace(/\t/g, "⇥");
+}
+
+/** A number with so many decimals, and a true minus sign; "–" where there is none. */
+export function decimal(value, places = 2) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  return value.toFixed(places).replace(/^-0(\.0+)?$/, (zero) => zero.slice(1)).replace("-", "−");
+}
+
+/** A number with its sign: "+1.20", "−0.35". */
+export function signed(value, places = 2) {
+  const text = decimal(value, places);
+  return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
+}
+
+/** A log-probability as a chance in per cent. */
+export function chance(logprob) {
+  if (logprob === null || logprob === undefined) return "0 %";
+  const percent = 100 * Math.exp(logprob);
+  if (percent >= 99.95) return "100 %";
+  if (percent < 0.01) return "< 0.01 %";
+  return `${percent.toFixed(percent >= 10 ? 0 : percent >= 1 ? 1 : 2)} %`;
+}
+
+/** A rank; null stands for more than 1,000. */
+export const ranked = (rank) => (rank === null || rank === undefined ? "> 1,000" : `${rank}`);
+
+/** How much likelier the formula made a token: log P − log P_M in nats; null where unknown. */
+export function pushOf(position) {
+  if (position.logprob === null || position.bare_logprob === null) return null;
+  return position.logprob - position.bare_logprob;
+}
+
+/** From 0 to 1: how strong the background of a push is; 4 nats are the strongest. */
+export function pushStrength(push) {
+  if (push === null || Math.abs(push) < 0.05) return 0;
+  return Math.round(Math.min(1, Math.abs(push) / 4) ** 0.7 * 100) / 100;
+}
+
+/** From 0 to 1: how thick the underline of a log-probability is; 8 nats are the thickest. */
+export function surpriseStrength(logprob) {
+  if (logprob === null) return 1;
+  return Math.round(Math.min(1, Math.max(0, -logprob) / 8) * 100) / 100;
+}
+
+/** The first index at which two lists of tokens differ; null where one begins the other. */
+export function firstDifference(left, right) {
+  const both = Math.min(left.length, right.length);
+  for (let i = 0; i < both; i += 1) if (left[i] !== right[i]) return i;
+  return null;
+}
+
+/** The same, of which one may be longer: then where the shorter one ends. */
+export function firstUnequal(left, right) {
+  const inside = firstDifference(left, right);
+  if (inside !== null || left.length === right.length) return inside;
+  return Math.min(left.length, right.length);
+}
+
+/** 21 values for the slider of a number, from 0 to twice it; the number itself is the 11th. */
+export function sliderValues(value) {
+  const step = value === 0 ? 0.1 : value / 10;
+  return Array.from({ length: 21 }, (_, i) => {
+    if (i === 10) return value;
+    return Number((value + (i - 10) * step).toPrecision(4)) || 0;
+  });
+}
+
+/** The index of the value that is nearest to a number. */
+export function nearest(values, number) {
+  let best = 0;
+  values.forEach((value, i) => {
+    if (Math.abs(value - number) < Math.abs(values[best] - number)) best = i;
+  });
+  return best;
+}
+
+/** A text with the characters from `start` to `end` (code points, as Python counts) replaced. */
+export function replaced(text, start, end, by) {
+  const letters = Array.from(text);
+  return letters.slice(0, start).join("") + by + letters.slice(end).join("");
+}
+
+/** A place of a text in code points, as JavaScript counts. */
+export const unitsBefore = (text, place) => Array.from(text).slice(0, place).join("").length;
+
+/** The line of a text that has a place, and carets under the place; both to be shown. */
+export function caretLines(text, start, end) {
+  const letters = Array.from(text);
+  const first = letters.lastIndexOf("\n", start - 1) + 1;
+  const after = letters.indexOf("\n", first);
+  const line = letters.slice(first, after < 0 ? letters.length : after);
+  const column = Math.max(0, start - first);
+  const width = Math.max(1, Math.min(end, first + line.length) - start);
+  return [shown(line.join("")), " ".repeat(column) + "^".repeat(width)];
+}
+
+/** Names that a formula's text has beside M and functions, in their order. */
+export function namesIn(formula) {
+  const found = formula.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, "").matchAll(
+    /(?<![\w.])([\p{L}_][\p{L}\p{N}_]*)(?!\s*[(=\p{L}\p{N}_])/gu,
+  );
+  return [...new Set([...found].map((match) => match[1]))].filter((name) => name !== "M");
+}
+
+const WORDS = /[\p{L}\p{N}]+/gu;
+const FEWEST_WORDS = 3;
+
+/** Where a text repeats at least three words of a passage, as pairs of start and end. */
+export function copiedSpans(text, passage) {
+  const words = [...text.matchAll(WORDS)];
+  const source = [...passage.matchAll(WORDS)].map((word) => word[0].toLowerCase());
+  const places = new Map();
+  source.forEach((word, i) => places.set(word, [...(places.get(word) ?? []), i]));
+  const spans = [];
+  for (let i = 0; i < words.length; ) {
+    const longest = longestRun(words, i, source, places);
+    if (longest >= FEWEST_WORDS) {
+      const last = words[i + longest - 1];
+      spans.push([words[i].index, last.index + last[0].length]);
+      i += longest;
+    } else i += 1;
+  }
+  return spans;
+}
+
+function longestRun(words, from, source, places) {
+  let longest = 0;
+  for (const place of places.get(words[from][0].toLowerCase()) ?? []) {
+    let count = 0;
+    while (
+      from + count < words.length &&
+      source[place + count] === words[from + count][0].toLowerCase()
+    ) count += 1;
+    longest = Math.max(longest, count);
+  }
+  return longest;
+}
+
+/** The messages of a form; of a passage and a question one message, or the question alone. */
+export function messagesOf(form, withPassage) {
+  const system = form.system.trim() ? [{ role: "system", content: form.system }] : [];
+  if (form.mode !== "passage") return [...system, ...form.messages];
+  const parts = { "{passage}": form.passage, "{question}": form.question };
+  const joined = form.join.replace(/\{passage\}|\{question\}/g, (name) => parts[name]);
+  return [...system, { role: "user", content: withPassage ? joined : form.question }];
+}
