@@ -191,7 +191,7 @@ function lineChart(title, unit, series, tokens, onChoose) {
     drawn("line", { class: "chosen hidden", x1: 0, x2: 0, y1: 0, y2: 100 }),
   );
   const legend = series.map(({ name }, i) => element(
-    "li", {}, drawn("svg", { class: "key", viewBox: "0 0 24 8", "aria-hidden": "true" },
+    "li", {}, drawn("svg", { class: "swatch", viewBox: "0 0 24 8", "aria-hidden": "true" },
       drawn("path", { class: `series series-${i % 6}`, d: "M0 4H24" })), name));
   return element(
     "figure", { class: "chart" },

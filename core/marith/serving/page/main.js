@@ -271,6 +271,7 @@ function listen() {
   at("stop").addEventListener("click", () => panes.forEach((pane) => pane.stop()));
   at("add-message").addEventListener("click", () => addMessage("user", "").focus());
   at("key").addEventListener("change", () => useKey(at("key").value));
+  at("key-form").addEventListener("submit", (event) => event.preventDefault());
   at("share").addEventListener("click", () => said(() => shareLink(formNow())));
   at("copy").addEventListener("click", () => said(() => openCopies(copies())));
   for (const name of ["conversation", "passage"]) {

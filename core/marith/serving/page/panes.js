@@ -153,7 +153,7 @@ export class Pane {
     const how = FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
-      `M would have said something else at ${flipped}.`);
+      `At ${flipped} of them M would have said something else.`);
   }
 
   #done() {
@@ -206,8 +206,9 @@ export function compare(left, right) {
   if (!left.inspection || !right.inspection) return null;
   if (place === null) return "Both texts are the same.";
   const [first, second] = texts.map((text) => text === undefined ? "its end" : `“${spelled(text)}”`);
-  return `The texts are the same up to token ${place}; then the left one has ${first}, ` +
-    `the right one ${second}.`;
+  const where = place === 0 ? "The texts differ from the first token on"
+    : `The texts are the same for ${place} tokens, and differ at token ${place + 1}`;
+  return `${where}: the left one has ${first}, the right one ${second}.`;
 }
 
 function legend(filter) {

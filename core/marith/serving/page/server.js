@@ -86,11 +86,17 @@ export async function json(path, body, signal) {
 
 /** Reads server-sent events: give it pieces of text, and it returns the data of whole events. */
 export function eventReader() {
-  let rest = "";
+  const before = []; // pieces without an end: joined once, for an inspection has many of them
+  let tail = "";
   return (piece) => {
-    const lines = (rest + piece).split(/\n\n|\r\n\r\n|\r\r/);
-    rest = lines.pop();
-    return lines.map(dataOf).filter((data) => data !== null);
+    const texts = (tail + piece).split(/\n\n|\r\n\r\n|\r\r/);
+    tail = texts.pop();
+    if (texts.length > 0) texts[0] = before.splice(0).join("") + texts[0];
+    if (tail.length > 3) {
+      before.push(tail.slice(0, -3)); // an end may lie across two pieces
+      tail = tail.slice(-3);
+    }
+    return texts.map(dataOf).filter((data) => data !== null);
   };
 }
 

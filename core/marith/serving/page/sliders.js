@@ -42,6 +42,7 @@ export class Sliders {
     this.#kept = null;
     this.#foreseen.clear();
     this.#asking?.abort();
+    this.#asking = null;
     this.refresh();
   }
 
@@ -64,22 +65,21 @@ export class Sliders {
     const key = `${i} ${row.values.join(" ")}`;
     if (!this.#foreseen.has(key)) {
       this.#say("Asking what would follow…");
-      try {
-        this.#foreseen.set(key, await this.#foresee(i, row.values));
-      } catch (error) {
-        if (error.name !== "AbortError") this.#say(error.message);
-        return null;
-      }
+      this.#foreseen.set(key, this.#foresee(i, row.values));
     }
-    const foreseen = this.#foreseen.get(key);
-    const flip = this.#flipAt(foreseen, row.index);
-    this.#tell(row, flip);
-    return flip;
+    try {
+      const flip = this.#flipAt(await this.#foreseen.get(key), row.index);
+      this.#tell(row, flip);
+      return flip;
+    } catch (error) {
+      this.#foreseen.delete(key);
+      if (error.name !== "AbortError") this.#say(error.message);
+      return null;
+    }
   }
 
   async #foresee(number, values) {
-    this.#asking?.abort();
-    this.#asking = new AbortController();
+    this.#asking ??= new AbortController();
     const { signal } = this.#asking;
     const pane = this.#pane();
     if (this.#kept !== null) {
@@ -109,7 +109,7 @@ export class Sliders {
   #tell(row, { place, refused, text }) {
     const pane = this.#pane();
     const { positions } = pane.inspection;
-    if (refused !== null) this.#say(`${row.number} is no number for this place: ${refused}`);
+    if (refused !== null) this.#say(`With ${row.number} it is no formula: ${refused}.`);
     else if (place === null) this.#say(`At ${row.number} the text stays as it is.`);
     else {
       const now = positions[place] ? `“${spelled(positions[place].text)}”` : "the end";
@@ -122,7 +122,11 @@ export class Sliders {
   async #released(i) {
     const row = this.#rows[i];
     const { start, end, value } = this.#meaning.numbers[i];
-    if (row.number === value) return;
+    if (row.number === value) {
+      this.#pane().mark("turns", null);
+      this.#say("");
+      return;
+    }
     const flip = await this.#moved(i);
     if (flip === null || flip.refused !== null) return;
     const pane = this.#pane();
@@ -164,20 +168,23 @@ function flipOf(tokens, drawn) {
 
 /** One number: a range of 21 values, and a field for any other. */
 class Row {
-  values = []; #range; #field; #text; #onMoved; #index;
+  values = []; #range; #field; #text; #onMoved; #onReleased; #value = 0; #byKey = false;
 
   constructor(index, onMoved, onReleased) {
     this.#onMoved = onMoved;
-    this.#index = index;
+    this.#onReleased = onReleased;
     const id = `number-${index}`;
     this.#text = element("span", { class: "code" });
     this.#range = element("input", {
       type: "range", min: 0, max: 20, step: 1, id,
-      oninput: () => this.#slid(), onchange: () => onReleased(),
+      "aria-label": `Number ${index + 1} of the formula`, "aria-describedby": "sliders-hint",
+      oninput: () => this.#slid(), onchange: () => this.#changed(),
+      onkeydown: (event) => this.#pressed(event), onblur: () => this.#left(),
+      onpointerdown: () => { this.#byKey = false; },
     });
     this.#field = element("input", {
-      type: "number", step: "any", "aria-label": `Number ${index + 1}, any value`,
-      onchange: () => this.#typed(onReleased),
+      type: "number", step: "any", "aria-label": `Number ${index + 1} of the formula, any value`,
+      onchange: () => this.#typed(),
     });
     this.root = element(
       "div", { class: "slider" }, element("label", { for: id }, this.#text), this.#range, this.#field);
@@ -198,6 +205,7 @@ class Row {
     this.#text.replaceChildren(
       part(0, start), element("b", {}, part(start, end)), part(end, letters.length));
     if (!this.values.includes(value)) this.values = sliderValues(value);
+    this.#value = value;
     this.#set(nearest(this.values, value));
   }
 
@@ -212,7 +220,24 @@ class Row {
     this.#onMoved();
   }
 
-  #typed(onReleased) {
+  // Browsers say "change" after each key: there, only Enter lets a slider go, and Escape takes back.
+  #changed() {
+    if (!this.#byKey) this.#onReleased();
+  }
+
+  #pressed(event) {
+    this.#byKey = true;
+    if (event.key === "Enter") this.#onReleased();
+    else if (event.key === "Escape") this.#left();
+  }
+
+  #left() {
+    if (!this.#byKey || this.number === this.#value) return;
+    this.#set(nearest(this.values, this.#value));
+    this.#onReleased();
+  }
+
+  #typed() {
     const value = this.#field.valueAsNumber;
     if (!Number.isFinite(value)) {
       this.#set(this.index);
@@ -220,6 +245,6 @@ class Row {
     }
     if (!this.values.includes(value)) this.values = sliderValues(value);
     this.#set(nearest(this.values, value));
-    onReleased();
+    this.#onReleased();
   }
 }

@@ -4,7 +4,8 @@ import {
   chance, decimal, element, pushOf, pushStrength, shown, spelled, surpriseStrength,
 } from "./values.js";
 
-const SLICE = 200; // tokens made in one go, so that no frame waits for a long text
+const SLICE = 100; // tokens made in one go, so that no frame waits for a long text
+const LONG = 400; // tokens from which on what is out of sight is not laid out
 const LONGEST_BLOCK = 120; // tokens after which a block ends with the next line
 
 /** What is said of one token, in a sentence. */
@@ -49,6 +50,7 @@ export class TokenStrip {
     this.#current = 0;
     this.#chosen = null;
     this.#root.replaceChildren();
+    this.#root.classList.toggle("long", positions.length > LONG);
     let block = null;
     for (let from = 0; from < positions.length; from += SLICE) {
       if (from > 0) await nextFrame();
