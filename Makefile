@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket browser clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -68,6 +68,16 @@ ray: .venv/ray
 .venv/ray: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $@
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $@/bin/python -m pip install --quiet --editable '.[serve,evals,ray]' httpx
+	touch $@
+
+# Three minutes: the page of `marith serve` in Debian's chromium (apt-get install chromium), asking a
+# server that runs. No browser is fetched.
+browser: .venv/installed .venv/browser
+	@test -x /usr/bin/chromium || { echo "there is no /usr/bin/chromium: apt-get install chromium"; exit 1; }
+	PYTHONPATH=.venv/browser OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
+
+.venv/browser: tests/browser/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $@ --requirement $<
 	touch $@
 
 .venv/clients: tools/clients/requirements.txt

@@ -1,0 +1,154 @@
+"""A formula is written, its text streams, a card says why, and another token is gone on from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from support.browsing import generate, pane, settle, text_of, write, write_formula
+
+
+def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
+    write_formula(page, "M - 0.5*happy")
+    assert page.inner_text("#normalised") == "log P = 2·log M − log happy"
+    assert "happy" in page.inner_text("#tree")
+    write(page, seed=3, max_tokens=40)
+    page.click("#generate")
+    streamed = pane(page, 1).locator(".streaming")
+    streamed.wait_for(state="visible")
+    page.wait_for_function(
+        "document.querySelectorAll('.pane .streaming')[1].textContent.length > 5"
+    )
+    settle(page)
+    assert streamed.is_hidden()
+    assert pane(page, 1).locator(".token").count() > 5
+    assert "M would have said something else" in pane(page, 1).locator(".status").inner_text()
+
+
+def test_both_panes_have_one_seed_and_their_first_difference_is_marked(page: Any) -> None:
+    write(page, seed=3, max_tokens=40)
+    generate(page)
+    left, right = (pane(page, i).locator(".token").all_text_contents() for i in (0, 1))
+    place = next(i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b)
+    for i in (0, 1):
+        marked = pane(page, i).locator(".differs")
+        assert marked.get_attribute("data-index") == str(place)
+    assert page.locator("#difference").inner_text().startswith("The texts")
+    page.locator(".pane select").first.select_option("@formula")
+    generate(page)
+    assert text_of(page, 0) == text_of(page, 1)
+    assert page.inner_text("#difference") == "Both texts are the same."
+    assert pane(page, 0).locator(".differs").count() == 0
+
+
+def test_a_card_has_every_term_and_contributions_that_add_up(page: Any) -> None:
+    write(page, seed=3, max_tokens=40)
+    generate(page)
+    flipped = pane(page, 1).locator(".token.flipped").first
+    flipped.click()
+    assert flipped.get_attribute("aria-pressed") == "true"
+    card = page.locator(".card")
+    rows = card.locator("[aria-label=Contributions] tbody tr:not(.sum)")
+    added = [number(row.locator("td").nth(3).inner_text()) for row in rows.all()]
+    total = number(card.locator(".sum td").first.inner_text())
+    assert len(added) == 2
+    assert abs(sum(added) - total) < 0.011
+    assert "M would say" in card.inner_text()
+    heads = card.locator("[aria-label=Alternatives] thead th").all_inner_texts()
+    assert heads == ["Token", "Composed", "M", "2.00 · happy", "−1.00 · M"]
+    assert card.locator("[aria-label=Alternatives] tbody tr").count() >= 10
+    charts = page.locator("#curves figure")
+    assert charts.count() == 2
+    charts.first.locator("summary").click()
+    page.wait_for_selector("#curves figure tbody tr")
+    count = pane(page, 1).locator(".token").count()
+    page.wait_for_function(
+        "n => document.querySelectorAll('#curves figure:first-child tbody tr').length === n",
+        arg=count,
+    )
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace("+", ""))
+
+
+def test_an_alternative_is_gone_on_from(page: Any) -> None:
+    write(page, seed=3, max_tokens=40)
+    generate(page)
+    before = pane(page, 1).locator(".token").all_text_contents()
+    pane(page, 1).locator(".token").nth(4).click()
+    other = page.locator(".alternative:enabled").first
+    label = other.get_attribute("aria-label") or ""
+    other.click()
+    settle(page)
+    after = pane(page, 1).locator(".token").all_text_contents()
+    assert after[:4] == before[:4]
+    assert after[4] != before[4]
+    assert label == f"Go on from {after[4].replace(' ', '␣')}"
+    assert len(after) > 5
+    assert page.locator(".card h3").inner_text().startswith("Why")
+
+
+def test_a_fault_is_said_with_a_caret_where_it_is(page: Any) -> None:
+    page.fill("#formula", "2*hapy - M")
+    problem = page.locator("#formula-problem")
+    problem.wait_for(state="visible")
+    lines = problem.locator("pre").inner_text().splitlines()
+    assert lines[0] == "2*hapy - M"
+    assert lines[1].rstrip() == "  ^^^^"
+    assert "unknown term 'hapy'" in problem.locator("p").inner_text()
+    assert page.get_attribute("#formula", "aria-invalid") == "true"
+    problem.locator("button").click()
+    selected = "[document.activeElement.selectionStart, document.activeElement.selectionEnd]"
+    assert page.evaluate(selected) == [2, 6]
+    write_formula(page, "2*happy - M")
+    assert problem.is_hidden()
+
+
+def test_terms_are_added_and_removed_and_recipes_fill_the_editor(page: Any) -> None:
+    page.click("#add-term")
+    page.keyboard.type("formal")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.type("Speak formally.")
+    write_formula(page, "happy + formal - M")
+    page.get_by_label("Remove the term happy").click()
+    page.wait_for_selector("#formula-problem:not([hidden])")
+    page.select_option("#begin", "model cheerful")
+    page.wait_for_function("document.querySelector('#formula').value === '2*happy - M'")
+    assert page.input_value("#terms input") == "happy"
+    recipe = page.locator("#begin option[value^='recipe ']").first.get_attribute("value")
+    page.select_option("#begin", recipe)
+    assert page.input_value("#formula") == page.locator("#begin option:checked").inner_text()
+
+
+def test_a_passage_is_read_by_the_right_pane_alone_and_copies_are_marked(page: Any) -> None:
+    bodies: list[Any] = []
+    page.on("request", lambda sent: bodies.append(sent.post_data))
+    page.click("#tab-passage")
+    page.fill("#passage", "The library opens at nine.")
+    page.fill("#question", "When does the library open?")
+    for choose in page.locator(".pane select").all():
+        choose.select_option("pocket")
+    page.fill("#temperature", "0")
+    generate(page)
+    asked = [json.loads(body) for body in bodies if body and '"stream":true' in body]
+    left, right = sorted((body["messages"][0]["content"] for body in asked), key=len)
+    assert left == "When does the library open?"
+    assert right == "<context>\nThe library opens at nine.\n</context>\n\n" + left
+    assert sorted(body["marith"].get("faithful", 0) for body in asked) == [0, 0.5]
+    copied = "".join(pane(page, 1).locator(".copied").all_text_contents())
+    assert "opens at nine" in copied
+
+
+def test_only_what_m_would_not_have_said(page: Any) -> None:
+    write(page, seed=3, max_tokens=30)
+    generate(page)
+    right = pane(page, 1)
+    right.get_by_label("Only where M would have said something else").check()
+    right.locator(".token.flipped").first.click()
+    places = []
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+        places.append(page.evaluate("document.activeElement.classList.contains('flipped')"))
+    assert places == [True, True]

@@ -1,0 +1,125 @@
+"""A link fills the form and runs nothing; every copy does what the page did."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.browsing import Serving, generate, opened, text_of, write, write_formula
+
+HOSTILE = "It's '; $(touch owned) `touch owned` \"quoted\" \\n \\\\ %s {x}\nnext line — ünï \U0001f600 \u202ex"
+SPOKEN = "You are \"happy\";\n'$(touch owned)' \\ \U0001f600."
+
+
+def shared(page: Any) -> str:
+    page.click("#share")
+    page.wait_for_selector("#notice:not([hidden])")
+    return str(page.url)
+
+
+def test_a_link_fills_the_form_and_runs_nothing(page: Any, browser: Any, taking: Serving) -> None:
+    write(page, HOSTILE, seed=7, max_tokens=21, temperature=0.5)
+    page.locator("#terms textarea").fill(SPOKEN)
+    write_formula(page, "1.5*happy - 0.25*M")
+    page.locator(".pane select").first.select_option("cheerful")
+    url = shared(page)
+    assert "#form=" in url
+    context = browser.new_context()
+    asked: list[str] = []
+    context.on("request", lambda sent: asked.append(f"{sent.method} {sent.url}"))
+    other = context.new_page()
+    other.goto(url)
+    other.wait_for_selector("#notice:not([hidden])")
+    other.wait_for_selector("#normalised:not(:empty)")
+    other.wait_for_timeout(800)
+    assert "Nothing has run" in other.inner_text("#notice")
+    assert not [one for one in asked if "/chat/" in one or "/inspect" in one or "/what_if" in one]
+    assert other.input_value("#messages textarea") == HOSTILE
+    assert other.input_value("#terms textarea") == SPOKEN
+    assert other.input_value("#formula") == "1.5*happy - 0.25*M"
+    assert [other.input_value(f"#{name}") for name in ("seed", "temperature")] == ["7", "0.5"]
+    assert other.locator(".pane select").first.input_value() == "cheerful"
+    assert "#" not in other.url
+    context.close()
+
+
+def test_a_link_is_bounded_and_a_broken_one_says_so(
+    page: Any, browser: Any, taking: Serving
+) -> None:
+    write(page, "long " * 3000)
+    page.click("#share")
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "too long for a link" in page.inner_text("#notice")
+    assert "#" not in page.url
+    for fragment in ("#form=%%%", "#form=e30", "#form=" + "A" * 9000):
+        other = opened(browser, taking.url + "/" + fragment)
+        other.wait_for_selector("#notice:not([hidden])")
+        assert "link is broken" in other.inner_text("#notice"), fragment
+        other.context.close()
+
+
+def test_a_link_has_no_key(browser: Any, locked: Serving) -> None:
+    from support.browsing import KEY
+
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(locked.url)
+    page.fill("#key", KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelectorAll('.pane select option').length > 0")
+    url = shared(page)
+    form = page.evaluate(
+        "async url => (await import('/page/sharing.js')).formOf(new URL(url).hash)", url
+    )
+    assert KEY not in json.dumps(form)
+    assert KEY not in url
+    stored = "[localStorage.length, sessionStorage.length, document.cookie]"
+    assert page.evaluate(stored) == [0, 0, ""]
+    context.close()
+
+
+@pytest.fixture
+def copied(page: Any) -> tuple[dict[str, str], str]:
+    """The copies of a hostile request, and the text that the page got for it."""
+    write(page, HOSTILE, seed=7, max_tokens=16, temperature=1)
+    page.locator("#terms textarea").fill(SPOKEN)
+    write_formula(page, "1.5*happy - 0.25*M")
+    generate(page)
+    page.click("#copy")
+    copies = {}
+    for name in page.locator("#language option").all_inner_texts():
+        page.select_option("#language", name)
+        copies[name] = page.evaluate("document.querySelector('#copy-text').textContent")
+    page.click("#copy-close")
+    return copies, text_of(page, 1)
+
+
+def run(command: list[str], folder: Path, **options: Any) -> str:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, encoding="utf-8", timeout=170, **options
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not (folder / "owned").exists()
+    return done.stdout
+
+
+def test_every_copy_gives_the_text_of_the_page(
+    copied: tuple[dict[str, str], str], tmp_path: Path
+) -> None:
+    copies, text = copied
+    assert set(copies) == {"Python", "LangChain", "LlamaIndex", "curl", "TOML"}
+    for name in ("Python", "LangChain", "LlamaIndex"):
+        file = tmp_path / f"{name}.py"
+        file.write_text(copies[name], encoding="utf-8")
+        assert run([sys.executable, str(file)], tmp_path) == text + "\n", name
+    answer = json.loads(run(["sh", "-c", copies["curl"]], tmp_path))
+    assert answer["choices"][0]["message"]["content"] == text
+    (tmp_path / "marith.toml").write_text(copies["TOML"], encoding="utf-8")
+    told = [sys.executable, "-m", "marith", "generate", "-", "--file", "marith.toml"]
+    told += ["--persona", "composed", "--json"]
+    answer = json.loads(run(told, tmp_path, input=HOSTILE))
+    assert text in json.dumps(answer, ensure_ascii=False) or text in str(answer)

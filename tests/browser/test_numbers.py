@@ -1,0 +1,108 @@
+"""A slider foresees where the text turns, and the text made anew turns there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from support.browsing import generate, pane, settle, write, write_formula
+
+
+def tokens_of(page: Any) -> list[str]:
+    return pane(page, 1).locator(".token").all_text_contents()
+
+
+def move(page: Any, index: int) -> str:
+    """Move the first slider without letting it go; what is foreseen."""
+    slider = page.locator("#number-0")
+    slider.evaluate(
+        "(range, to) => { range.value = to; range.dispatchEvent(new Event('input')); }", index
+    )
+    return said(page, r"^(At|With) ")
+
+
+def said(page: Any, pattern: str) -> str:
+    page.wait_for_function(
+        "want => new RegExp(want).test(document.querySelector('#prediction').textContent)",
+        arg=pattern,
+    )
+    return page.inner_text("#prediction")
+
+
+def let_go(page: Any) -> None:
+    page.locator("#number-0").evaluate("range => range.dispatchEvent(new Event('change'))")
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_what_is_foreseen_comes_true(page: Any, temperature: float) -> None:
+    write(page, seed=5, max_tokens=40, temperature=temperature)
+    generate(page)
+    turned = 0
+    for index in (13, 18, 20):
+        before = tokens_of(page)
+        foreseen = move(page, index)
+        value = page.input_value("#sliders input[type=number]")
+        if "stays as it is" in foreseen:
+            let_go(page)
+            settle(page)
+            assert tokens_of(page) == before
+            continue
+        turned += 1
+        place = int(re.search(r"token (\d+) turns", foreseen)[1]) - 1  # type: ignore[index]
+        assert pane(page, 1).locator(".turns").get_attribute("data-index") == str(place)
+        assert tokens_of(page) == before, "nothing is asked before the slider is let go"
+        let_go(page)
+        assert said(page, "foreseen").endswith("as was foreseen.")
+        settle(page)
+        after = tokens_of(page)
+        assert after[:place] == before[:place]
+        assert after[place : place + 1] != before[place : place + 1]
+        assert page.input_value("#formula") == f"{value}*happy - M"
+    assert turned
+
+
+def test_a_moving_slider_asks_the_server_once(page: Any) -> None:
+    write(page, seed=5, max_tokens=30)
+    generate(page)
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    for index in (11, 14, 17, 20, 15):
+        move(page, index)
+    assert [url.rpartition("/")[2] for url in asked] == ["what_if"]
+    page.fill("#sliders input[type=number]", "2.37")
+    page.keyboard.press("Tab")
+    said(page, "2.37|foreseen|stays")
+    settle(page)
+    assert page.input_value("#formula") == "2.37*happy - M"
+
+
+def test_a_number_that_makes_no_formula_says_why(page: Any) -> None:
+    write(page, seed=5, max_tokens=20)
+    generate(page)
+    assert "add up to more than zero" in move(page, 5)
+    let_go(page)
+    page.wait_for_timeout(300)
+    assert page.input_value("#formula") == "2*happy - M"
+
+
+def test_by_keys_only_enter_lets_a_slider_go(page: Any) -> None:
+    write(page, seed=5, max_tokens=30)
+    write_formula(page, "2*happy - 0.5*M")
+    generate(page)
+    assert page.locator("#sliders input[type=range]").count() == 2
+    before = tokens_of(page)
+    page.focus("#number-1")
+    for _ in range(9):
+        page.keyboard.press("ArrowLeft")
+    said(page, "^At 0.05")
+    assert page.input_value("#formula") == "2*happy - 0.5*M"
+    page.keyboard.press("Escape")
+    assert page.input_value("#number-1") == "10"
+    for _ in range(9):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('#formula').value === '2*happy - 0.05*M'")
+    settle(page)
+    assert tokens_of(page)
+    assert before

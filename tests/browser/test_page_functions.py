@@ -1,0 +1,103 @@
+"""The page's pure functions, as the browser runs them, against values written by hand."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import shlex
+import tomllib
+from typing import Any
+
+import pytest
+
+CALLS = """async ([file, name, ...given]) => (await import(`/page/${file}`))[name](...given)"""
+VECTORS: list[tuple[str, list[Any], Any]] = [
+    ("decimal", [1.005, 1], "1.0"),
+    ("decimal", [-0.001, 2], "0.00"),
+    ("decimal", [-1.25, 2], "−1.25"),
+    ("decimal", [None], "–"),
+    ("signed", [0.5], "+0.50"),
+    ("signed", [0.001], "0.00"),
+    ("signed", [-2], "−2.00"),
+    ("chance", [math.log(0.5)], "50 %"),
+    ("chance", [math.log(0.051)], "5.1 %"),
+    ("chance", [0], "100 %"),
+    ("chance", [-30], "< 0.01 %"),
+    ("chance", [None], "0 %"),
+    ("ranked", [None], "> 1,000"),
+    ("pushOf", [{"logprob": -1, "bare_logprob": -3.5}], 2.5),
+    ("pushOf", [{"logprob": -1, "bare_logprob": None}], None),
+    ("pushStrength", [0.01], 0),
+    ("pushStrength", [-4], 1),
+    ("pushStrength", [40], 1),
+    ("pushStrength", [1], 0.38),
+    ("surpriseStrength", [0], 0),
+    ("surpriseStrength", [-4], 0.5),
+    ("surpriseStrength", [-99], 1),
+    ("surpriseStrength", [None], 1),
+    ("firstDifference", [[1, 2, 3], [1, 2, 4]], 2),
+    ("firstDifference", [[1, 2], [1, 2, 4]], None),
+    ("firstUnequal", [[1, 2], [1, 2, 4]], 2),
+    ("firstUnequal", [[1, 2], [1, 2]], None),
+    ("nearest", [[0, 0.1, 0.2], 0.16], 2),
+    ("replaced", ["\U0001f600 2*a", 2, 3, "7"], "\U0001f600 7*a"),
+    ("unitsBefore", ["\U0001f600a", 1], 2),
+    ("caretLines", ["a +\n\U0001f600 bad", 6, 9], ["\U0001f600 bad", "  ^^^"]),
+    ("caretLines", ["2*hap +", 6, 6], ["2*hap +", "      ^"]),
+    ("namesIn", ["cfg(M, cond, 1.5) - union(a_1, 'x y') + cond"], ["cond", "a_1"]),
+    ("namesIn", ["f(mode=M, name=rude)"], ["rude"]),
+    ("spelled", [" a\n\t"], "␣a↵⇥"),
+    ("copiedSpans", ["It opens AT nine today.", "it opens at nine."], [[0, 16]]),
+    ("copiedSpans", ["at nine", "opens at nine"], []),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "value"), VECTORS)
+def test_values(page: Any, name: str, given: list[Any], value: Any) -> None:
+    assert page.evaluate(CALLS, ["values.js", name, *given]) == value
+
+
+def test_the_values_of_a_slider(page: Any) -> None:
+    values = page.evaluate(CALLS, ["values.js", "sliderValues", 0.96])
+    assert len(values) == 21
+    assert (values[0], values[10], values[20]) == (0, 0.96, 1.92)
+    assert values == sorted(values)
+    assert page.evaluate(CALLS, ["values.js", "sliderValues", 0])[15] == 0.5
+
+
+EVENTS = 'data: {"a": 1}\r\n\r\n: nothing\n\ndata: x\ndata:  y\n\nevent: z\ndata: [DONE]\n\n'
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_events_are_read_in_pieces_of_any_size(page: Any, size: int) -> None:
+    read = """async ([text, size]) => {
+      const read = (await import('/page/server.js')).eventReader();
+      const found = [];
+      for (let i = 0; i < text.length; i += size) found.push(...read(text.slice(i, i + size)));
+      return found;
+    }"""
+    assert page.evaluate(read, [EVENTS, size]) == ['{"a": 1}', "x\n y", "[DONE]"]
+
+
+TEXTS = [
+    "plain", "'; $(rm -rf ~) `x`", 'say "hi" \\ \\n', "two\nlines\r\n\ttab", "ünï 漢字 \U0001f600",
+    "\x00\x07\x1b[31m\x7f\x85", "\u202e \u200f \u2028\u2029\ufeff \xa0\xad", "{x} %s ''' \"\"\" #", "",
+    "\ud83d",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_quotes_are_read_back_as_they_were(page: Any, text: str) -> None:
+    def quoted(name: str) -> str:
+        return str(page.evaluate(CALLS, ["sharing.js", name, text]))
+
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    for name, read in (
+        ("pythonText", ast.literal_eval),
+        ("jsonText", json.loads),
+        ("tomlText", lambda literal: tomllib.loads(f"a = {literal}")["a"]),
+    ):
+        assert read(quoted(name)) == whole, name
+        assert quoted(name).isprintable()
+    assert shlex.split(quoted("shellText")) == [text]

@@ -1,0 +1,128 @@
+"""A real server process over pocket, and a real browser that shows its page."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+KEY = "sk-page-key-1"
+MARKUP = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
+QUOTED = """say "hi" <b>it's</b>"""
+PERSONAS = f'''
+[model]
+faithful_to = "(?s)<context>.*?</context>"
+
+[terms]
+happy = "You are a happy assistant."
+written = """ngram(texts=("{MARKUP}",), order=4)"""
+
+[formulas]
+cheerful = "2*happy - M"
+markup = "written"
+"say \\"hi\\" <b>it's</b>" = "M + 0.5*happy"
+'''
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server that runs: where, and its process."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+
+@contextmanager
+def serving(folder: Path, *options: str, key: str = "") -> Iterator[Serving]:
+    """`marith serve` on the loopback, until this ends."""
+    file, log = folder / "marith.toml", folder / "log"
+    file.write_text(PERSONAS, encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "marith", "serve", str(file), "--port", str(port), *options]
+    with log.open("w") as lines:
+        environment = {**os.environ, "MARITH_API_KEYS": key}
+        process = subprocess.Popen(command, env=environment, stderr=lines, text=True)
+    try:
+        end = time.monotonic() + 90
+        while "marith serves" not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.1)
+        yield Serving(f"http://127.0.0.1:{port}", process)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def opened(browser: Any, url: str, **options: Any) -> Any:
+    """The page in a context of its own; what goes wrong in it stands in its `problems`."""
+    context = browser.new_context(viewport={"width": 1360, "height": 1000}, **options)
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on("dialog", lambda dialog: page.problems.append(f"a dialog: {dialog.message}"))
+    page.on("console", lambda said: _noted(page, said))
+    page.goto(url)
+    page.wait_for_function("document.querySelectorAll('.pane select option').length > 0")
+    return page
+
+
+def _noted(page: Any, said: Any) -> None:
+    if "Content Security Policy" in said.text or "Refused" in said.text:
+        page.problems.append(said.text)
+
+
+def write(page: Any, message: str = "Tell me of your day.", **numbers: Any) -> None:
+    """Fill in a message, and numbers of the sampling by their ids."""
+    page.fill("#messages textarea", message)
+    for name, number in numbers.items():
+        page.fill(f"#{name}", str(number))
+
+
+def write_formula(page: Any, formula: str) -> None:
+    """Write a formula and wait for its meaning."""
+    page.fill("#formula", formula)
+    page.wait_for_function(
+        "want => (window.seen = document.querySelector('#sliders')?.innerText ?? '',"
+        " !document.querySelector('#meaning').hidden"
+        " && window.seen.replaceAll(/\\s/g, '').includes(want.replaceAll(/\\s/g, '')))",
+        arg=formula,
+    )
+
+
+def generate(page: Any) -> None:
+    """Press the button and wait until both panes have ended."""
+    page.click("#generate")
+    settle(page)
+
+
+def settle(page: Any) -> None:
+    """Wait until no pane asks for anything."""
+    page.wait_for_timeout(100)
+    page.wait_for_function("!document.querySelector('.pane[aria-busy]')")
+
+
+def pane(page: Any, index: int) -> Any:
+    """The left pane, 0, or the right one, 1."""
+    return page.locator(".pane").nth(index)
+
+
+def text_of(page: Any, index: int) -> str:
+    """The tokens of a pane as one text."""
+    tokens = pane(page, index).locator(".token").all_text_contents()
+    return "".join(tokens).replace("↵\n", "\n")
