@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from support.browsing import Serving, generate, opened, text_of, write, write_formula
 
-HOSTILE = "It's '; $(touch owned) `touch owned` \"quoted\" \\n \\\\ %s {x}\nnext line — ünï \U0001f600 \u202ex"
+HOSTILE = "It's '; $(touch owned) `touch owned` \"quoted\" \\n \\\\ %s {x}\n"
+HOSTILE += "next line — ünï \U0001f600 \u202ex"
 SPOKEN = "You are \"happy\";\n'$(touch owned)' \\ \U0001f600."
 
 

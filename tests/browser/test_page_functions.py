@@ -82,8 +82,8 @@ def test_events_are_read_in_pieces_of_any_size(page: Any, size: int) -> None:
 
 TEXTS = [
     "plain", "'; $(rm -rf ~) `x`", 'say "hi" \\ \\n', "two\nlines\r\n\ttab", "ünï 漢字 \U0001f600",
-    "\x00\x07\x1b[31m\x7f\x85", "\u202e \u200f \u2028\u2029\ufeff \xa0\xad", "{x} %s ''' \"\"\" #", "",
-    "\ud83d",
+    "\x00\x07\x1b[31m\x7f\x85", "\u202e \u200f \u2028\u2029\ufeff \xa0\xad", "{x} %s ''' \"\"\" #",
+    "", "\ud83d",
 ]  # fmt: skip
 
 

@@ -13,8 +13,8 @@ FILES = sorted(FOLDER.iterdir(), key=lambda file: file.name)
 FORBIDDEN = (
     "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
     "DOMParser", "createContextualFragment", "setHTML", "srcdoc", "cssText", "javascript:",
-    'setAttribute("style"', "localStorage", "sessionStorage", "indexedDB", ".cookie", "importScripts",
-    "XMLHttpRequest", "WebSocket", "sendBeacon", "http:", "https:",
+    'setAttribute("style"', "localStorage", "sessionStorage", "indexedDB", ".cookie",
+    "importScripts", "XMLHttpRequest", "WebSocket", "sendBeacon", "http:", "https:",
 )  # fmt: skip
 SVG_NAMESPACE = "http://www.w3.org/2000/svg"
 
