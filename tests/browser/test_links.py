@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsing import Serving, generate, opened, text_of, write, write_formula
+from support.browsing import Serving, become, generate, opened, text_of, write, write_formula
 
 HOSTILE = "It's '; $(touch owned) `touch owned` \"quoted\" \\n \\\\ %s {x}\n"
 HOSTILE += "next line — ünï \U0001f600 \u202ex"
@@ -71,7 +71,7 @@ def test_a_link_has_no_key(browser: Any, locked: Serving) -> None:
     page.goto(locked.url)
     page.fill("#key", KEY)
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelectorAll('.pane select option').length > 0")
+    become(page, "document.querySelectorAll('.pane select option').length > 0")
     url = shared(page)
     form = page.evaluate(
         "async url => (await import('/page/sharing.js')).formOf(new URL(url).hash)", url

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from support.browsing import generate, pane, settle, write, write_formula
+from support.browsing import become, generate, pane, settle, write, write_formula
 
 
 def tokens_of(page: Any) -> list[str]:
@@ -23,9 +23,10 @@ def move(page: Any, index: int) -> str:
 
 
 def said(page: Any, pattern: str) -> str:
-    page.wait_for_function(
+    become(
+        page,
         "want => new RegExp(want).test(document.querySelector('#prediction').textContent)",
-        arg=pattern,
+        pattern,
     )
     return page.inner_text("#prediction")
 
@@ -102,7 +103,7 @@ def test_by_keys_only_enter_lets_a_slider_go(page: Any) -> None:
     for _ in range(9):
         page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('#formula').value === '2*happy - 0.05*M'")
+    become(page, "document.querySelector('#formula').value === '2*happy - 0.05*M'")
     settle(page)
     assert tokens_of(page)
     assert before

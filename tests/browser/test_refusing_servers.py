@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support.browsing import KEY, Serving, generate, opened, pane, serving, write
+from support.browsing import KEY, Serving, become, generate, opened, pane, serving, write
 
 
 def test_a_stopped_server_is_one_sentence(browser: Any, tmp_path: Path) -> None:
@@ -35,10 +35,10 @@ def test_a_key_is_asked_for_typed_and_kept_nowhere(browser: Any, locked: Serving
     assert "asks for a key" in page.inner_text("#notice")
     page.fill("#key", "sk-wrong-key")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('#notice').textContent.includes('not know')")
+    become(page, "document.querySelector('#notice').textContent.includes('not know')")
     page.fill("#key", KEY)
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelectorAll('.pane select option').length > 0")
+    become(page, "document.querySelectorAll('.pane select option').length > 0")
     assert page.locator("#notice").is_hidden()
     page.fill("#key", "sk-wrong-key")
     page.keyboard.press("Tab")
@@ -59,7 +59,7 @@ def test_without_formulas_the_editor_and_sliders_are_off_and_say_why(
     page.goto(locked.url)
     page.fill("#key", KEY)
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelectorAll('.pane select option').length > 0")
+    become(page, "document.querySelectorAll('.pane select option').length > 0")
     for name in ("editor-off", "numbers-off"):
         assert "--allow-formulas" in page.inner_text(f"#{name}")
     assert page.locator("#formula").is_disabled()

@@ -19,7 +19,7 @@ ARGUMENTS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 KEY = "sk-page-key-1"
-MARKUP = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
+MARKUP = "<img src=x onerror=alert(1)><script>document.title='owned'</script>" * 2
 QUOTED = """say "hi" <b>it's</b>"""
 PERSONAS = f'''
 [model]
@@ -78,8 +78,16 @@ def opened(browser: Any, url: str, **options: Any) -> Any:
     page.on("dialog", lambda dialog: page.problems.append(f"a dialog: {dialog.message}"))
     page.on("console", lambda said: _noted(page, said))
     page.goto(url)
-    page.wait_for_function("document.querySelectorAll('.pane select option').length > 0")
+    become(page, "document.querySelectorAll('.pane select option').length > 0")
     return page
+
+
+def become(page: Any, expression: str, given: Any = None) -> None:
+    """Wait until JavaScript is true; playwright's own waiting needs the `eval` that CSP forbids."""
+    end = time.monotonic() + 40
+    while not page.evaluate(expression, given):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(50)
 
 
 def _noted(page: Any, said: Any) -> None:
@@ -96,13 +104,15 @@ def write(page: Any, message: str = "Tell me of your day.", **numbers: Any) -> N
 
 def write_formula(page: Any, formula: str) -> None:
     """Write a formula and wait for its meaning."""
-    page.fill("#formula", formula)
-    page.wait_for_function(
-        "want => (window.seen = document.querySelector('#sliders')?.innerText ?? '',"
-        " !document.querySelector('#meaning').hidden"
-        " && window.seen.replaceAll(/\\s/g, '').includes(want.replaceAll(/\\s/g, '')))",
-        arg=formula,
-    )
+    with page.expect_response(lambda answer: _explains(answer, formula)):
+        page.fill("#formula", "")
+        page.fill("#formula", formula)
+    become(page, "!document.querySelector('#meaning').hidden")
+
+
+def _explains(answer: Any, formula: str) -> bool:
+    asked = answer.url.endswith("/v1/explain") and answer.request.post_data_json
+    return bool(asked) and asked["formula"] == formula
 
 
 def generate(page: Any) -> None:
@@ -114,7 +124,7 @@ def generate(page: Any) -> None:
 def settle(page: Any) -> None:
     """Wait until no pane asks for anything."""
     page.wait_for_timeout(100)
-    page.wait_for_function("!document.querySelector('.pane[aria-busy]')")
+    become(page, "!document.querySelector('.pane[aria-busy]')")
 
 
 def pane(page: Any, index: int) -> Any:

@@ -148,7 +148,7 @@ export class Editor {
   #refuse(error) {
     this.meaning = null;
     const { place } = error;
-    const children = [element("p", {}, firstLine(error.message))];
+    const children = [element("p", {}, shown(place?.problem ?? error.message))];
     if (place) {
       const [line, carets] = caretLines(place.text, place.start, place.end);
       children.push(element("pre", { class: "code" }, line, "\n", element("b", {}, carets)));
@@ -172,9 +172,6 @@ export class Editor {
     return element("button", { type: "button", class: "quiet", onclick: go }, "Go to the place");
   }
 }
-
-// An error of marith has the place in its own lines; here the page draws them.
-const firstLine = (message) => shown(message.split("\n")[0]);
 
 function branch(row) {
   const { depth, text } = row;

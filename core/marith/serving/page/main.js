@@ -233,7 +233,10 @@ async function load() {
   notice("");
 }
 
-const nameOfModel = (model) => (model.parent === null ? `${model.id}: M alone` : model.id);
+function nameOfModel({ id, parent, marith }) {
+  const about = parent === null && marith.formula === "M" ? "M alone" : marith.description;
+  return about ? `${id}: ${about}` : id;
+}
 
 const EXAMPLE = {
   messages: [{ role: "user", content: "Tell me of your day." }],
@@ -289,10 +292,12 @@ async function begin() {
   at("panes").append(...panes.map((pane) => pane.root));
   fillForm(EXAMPLE);
   listen();
+  let sentence = "";
+  await said(async () => { sentence = await readAddress(); });
+  const broken = at("notice").textContent;
   await said(async () => {
-    const sentence = await readAddress();
     await load();
-    return sentence;
+    return sentence || broken;
   });
 }
 

@@ -58,10 +58,15 @@ export class Pane {
 
   /** Asks for a text, or for one that goes on from the tokens of `prefix`. */
   async run(request, prefix = []) {
+    if (prefix.length >= request.max_tokens) {
+      await this.inspectAgain(request, prefix, "length");
+      return;
+    }
     const run = this.#begin(request);
     const kept = (this.inspection?.positions ?? []).slice(0, prefix.length);
     const body = {
       ...request,
+      max_tokens: request.max_tokens - prefix.length, // a server counts those that are new
       marith: { ...request.marith, inspect: ASKED_TOP, ...(prefix.length ? { prefix } : {}) },
     };
     const written = this.#writing(kept.map((position) => position.text).join(""));
@@ -84,8 +89,7 @@ export class Pane {
   }
 
   /** Shows the same tokens by another formula: one pass, nothing is drawn. */
-  async inspectAgain(request) {
-    const { tokens, finish } = this;
+  async inspectAgain(request, tokens = this.tokens, finish = this.finish) {
     const run = this.#begin(request);
     try {
       this.finish = finish;
