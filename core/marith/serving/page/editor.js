@@ -30,6 +30,13 @@ export class Editor {
       .filter(([name, text]) => name !== "" && text.trim() !== "");
   }
 
+  /** Whether a request is by this formula and these terms. */
+  has(request) {
+    const { formula, terms } = request?.marith ?? {};
+    const now = [this.formula, Object.fromEntries(this.terms)];
+    return JSON.stringify([formula, terms]) === JSON.stringify(now);
+  }
+
   /** Turns the editor off, and says why; or on. */
   allow(allowed, reason, model) {
     this.allowed = allowed;
@@ -49,11 +56,12 @@ export class Editor {
     this.#edited();
   }
 
-  /** Another formula over the same terms, such as one with another number. */
-  change(formula) {
+  /** Another formula over the same terms; as the server prints it, or null where it has a fault. */
+  async change(formula) {
     at("formula").value = formula;
     this.meaning = null;
-    this.#ask();
+    await this.#ask();
+    return this.meaning?.formula ?? null;
   }
 
   /** What a formula can begin from: personas as [name, formula, terms], and recipes. */

@@ -12,7 +12,6 @@ const THE_FORMULA = "@formula";
 const NO_FORMULAS =
   "This server was started without --allow-formulas: the editor and the sliders are off, and its " +
   "own models can be asked.";
-const JOIN = "<context>\n{passage}\n</context>\n\n{question}";
 const SPOKEN = 1000; // milliseconds between two sentences for a screen reader
 const at = (id) => document.getElementById(id);
 
@@ -22,10 +21,8 @@ let chosen = null; // the pane and the index of the token that the card is about
 const editor = new Editor((meaning) => sliders.show(meaning));
 const events = { onChoose, onChange, onModel: () => sliders.forget(), onState: speak };
 const panes = [new Pane("Left", events), new Pane("Right", events)];
-const sliders = new Sliders(composedPane, (formula) => {
-  editor.change(formula);
-  return requestOf(panes.indexOf(composedPane()), formula);
-});
+const sliders = new Sliders(
+  composedPane, (pane) => editor.has(pane.request), (formula) => editor.change(formula));
 
 /** The pane of the formula in the editor: the right one where both are. */
 function composedPane() {
@@ -115,7 +112,7 @@ function fillForm(form) {
 const cardOf = (name) => models.find((model) => model.id === name);
 
 /** The body of a pane's request. Throws Error with a sentence for a field that is wrong. */
-function requestOf(pane, formula = editor.formula) {
+function requestOf(pane) {
   const form = formNow();
   for (const [name, label] of [["seed", "Seed"], ["temperature", "Temperature"],
     ["top_p", "Top p"], ["max_tokens", "Tokens"]]) {
@@ -129,7 +126,8 @@ function requestOf(pane, formula = editor.formula) {
   const { seed, temperature, top_p, max_tokens } = form;
   const { model } = panes[pane];
   const own = model === THE_FORMULA;
-  const marith = own ? { formula, terms: Object.fromEntries(form.terms) } : {};
+  const terms = Object.fromEntries(form.terms);
+  const marith = own ? { formula: editor.formula, terms } : {};
   if (form.mode === "passage" && pane === 1 && cardOf(model)?.marith.faithful) {
     marith.faithful = form.faithful;
   }
@@ -240,9 +238,6 @@ function nameOfModel({ id, parent, marith }) {
 
 const EXAMPLE = {
   messages: [{ role: "user", content: "Tell me of your day." }],
-  passage: "The library opens at nine. On Sundays it is closed.",
-  question: "When does the library open?",
-  join: JOIN,
   formula: "2*happy - M",
   terms: [["happy", "You are a happy assistant."]],
 };

@@ -5,17 +5,18 @@ import { element, firstUnequal, nearest, replaced, sliderValues, spelled } from 
 
 const at = (id) => document.getElementById(id);
 
-/** The sliders of one formula over the text of one pane.
+/** The sliders of the editor's formula over the text of one pane, which `pane` gives, or null.
  *
- * `pane` gives the pane whose text is by this formula, or null; `onRelease(formula)` takes the
- * formula that a released slider has made, and gives the request for it.
+ * `isCurrent(pane)` says whether its text is by the formula in the editor; `onRelease(formula)` puts
+ * there what a slider has made that was let go, and gives it as the server prints it, or null.
  */
 export class Sliders {
-  #pane; #onRelease; #meaning = null; #rows = []; #kept = null; #foreseen = new Map();
+  #pane; #isCurrent; #onRelease; #meaning = null; #rows = []; #kept = null; #foreseen = new Map();
   #off = ""; #asking = null;
 
-  constructor(pane, onRelease) {
+  constructor(pane, isCurrent, onRelease) {
     this.#pane = pane;
+    this.#isCurrent = isCurrent;
     this.#onRelease = onRelease;
   }
 
@@ -53,6 +54,7 @@ export class Sliders {
     if (!reason && !pane) reason = "Choose “The formula” in a pane; then its numbers can be moved.";
     else if (!reason && pane.running) reason = "The text is being written.";
     else if (!reason && !pane.inspection) reason = "Generate a text; then its numbers can be moved.";
+    else if (!reason && !this.#isCurrent(pane)) reason = "The text is by another formula: generate anew.";
     at("numbers").hidden = this.#rows.length === 0 && !this.#off;
     at("numbers-off").hidden = reason === "";
     at("numbers-off").textContent = reason;
@@ -62,14 +64,15 @@ export class Sliders {
   /** Looks up what the text would be, and asks the server where it has not said so yet. */
   async #moved(i) {
     const row = this.#rows[i];
+    const { index, number } = row;
     const key = `${i} ${row.values.join(" ")}`;
     if (!this.#foreseen.has(key)) {
       this.#say("Asking what would follow…");
       this.#foreseen.set(key, this.#foresee(i, row.values));
     }
     try {
-      const flip = this.#flipAt(await this.#foreseen.get(key), row.index);
-      this.#tell(row, flip);
+      const flip = this.#flipAt(await this.#foreseen.get(key), index);
+      this.#tell(number, flip);
       return flip;
     } catch (error) {
       this.#foreseen.delete(key);
@@ -106,39 +109,46 @@ export class Sliders {
     return { place, refused: null, token: drawn[place], text: foreseen.texts?.[index]?.[place] };
   }
 
-  #tell(row, { place, refused, text }) {
+  #tell(number, { place, refused, text }) {
     const pane = this.#pane();
     const { positions } = pane.inspection;
-    if (refused !== null) this.#say(`With ${row.number} it is no formula: ${refused}.`);
-    else if (place === null) this.#say(`At ${row.number} the text stays as it is.`);
+    if (refused !== null) this.#say(`With ${number} it is no formula: ${refused}.`);
+    else if (place === null) this.#say(`At ${number} the text stays as it is.`);
     else {
       const now = positions[place] ? `“${spelled(positions[place].text)}”` : "the end";
-      this.#say(`At ${row.number} token ${place + 1} turns: ${worded(text)} in place of ${now}.`);
+      this.#say(`At ${number} token ${place + 1} turns: ${worded(text)} in place of ${now}.`);
     }
-    pane.mark("turns", place, `At ${row.number} another token follows here`);
+    pane.mark("turns", place, `At ${number} another token follows here`);
   }
 
   /** Makes the text anew from the first token that turns, by the formula with the new number. */
   async #released(i) {
     const row = this.#rows[i];
-    const { start, end, value } = this.#meaning.numbers[i];
-    if (row.number === value) {
+    const { number } = row; // what the server says meanwhile moves no slider that is let go
+    const { formula, numbers } = this.#meaning;
+    const { start, end, value } = numbers[i];
+    if (number === value) {
       this.#pane().mark("turns", null);
       this.#say("");
       return;
     }
-    const flip = await this.#moved(i);
-    if (flip === null || flip.refused !== null) return;
     const pane = this.#pane();
-    const request = this.#onRelease(replaced(this.#meaning.formula, start, end, String(row.number)));
-    const before = pane.tokens;
+    const flip = await this.#moved(i);
+    if (flip === null || flip.refused !== null || !this.#isCurrent(pane)) return;
+    const printed = await this.#onRelease(replaced(formula, start, end, String(number)));
+    if (printed !== null) await this.#writeAnew(pane, printed, flip);
+  }
+
+  async #writeAnew(pane, formula, flip) {
+    const { request, tokens } = pane;
+    const changed = { ...request, marith: { ...request.marith, formula } };
     pane.mark("turns", null);
     if (flip.place === null) {
-      await pane.inspectAgain(request);
+      await pane.inspectAgain(changed);
       return;
     }
-    await pane.run(request, before.slice(0, flip.place));
-    this.#compare(pane, before, flip);
+    await pane.run(changed, tokens.slice(0, flip.place));
+    this.#compare(pane, tokens, flip);
   }
 
   /** Says whether the token came that was foreseen. */
@@ -168,7 +178,7 @@ function flipOf(tokens, drawn) {
 
 /** One number: a range of 21 values, and a field for any other. */
 class Row {
-  values = []; #range; #field; #text; #onMoved; #onReleased; #value = 0; #byKey = false;
+  values = []; #range; #field; #text; #onMoved; #onReleased; #value = 0; #byKey = false; #moving = false;
 
   constructor(index, onMoved, onReleased) {
     this.#onMoved = onMoved;
@@ -204,9 +214,12 @@ class Row {
     const part = (from, to) => letters.slice(from, to).join("");
     this.#text.replaceChildren(
       part(0, start), element("b", {}, part(start, end)), part(end, letters.length));
-    if (!this.values.includes(value)) this.values = sliderValues(value);
+    if (!this.values.includes(value)) {
+      this.values = sliderValues(value);
+      this.#moving = false;
+    }
     this.#value = value;
-    this.#set(nearest(this.values, value));
+    if (!this.#moving) this.#set(nearest(this.values, value));
   }
 
   #set(index) {
@@ -216,25 +229,31 @@ class Row {
   }
 
   #slid() {
+    this.#moving = true;
     this.#set(this.index);
     this.#onMoved();
   }
 
   // Browsers say "change" after each key: there, only Enter lets a slider go, and Escape takes back.
   #changed() {
-    if (!this.#byKey) this.#onReleased();
+    if (!this.#byKey) this.#release();
+  }
+
+  #release() {
+    this.#moving = false;
+    this.#onReleased();
   }
 
   #pressed(event) {
     this.#byKey = true;
-    if (event.key === "Enter") this.#onReleased();
+    if (event.key === "Enter") this.#release();
     else if (event.key === "Escape") this.#left();
   }
 
   #left() {
     if (!this.#byKey || this.number === this.#value) return;
     this.#set(nearest(this.values, this.#value));
-    this.#onReleased();
+    this.#release();
   }
 
   #typed() {
@@ -245,6 +264,6 @@ class Row {
     }
     if (!this.values.includes(value)) this.values = sliderValues(value);
     this.#set(nearest(this.values, value));
-    this.#onReleased();
+    this.#release();
   }
 }
