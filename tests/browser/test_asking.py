@@ -10,7 +10,7 @@ from support.browsing import become, generate, pane, settle, text_of, write, wri
 
 def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
     write_formula(page, "M - 0.5*happy")
-    assert page.inner_text("#normalised") == "log P = 2·log M − log happy"
+    assert page.inner_text("#normalised").startswith("log P = 2·log M − log happy")
     assert "happy" in page.inner_text("#tree")
     write(page, seed=3, max_tokens=40)
     page.click("#generate")

@@ -33,13 +33,14 @@ def test_a_persona_with_quotes_in_its_name(page: Any) -> None:
 
 def test_markup_in_every_field_stays_text(page: Any) -> None:
     hostile = "<img src=x onerror=alert(1)>\x1b[31m\u202e{passage}"
+    page.locator("#terms input").fill("mood")
     page.locator("#terms textarea").fill(hostile)
     write(page, hostile, max_tokens=6)
     page.fill("#formula", hostile)
     page.wait_for_selector("#formula-problem:not([hidden])")
     assert page.locator("#formula-problem img").count() == 0
     assert "\u202e" not in page.inner_text("#formula-problem")
-    write_formula(page, "2*happy - M")
+    write_formula(page, "2*mood - M")
     generate(page)
     assert page.locator("main img").count() == 0
 

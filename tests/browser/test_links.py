@@ -22,10 +22,15 @@ def shared(page: Any) -> str:
     return str(page.url)
 
 
+def write_term(page: Any) -> None:
+    page.locator("#terms input").fill("mood")
+    page.locator("#terms textarea").fill(SPOKEN)
+    write_formula(page, "1.5*mood - 0.25*M")
+
+
 def test_a_link_fills_the_form_and_runs_nothing(page: Any, browser: Any, taking: Serving) -> None:
     write(page, HOSTILE, seed=7, max_tokens=21, temperature=0.5)
-    page.locator("#terms textarea").fill(SPOKEN)
-    write_formula(page, "1.5*happy - 0.25*M")
+    write_term(page)
     page.locator(".pane select").first.select_option("cheerful")
     url = shared(page)
     assert "#form=" in url
@@ -41,7 +46,7 @@ def test_a_link_fills_the_form_and_runs_nothing(page: Any, browser: Any, taking:
     assert not [one for one in asked if "/chat/" in one or "/inspect" in one or "/what_if" in one]
     assert other.input_value("#messages textarea") == HOSTILE
     assert other.input_value("#terms textarea") == SPOKEN
-    assert other.input_value("#formula") == "1.5*happy - 0.25*M"
+    assert other.input_value("#formula") == "1.5*mood - 0.25*M"
     assert [other.input_value(f"#{name}") for name in ("seed", "temperature")] == ["7", "0.5"]
     assert other.locator(".pane select").first.input_value() == "cheerful"
     assert "#" not in other.url
@@ -87,8 +92,7 @@ def test_a_link_has_no_key(browser: Any, locked: Serving) -> None:
 def copied(page: Any) -> tuple[dict[str, str], str]:
     """The copies of a hostile request, and the text that the page got for it."""
     write(page, HOSTILE, seed=7, max_tokens=16, temperature=1)
-    page.locator("#terms textarea").fill(SPOKEN)
-    write_formula(page, "1.5*happy - 0.25*M")
+    write_term(page)
     generate(page)
     page.click("#copy")
     copies = {}

@@ -145,7 +145,7 @@ export class Editor {
     at("formula-problem").replaceChildren();
     at("meaning").hidden = meaning === null;
     if (meaning !== null) {
-      at("normalised").textContent = `log P = ${shown(meaning.normalised)}`;
+      at("normalised").textContent = shown(meaning.normalised);
       at("tree").replaceChildren(...meaning.tree.map(branch));
       at("warnings").replaceChildren(
         ...meaning.warnings.map((warning) => element("li", {}, shown(warning))));

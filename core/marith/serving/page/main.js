@@ -6,7 +6,7 @@ import { compare, Pane } from "./panes.js";
 import { hasKey, json, onKey, useKey } from "./server.js";
 import { copiesOf, formOf, openCopies, readyCopies, shareLink } from "./sharing.js";
 import { Sliders } from "./sliders.js";
-import { element, messagesOf } from "./values.js";
+import { element, messagesOf, termsFor } from "./values.js";
 
 const THE_FORMULA = "@formula";
 const NO_FORMULAS =
@@ -17,6 +17,7 @@ const at = (id) => document.getElementById(id);
 
 let models = [];
 let base = "";
+let isFilled = false; // by a link, or by the first persona of the server
 let chosen = null; // the pane and the index of the token that the card is about
 const editor = new Editor((meaning) => sliders.show(meaning));
 const events = { onChoose, onChange, onModel: () => sliders.forget(), onState: speak };
@@ -38,11 +39,10 @@ let spokenAt = 0;
 let speaking = null;
 function speak(sentence) {
   clearTimeout(speaking);
-  const wait = Math.max(0, spokenAt + SPOKEN - performance.now());
   speaking = setTimeout(() => {
     spokenAt = performance.now();
     at("live").textContent = sentence;
-  }, wait);
+  }, spokenAt + SPOKEN - performance.now());
 }
 
 // The form.
@@ -195,7 +195,7 @@ function copies() {
   const card = cardOf(panes[1].model);
   const own = panes[1].model === THE_FORMULA;
   const formula = own ? body.marith.formula : card?.marith.formula ?? "M";
-  const terms = own ? editor.terms : Object.entries(card?.marith.terms ?? {});
+  const terms = own ? editor.terms : termsFor(formula, Object.entries(card?.marith.terms ?? {}));
   const whole = own || card?.parent === null || Boolean(card?.marith.terms);
   const asked = { ...body, model: cardOf(base)?.root ?? base, formula, terms };
   return copiesOf(whole && body.marith.faithful === undefined ? asked : null, body, hasKey());
@@ -223,9 +223,11 @@ async function load() {
   const second = allowed ? THE_FORMULA : named[1]?.[0] ?? base;
   panes[0].offer(all, base);
   panes[1].offer(all, second);
-  const personas = models.map((model) => (
-    [model.id, model.marith.formula, Object.entries(model.marith.terms ?? {})]));
+  const personas = models.map(({ id, marith: { formula, terms } }) => (
+    [id, formula, termsFor(formula, Object.entries(terms ?? {}))]));
   editor.offer(personas, recipes.data);
+  if (allowed && personas.length > 1 && !isFilled) editor.fill(...personas[1].slice(1));
+  isFilled = true;
   editor.allow(allowed, NO_FORMULAS, base);
   sliders.turnOff(allowed ? "" : NO_FORMULAS);
   notice("");
@@ -255,6 +257,7 @@ async function readAddress() {
   const form = formOf(hash);
   if (form === null) return "";
   fillForm(form);
+  isFilled = true;
   return "The link filled the form. Nothing has run: press “Generate”.";
 }
 

@@ -181,3 +181,17 @@ export function messagesOf(form, withPassage) {
   const joined = form.join.replace(/\{passage\}|\{question\}/g, (name) => parts[name]);
   return [...system, { role: "user", content: withPassage ? joined : form.question }];
 }
+
+/** Of all terms, as pairs, those that a formula names, and those that these name in turn. */
+export function termsFor(formula, terms) {
+  const texts = new Map(terms);
+  const waiting = ["M", ...namesIn(formula)];
+  const named = new Set();
+  while (waiting.length > 0) {
+    const name = waiting.pop();
+    if (named.has(name) || !texts.has(name)) continue;
+    named.add(name);
+    waiting.push(...namesIn(texts.get(name)));
+  }
+  return terms.filter(([name]) => named.has(name));
+}
