@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket browser clean
+.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket browser pictures clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -75,6 +75,10 @@ ray: .venv/ray
 browser: .venv/installed .venv/browser
 	@test -x /usr/bin/chromium || { echo "there is no /usr/bin/chromium: apt-get install chromium"; exit 1; }
 	PYTHONPATH=.venv/browser OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
+
+# A minute, likewise: the pictures of docs/tutorials/why_this_token.md.
+pictures: .venv/installed .venv/browser
+	PYTHONPATH=.venv/browser:tests $(BIN)/python -m tools.page_pictures
 
 .venv/browser: tests/browser/requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $@ --requirement $<

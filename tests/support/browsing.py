@@ -38,31 +38,35 @@ markup = "written"
 
 @dataclass(frozen=True)
 class Serving:
-    """A server that runs: where, and its process."""
+    """A server that runs: where, its process, and what it writes."""
 
     url: str
     process: subprocess.Popen[str]
+    log: Path
 
 
 @contextmanager
-def serving(folder: Path, *options: str, key: str = "") -> Iterator[Serving]:
+def serving(
+    folder: Path, *options: str, key: str = "", personas: str = PERSONAS
+) -> Iterator[Serving]:
     """`marith serve` on the loopback, until this ends."""
     file, log = folder / "marith.toml", folder / "log"
-    file.write_text(PERSONAS, encoding="utf-8")
+    file.write_text(personas, encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "marith", "serve", str(file), "--port", str(port), *options]
+    verb = [] if "play" in options else ["serve"]
+    command = [sys.executable, "-m", "marith", *verb, *options, str(file), "--port", str(port)]
     with log.open("w") as lines:
-        environment = {**os.environ, "MARITH_API_KEYS": key}
-        process = subprocess.Popen(command, env=environment, stderr=lines, text=True)
+        environment = {**os.environ, "MARITH_API_KEYS": key, "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(command, env=environment, stdout=lines, stderr=lines, text=True)
     try:
         end = time.monotonic() + 90
         while "marith serves" not in log.read_text():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
             time.sleep(0.1)
-        yield Serving(f"http://127.0.0.1:{port}", process)
+        yield Serving(f"http://127.0.0.1:{port}", process, log)
     finally:
         process.terminate()
         process.wait(30)

@@ -240,18 +240,16 @@ function nameOfModel({ id, parent, marith }) {
 
 const EXAMPLE = {
   messages: [{ role: "user", content: "Tell me of your day." }],
-  formula: "2*happy - M",
-  terms: [["happy", "You are a happy assistant."]],
+  formula: "2*happy - M", terms: [["happy", "You are a happy assistant."]],
 };
 
-/** The key for a token of one use, and a form from a link: both leave the address at once. */
+/** The key for a token of one use, or a form from a link: both leave the address at once. */
 async function readAddress() {
   const { hash } = location;
   if (hash.length < 2) return "";
   history.replaceState(null, "", location.pathname);
   if (hash.startsWith("#token=")) {
-    const { key } = await json("/page/key", { token: hash.slice("#token=".length) });
-    useKey(key);
+    useKey((await json("/page/key", { token: hash.slice("#token=".length) })).key);
     return "";
   }
   const form = formOf(hash);
@@ -283,20 +281,19 @@ function listen() {
   }
   addEventListener("hashchange", () => said(readAddress));
   readyCopies();
-  onKey(() => said(load));
 }
 
 async function begin() {
   at("panes").append(...panes.map((pane) => pane.root));
   fillForm(EXAMPLE);
   listen();
-  let sentence = "";
-  await said(async () => { sentence = await readAddress(); });
-  const broken = at("notice").textContent;
-  await said(async () => {
-    await load();
-    return sentence || broken;
-  });
+  const sentences = [];
+  for (const work of [readAddress, load]) {
+    await said(work);
+    sentences.push(at("notice").textContent);
+  }
+  notice(sentences.find((sentence) => sentence !== "") ?? "");
+  onKey(() => said(load));
 }
 
 begin();

@@ -58,6 +58,7 @@ export class Sliders {
     at("numbers").hidden = this.#rows.length === 0 && !this.#off;
     at("numbers-off").hidden = reason === "";
     at("numbers-off").textContent = reason;
+    at("sliders-hint").hidden = reason !== "";
     for (const row of this.#rows) row.disabled = reason !== "";
   }
 

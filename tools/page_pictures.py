@@ -1,0 +1,91 @@
+"""Pictures of the page for docs/images: `make pictures` serves pocket and opens a browser.
+
+They show what docs/tutorials/why_this_token.md does, in its order.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+from support.browsing import ARGUMENTS, CHROMIUM, generate, opened, pane, serving, settle, write
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+TUTORIAL = ROOT / "docs" / "tutorials" / "why_this_token.md"
+MESSAGE = "Person 1: Anybody can do what teachers do. It takes no skill at all.\nPerson 2:"
+MOST_BYTES = 150_000
+COLOURS = 64
+WIDTH, HEIGHT = 1280, 900
+
+
+def main() -> int:
+    personas = re.findall(r"^```toml\n(.*?)^```$", TUTORIAL.read_text("utf-8"), re.M | re.S)[0]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder), "--allow-formulas", personas=personas) as server,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS])
+        page = opened(browser, server.url, reduced_motion="reduce")
+        page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+        page.wait_for_selector("#normalised:not(:empty)")
+        _draw(page)
+        dark = opened(browser, server.url, color_scheme="dark", reduced_motion="reduce")
+        dark.set_viewport_size({"width": 400, "height": HEIGHT})
+        write(dark, MESSAGE, temperature=0, max_tokens=32)
+        generate(dark)
+        pane(dark, 1).locator(".token.flipped").first.click()
+        pane(dark, 1).scroll_into_view_if_needed()
+        _keep(dark, "page_narrow")
+        browser.close()
+    return 0
+
+
+def _draw(page: Any) -> None:
+    """The steps of the tutorial, a picture after each."""
+    write(page, MESSAGE, temperature=0, max_tokens=32)
+    generate(page)
+    _keep(page, "page_texts")
+    pane(page, 1).locator(".token.flipped").first.click()
+    page.locator(".card").scroll_into_view_if_needed()
+    _keep(page, "page_card", page.locator(".card"))
+    slider = page.locator("#number-0")
+    slider.focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_timeout(400)
+        if pane(page, 1).locator(".turns").count():
+            break
+    page.evaluate("scrollTo(0, 0)")
+    _keep(page, "page_slider", page.locator(".answers"), 620)
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(500)
+    settle(page)
+    print("  " + page.inner_text("#prediction"), file=sys.stderr)
+
+
+def _keep(page: Any, name: str, part: Any = None, height: int | None = None) -> None:
+    """A picture of the window, or of a part of the page, with few colours."""
+    path = IMAGES / f"{name}.png"
+    if part is None:
+        page.screenshot(path=path)
+    else:
+        box = part.bounding_box()
+        box["height"] = min(box["height"], height or box["height"])
+        page.screenshot(path=path, clip=box, full_page=True)
+    with Image.open(path) as picture:
+        few = picture.convert("RGB").quantize(COLOURS)
+    few.save(path, optimize=True)
+    size = path.stat().st_size
+    print(f"  {path.relative_to(ROOT)}: {size:,} bytes", file=sys.stderr)
+    assert size < MOST_BYTES, f"{path} is too large"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
