@@ -20,7 +20,7 @@ IMAGES = ROOT / "docs" / "images"
 TUTORIAL = ROOT / "docs" / "tutorials" / "why_this_token.md"
 MESSAGE = "Person 1: Anybody can do what teachers do. It takes no skill at all.\nPerson 2:"
 MOST_BYTES = 150_000
-COLOURS = 64
+COLOURS = 256
 WIDTH, HEIGHT = 1280, 900
 
 
@@ -53,7 +53,6 @@ def _draw(page: Any) -> None:
     generate(page)
     _keep(page, "page_texts")
     pane(page, 1).locator(".token.flipped").first.click()
-    page.locator(".card").scroll_into_view_if_needed()
     _keep(page, "page_card", page.locator(".card"))
     slider = page.locator("#number-0")
     slider.focus()
@@ -62,7 +61,6 @@ def _draw(page: Any) -> None:
         page.wait_for_timeout(400)
         if pane(page, 1).locator(".turns").count():
             break
-    page.evaluate("scrollTo(0, 0)")
     _keep(page, "page_slider", page.locator(".answers"), 620)
     page.keyboard.press("Enter")
     page.wait_for_timeout(500)
@@ -71,17 +69,13 @@ def _draw(page: Any) -> None:
 
 
 def _keep(page: Any, name: str, part: Any = None, height: int | None = None) -> None:
-    """A picture of the window, or of a part of the page, with few colours."""
+    """A picture of the window, or of a part of the page down to a height, with few colours."""
     path = IMAGES / f"{name}.png"
-    if part is None:
-        page.screenshot(path=path)
-    else:
-        box = part.bounding_box()
-        box["height"] = min(box["height"], height or box["height"])
-        page.screenshot(path=path, clip=box, full_page=True)
+    (part or page).screenshot(path=path)
     with Image.open(path) as picture:
-        few = picture.convert("RGB").quantize(COLOURS)
-    few.save(path, optimize=True)
+        whole = picture.convert("RGB")
+    few = whole.crop((0, 0, whole.width, min(whole.height, height or whole.height)))
+    few.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     size = path.stat().st_size
     print(f"  {path.relative_to(ROOT)}: {size:,} bytes", file=sys.stderr)
     assert size < MOST_BYTES, f"{path} is too large"

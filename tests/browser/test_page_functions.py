@@ -31,7 +31,7 @@ VECTORS: list[tuple[str, list[Any], Any]] = [
     ("pushStrength", [0.01], 0),
     ("pushStrength", [-4], 1),
     ("pushStrength", [40], 1),
-    ("pushStrength", [1], 0.38),
+    ("pushStrength", [1], 0.52),
     ("surpriseStrength", [0], 0),
     ("surpriseStrength", [-4], 0.5),
     ("surpriseStrength", [-99], 1),

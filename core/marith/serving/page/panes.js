@@ -157,7 +157,7 @@ export class Pane {
     const how = FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
-      `At ${flipped} of them M would have said something else.`);
+      (flipped ? `M would have said something else at ${flipped}.` : "M would have said the same."));
   }
 
   #done() {

@@ -67,10 +67,10 @@ export function pushOf(position) {
   return position.logprob - position.bare_logprob;
 }
 
-/** From 0 to 1: how strong the background of a push is; 4 nats are the strongest. */
+/** From 0 to 1: how strong the background of a push is; 3 nats are the strongest. */
 export function pushStrength(push) {
   if (push === null || Math.abs(push) < 0.05) return 0;
-  return Math.round(Math.min(1, Math.abs(push) / 4) ** 0.7 * 100) / 100;
+  return Math.round(Math.min(1, Math.abs(push) / 3) ** 0.6 * 100) / 100;
 }
 
 /** From 0 to 1: how thick the underline of a log-probability is; 8 nats are the thickest. */
