@@ -71,8 +71,8 @@ class PositionMeasures:
             "text": [*map(self._spell, tokens)],
             "logprob": [row[TOKEN] for row in composed],
             "rank": _ranks(self._of_composed.ranks[:, 0]),
-            "entropy": entropies(self._composed).tolist(),
-            "weight": self._odds.weight[:, TOKEN].tolist(),
+            "entropy": finite(entropies(self._composed).tolist()),
+            "weight": finite(self._odds.weight[:, TOKEN].tolist()),
             "top": self._likely(self._of_composed, self._formula.top),
             "bare_logprob": [row[TOKEN] for row in bare_logprobs],
             "bare_rank": _ranks(of_bare.ranks[:, 0]),
@@ -133,8 +133,7 @@ class PositionMeasures:
         factors = [self._odds.factor(s) for s in self._formula.summands if s.node == term]
         if not factors:
             return [None] * len(self._tokens)
-        weights: list[float | None] = torch.stack(factors).sum(dim=0)[:, TOKEN].tolist()
-        return weights
+        return finite(torch.stack(factors).sum(dim=0)[:, TOKEN].tolist())
 
     def _contributions(self) -> tuple[list[list[Contribution]], list[float | None]]:
         """What each part adds, by position, and what the exact ones add up to for the token."""

@@ -78,8 +78,8 @@ class InspectedPosition:
     text: str
     logprob: float | None
     rank: int | None
-    entropy: float
-    weight: float
+    entropy: float | None
+    weight: float | None
     top: tuple[LikelyToken, ...]
     bare_logprob: float | None
     bare_rank: int | None
