@@ -12,7 +12,7 @@ import pytest
 from support.openapi import hold
 from support.serving import BEARER, CHAT, KEYS, client, events, lanes, served, until
 
-from marith import Inspection, Options
+from marith import Inspection, Options, Prompted
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds
 
@@ -82,8 +82,21 @@ def test_texts_and_formulas_of_ones_own_are_inspected(web: httpx.Client) -> None
     assert inspection["formula"] == "2*M - grim"
     assert inspection["text"] == " is wide <b>"
     assert [term["names"] for term in inspection["terms"]] == [["M"], ["grim"]]
-    assert HOSTILE.splitlines()[0][:8] in inspection["terms"][1]["text"], "as data"
     assert answer["model"] == "pocket"
+
+
+def test_hostile_texts_are_data(web: httpx.Client) -> None:
+    own = {"formula": "2*M - grim", "terms": {"grim": HOSTILE}}
+    asked = {"prompt": "The sea", "continuation": HOSTILE, "marith": own, "top": 2}
+    answer = web.post("/v1/inspect", json=asked)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.text.isascii(), "nothing that a terminal or an editor obeys"
+    assert not any(ord(letter) < 32 for letter in answer.text)
+    inspection = answer.json()["inspection"]
+    assert inspection["text"] == HOSTILE
+    assert HOSTILE.startswith("".join(each["text"] for each in inspection["positions"][:3]))
+    assert inspection["terms"][1]["text"] == str(Prompted(HOSTILE))
 
 
 @pytest.mark.parametrize("count", [1, 2])

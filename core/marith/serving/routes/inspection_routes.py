@@ -20,7 +20,7 @@ from marith.serving.routes.formula_routes import numbered
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_settings import Bounds
-from marith.serving.wire.inspected_answers import hold_top, inspection_json
+from marith.serving.wire.inspected_answers import OBJECT, hold_top, inspection_json
 from marith.serving.wire.page_fields import InspectFields, MadeTextFields, WhatIfFields
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_answers import said
@@ -56,7 +56,7 @@ async def inspect(server: Server, web: WebRequest) -> Response:
         inspection = await until_gone(web, asyncio.wrap_future(future))
         server.metrics.read(persona.name, len(inspection.positions))
         note(web, model=persona.name, inspected=len(inspection.positions))
-        head = {"object": "marith.inspection", "model": persona.name, **said(warnings)}
+        head = {"object": OBJECT, "model": persona.name, **said(warnings)}
 
         def written() -> str:
             return f'{json.dumps(head)[:-1]},"inspection":{inspection_json(inspection)}}}'

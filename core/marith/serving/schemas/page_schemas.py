@@ -19,6 +19,7 @@ from marith.serving.schemas.answer_schemas import (
     or_null,
     ref,
 )
+from marith.serving.wire.inspected_answers import OBJECT
 
 PAGE_SCHEMAS: Mapping[str, Schema] = {
     "PageKey": closed({"key": TEXT}),
@@ -26,7 +27,7 @@ PAGE_SCHEMAS: Mapping[str, Schema] = {
     "Recipe": closed({"name": TEXT, "call": TEXT, "summary": TEXT, "source": TEXT}),
     "InspectedText": closed(
         {
-            "object": always("marith.inspection"),
+            "object": always(OBJECT),
             "model": TEXT,
             "inspection": ref("Inspection"),
         },

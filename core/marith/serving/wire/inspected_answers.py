@@ -13,6 +13,7 @@ from marith.serving.server_settings import Bounds
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import AskedFields, TextFields
 
+OBJECT = ".".join(("marith", "inspection"))  # of OpenAI's field, and no module
 TOP = 10  # what `inspect: true` means
 AT_ONCE = 8  # positions that are written without letting another thread run
 
