@@ -11,8 +11,8 @@ const FINISHED = {
 
 /** One pane. `events` has onChoose(pane, index), onChange(pane) and onState(pane, sentence). */
 export class Pane {
-  inspection = null; request = null; finish = null; running = false;
-  #events; #strip; #text; #status; #read; #select; #filter; #legend; #aborting = null; #runs = 0; #wanted = null;
+  inspection = null; request = null; finish = null; running = false; ended = false;
+  #events; #strip; #text; #status; #read; #select; #filter; #legend; #aborting = null; #runs = 0; #wanted = null; #warnings = [];
 
   constructor(name, events) {
     this.name = name;
@@ -59,6 +59,7 @@ export class Pane {
   /** Asks for a text, or for one that goes on from the tokens of `prefix`. */
   async run(request, prefix = []) {
     if (prefix.length >= request.max_tokens) {
+      this.ended = false;
       await this.inspectAgain(request, prefix, "length");
       return;
     }
@@ -69,18 +70,23 @@ export class Pane {
       max_tokens: request.max_tokens - prefix.length, // a server counts those that are new
       marith: { ...request.marith, inspect: ASKED_TOP, ...(prefix.length ? { prefix } : {}) },
     };
-    const written = this.#writing(kept.map((position) => position.text).join(""));
+    const write = this.#writing(kept.map((position) => position.text).join(""));
     try {
       let inspection = null;
+      let content = "";
       for await (const chunk of chat(body, this.#aborting.signal)) {
         if (run !== this.#runs) return;
         const choice = chunk.choices[0];
-        if (choice?.delta?.reasoning_content) written(choice.delta.reasoning_content);
-        if (choice?.delta?.content) written(choice.delta.content);
+        if (choice?.delta?.reasoning_content) write(choice.delta.reasoning_content);
+        if (choice?.delta?.content) write(choice.delta.content);
+        content += choice?.delta?.content ?? "";
+        this.#warnings = chunk.marith?.warnings ?? this.#warnings;
         this.finish = choice?.finish_reason ?? this.finish;
         inspection = chunk.marith?.inspection?.[0] ?? inspection;
       }
-      await this.#ended(run, await this.#whole(inspection, prefix));
+      const whole = await this.#whole(inspection, prefix);
+      this.ended = this.finish === "stop" && !isCut(whole, prefix.length, content);
+      await this.#show(run, whole);
     } catch (error) {
       if (run === this.#runs) this.#failed(error);
     } finally {
@@ -93,7 +99,7 @@ export class Pane {
     const run = this.#begin(request);
     try {
       this.finish = finish;
-      await this.#ended(run, await inspected(request, tokens, this.#aborting.signal));
+      await this.#show(run, await inspected(request, tokens, this.#aborting.signal));
     } catch (error) {
       if (run === this.#runs) this.#failed(error);
     } finally {
@@ -108,6 +114,7 @@ export class Pane {
     this.request = request;
     this.finish = null;
     this.running = true;
+    this.#warnings = [];
     this.root.setAttribute("aria-busy", "true");
     this.#say("Asking…");
     this.#events.onChange(this);
@@ -141,7 +148,7 @@ export class Pane {
     return inspected(this.request, [...prefix, ...known], this.#aborting.signal);
   }
 
-  async #ended(run, inspection) {
+  async #show(run, inspection) {
     if (run !== this.#runs) return;
     this.inspection = inspection;
     if (inspection === null) {
@@ -157,7 +164,8 @@ export class Pane {
     const how = FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
-      (flipped ? `M would have said something else at ${flipped}.` : "M would have said the same."));
+      (flipped ? `M would have said something else at ${flipped}.` : "M would have said the same.") +
+      this.#warnings.map((warning) => ` ${shown(warning)}.`).join(""));
   }
 
   #done() {
@@ -189,6 +197,13 @@ export class Pane {
     this.#strip.markSpans(spans);
     return spans.length;
   }
+}
+
+// A stop string cuts the text within its tokens; at an end of its own the text has all of them.
+function isCut(inspection, from, content) {
+  const positions = inspection?.positions.slice(from) ?? [];
+  const whole = positions.map((position) => position.text).join("");
+  return whole !== content && whole.startsWith(content);
 }
 
 /** An inspection of tokens that are there already. Throws ServerError. */

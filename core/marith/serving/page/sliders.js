@@ -93,7 +93,8 @@ export class Sliders {
         if (error.code !== "kept_gone") throw error;
       }
     }
-    const body = { ...pane.request, continuation: pane.tokens, number, values };
+    const { request, tokens, ended } = pane;
+    const body = { ...request, continuation: tokens, ended, number, values };
     const answer = await json("/v1/what_if", body, signal);
     this.#kept = answer.kept;
     return answer;
@@ -101,13 +102,13 @@ export class Sliders {
 
   /** Where the tokens at one value turn from the text, and what stands there. */
   #flipAt(foreseen, index) {
-    const refused = foreseen.refused?.[index] ?? null;
+    const refused = foreseen.refused[index];
     if (refused !== null) return { place: null, refused };
-    const { tokens } = this.#pane();
-    const drawn = foreseen.tokens[index];
-    const place = foreseen.first_flip?.[index] ?? flipOf(tokens, drawn);
+    const place = foreseen.first_flip[index];
     if (place === null) return { place, refused: null };
-    return { place, refused: null, token: drawn[place], text: foreseen.texts?.[index]?.[place] };
+    return {
+      place, refused: null, token: foreseen.tokens[index][place], text: foreseen.flipped_to[index],
+    };
   }
 
   #tell(number, { place, refused, text }) {
@@ -157,11 +158,12 @@ export class Sliders {
     if (!pane.inspection || pane.running || pane.request === null) return;
     const came = pane.tokens[flip.place];
     const same = firstUnequal(before.slice(0, flip.place), pane.tokens.slice(0, flip.place)) === null;
-    const ended = came === undefined && pane.finish === "stop";
-    const text = came === undefined ? undefined : pane.inspection.positions[flip.place].text;
-    const right = same && (came === flip.token || ended);
-    this.#say(`Token ${flip.place + 1} is ${worded(text)} now, ` +
-      (right ? "as was foreseen." : `but ${worded(flip.text)} was foreseen.`));
+    if (came === undefined) {
+      this.#say(`The text ends before token ${flip.place + 1}; ${worded(flip.text)} was foreseen.`);
+      return;
+    }
+    this.#say(`Token ${flip.place + 1} is ${worded(pane.inspection.positions[flip.place].text)} now, ` +
+      (same && came === flip.token ? "as was foreseen." : `but ${worded(flip.text)} was foreseen.`));
     pane.mark("turns", flip.place, "From here on the text is another one");
   }
 
@@ -171,11 +173,6 @@ export class Sliders {
 }
 
 const worded = (text) => (text === undefined || text === null ? "the end" : `“${spelled(text)}”`);
-
-function flipOf(tokens, drawn) {
-  const place = firstUnequal(tokens, drawn);
-  return place === null || place >= drawn.length ? null : place;
-}
 
 /** One number: a range of 21 values, and a field for any other. */
 class Row {
