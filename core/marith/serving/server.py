@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.requests import Request as WebRequest
 
-from marith import Engine
+from marith import Engine, Inspection
 from marith.serving.http.guard import KEY
 from marith.serving.http.page_token import PageToken
 from marith.serving.http.until_gone import Runner
@@ -70,6 +70,7 @@ class Server:
             # What each formula names is loaded too; an alias has the options of what it names.
             for one in {id(one.options): one for one in models.by_name.values()}.values():
                 one.engine.next_logprobs("a", one.options.formula, one.options.terms)
+            Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
             self._models = models
         return models
 

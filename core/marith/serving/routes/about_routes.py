@@ -18,8 +18,8 @@ async def models(server: Server, _: WebRequest) -> Response:
     """All models: the base model, its formulas, and aliases."""
     models, brings = server.models, server.settings.allow_formulas
     listed = [_card(one, models.created, brings) for one in models.by_name.values()]
-    own = {"version": __version__, "allow_formulas": brings}
-    return JSONResponse({"object": "list", "data": listed, "marith": own})
+    server_note = {"version": __version__, "allow_formulas": brings}
+    return JSONResponse({"object": "list", "data": listed, "marith": server_note})
 
 
 async def model(server: Server, web: WebRequest) -> Response:
@@ -34,7 +34,7 @@ async def model(server: Server, web: WebRequest) -> Response:
 def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
     """A model; the texts of its terms where a formula of the client's own may use them."""
     options = model.options
-    own = {
+    described = {
         "formula": options.formula,
         "description": model.description,
         "system_fingerprint": model.fingerprint,
@@ -48,7 +48,7 @@ def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
         "root": model.engine.model_name,
         "parent": model.parent,
         "max_model_len": model.engine.context_length,
-        "marith": own | ({"terms": dict(options.terms)} if with_terms else {}),
+        "marith": described | ({"terms": dict(options.terms)} if with_terms else {}),
     }
 
 

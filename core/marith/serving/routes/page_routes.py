@@ -47,13 +47,13 @@ class PageFile:
 @cache
 def page_files() -> Mapping[str, PageFile]:
     """The files of the page by name, all in memory: what a client names is looked up here alone."""
-    found = {}
+    by_name = {}
     for file in (files("marith.serving") / "page").iterdir():
         kind = _KINDS.get(PurePosixPath(file.name).suffix)
         if kind is not None and file.is_file():
             data = file.read_bytes()
-            found[file.name] = PageFile(data, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
-    return found
+            by_name[file.name] = PageFile(data, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+    return by_name
 
 
 async def page(server: Server, web: WebRequest) -> Response:

@@ -119,8 +119,8 @@ def with_formula(
             code="formulas_not_allowed",
             param="marith",
         )
-    own = persona.options.terms
-    new = {n: text for n, text in brought.get("terms", {}).items() if own.get(n) != text}
+    known, terms = persona.options.terms, brought.get("terms", {})
+    new = {name: text for name, text in terms.items() if known.get(name) != text}
     return persona.options.over({**brought, "terms": new} if "terms" in brought else brought)
 
 
