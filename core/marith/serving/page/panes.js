@@ -161,7 +161,8 @@ export class Pane {
     this.#strip.root.hidden = this.#legend.hidden = false;
     this.#strip.onlyFlipped(this.#filter.checked);
     const flipped = inspection.positions.filter((position) => position.flipped).length;
-    const how = FINISHED[this.finish] ?? this.finish ?? "stopped";
+    const cut = this.finish === "stop" && !this.ended;
+    const how = cut ? "ended at a stop string" : FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
       (flipped ? `M would have said something else at ${flipped}.` : "M would have said the same.") +
