@@ -151,3 +151,18 @@ def test_only_what_m_would_not_have_said(page: Any) -> None:
         page.keyboard.press("ArrowRight")
         places.append(page.evaluate("document.activeElement.classList.contains('flipped')"))
     assert places == [True, True]
+
+
+def test_a_text_is_stopped_and_another_one_made(page: Any) -> None:
+    write(page, seed=3, max_tokens=500)
+    page.click("#generate")
+    page.click("#stop")
+    settle(page)
+    for i in (0, 1):
+        assert pane(page, i).locator(".status").inner_text() == "Stopped."
+    assert page.locator("#sliders input").first.is_disabled()
+    assert page.locator("#difference").is_hidden()
+    write(page, seed=3, max_tokens=20)
+    generate(page)
+    assert text_of(page, 1)
+    assert page.locator("#sliders input").first.is_enabled()

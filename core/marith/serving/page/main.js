@@ -168,6 +168,7 @@ function onChoose(pane, index) {
 
 /** Shows the card and the curves of a token, or none. */
 function choose(token) {
+  if (token && !token.pane.inspection) return;
   const drawn = chosen?.pane === token?.pane && curvesOfPane === token?.pane.inspection;
   if (chosen && chosen.pane !== token?.pane) chosen.pane.choose(null);
   chosen = token;
@@ -178,10 +179,10 @@ function choose(token) {
     return;
   }
   const { pane, index } = token;
+  const { request, tokens } = pane;
   pane.choose(index);
   at("inspector").replaceChildren(tokenCard(pane.inspection, index, (other) => {
-    chosen = { pane, index };
-    pane.run(pane.request, [...pane.tokens.slice(0, index), other]);
+    if (!pane.running) pane.run(request, [...tokens.slice(0, index), other]);
   }));
   if (!drawn) at("curves").replaceChildren(...curvesOf(pane.inspection, (i) => onChoose(pane, i)));
   curvesOfPane = pane.inspection;

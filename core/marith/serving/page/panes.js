@@ -65,6 +65,7 @@ export class Pane {
     }
     const run = this.#begin(request);
     const kept = (this.inspection?.positions ?? []).slice(0, prefix.length);
+    this.inspection = null; // of a text that is stopped there is none
     const body = {
       ...request,
       max_tokens: request.max_tokens - prefix.length, // a server counts those that are new
