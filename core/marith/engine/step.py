@@ -29,6 +29,7 @@ class Turn:
     """A job, what it wants now, and the terms that have been evaluated.
 
     It may take several steps: one term still reads a long prompt while another has been evaluated.
+    `served` says how many tokens of the text its salt has been charged for.
     """
 
     job: Job
@@ -36,6 +37,7 @@ class Turn:
     counts: Mapping[Term, int] = field(default_factory=dict)
     answers: dict[Term, Scored] = field(default_factory=dict)
     spans: list[tuple[Scorer, Span]] = field(default_factory=list)
+    served: int = 0
 
     def ask(self) -> None:
         """See what the job wants; it wants the same until it has received it."""

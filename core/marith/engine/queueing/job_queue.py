@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import count, islice
 from typing import TypeAlias
@@ -66,7 +66,7 @@ class JobQueue:
             self.require_open()
             if not follows:
                 self._require_room(job)
-            self.waiting.append(job, self._running(), follows)
+            self.waiting.append(job, self.active, follows)
             self._changed.notify()
 
     def admit(self) -> bool:
@@ -79,12 +79,14 @@ class JobQueue:
             self._end_step()
             self._changed.wait_for(self._has_work)
             running = self._running()
-            self.waiting.serve(running)
+            self.waiting.serve(self.active)
             first = self.waiting.first(self.limits.max_lanes)
             errors = self._admission.admitted(running, [job.prepared for job in first])
             chosen = [*zip(first, errors, strict=False)]
-            self.waiting.begin([job for job, _ in chosen])
-            self.active += [Turn(job) for job, error in chosen if error is None]
+            for job, error in chosen:
+                self.waiting.begin(job, error is None)
+            begun = [job for job, error in chosen if error is None]
+            self.active += [Turn(job, served=len(job.prepared.prefix)) for job in begun]
             self._stepping = not self.closed
         for job, error in chosen:
             if error is not None:
@@ -152,16 +154,17 @@ class JobQueue:
 class WaitingJobs:
     """First come, first served within a salt; the salts share the engine by what they were served.
 
-    Served is what the lanes of a salt have read, in tokens: a prompt when its job begins, and one
-    token a lane in each step. The salt that was served least comes next, and of several the one
-    whose job came first. A salt that had no job begins at the least that others were served, so
-    nobody saves up turns (the virtual token counter of Sheng et al., "Fairness in Serving Large
-    Language Models", OSDI 2024, algorithm 2). With one salt, all jobs keep their order.
+    Served is what the lanes of a salt read, in tokens, cached or not: a prompt when its job begins,
+    and then each token of the text. The salt that was served least comes next, and of several the
+    one whose job came first. A salt that had no job begins at the least that others were served, so
+    nobody saves up turns; what it was served beyond that is remembered for as long as others have
+    jobs (the virtual token counter of Sheng et al., "Fairness in Serving Large Language Models",
+    OSDI 2024, algorithm 2). With one salt, all jobs keep their order.
     """
 
     def __init__(self) -> None:
         self._lines: dict[Salt, deque[tuple[int, Job]]] = {}
-        self._served: dict[Salt, float] = {}
+        self._served: dict[Salt, int] = {}
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -169,63 +172,74 @@ class WaitingJobs:
 
     def __iter__(self) -> Iterator[Job]:
         """All of them, first come first."""
-        return (job for _, job in sorted(self._pairs(), key=lambda pair: pair[0]))
+        pairs = (pair for line in self._lines.values() for pair in line)
+        return (job for _, job in sorted(pairs, key=lambda pair: pair[0]))
 
-    def append(self, job: Job, running: Collection[Prepared], first: bool = False) -> None:
-        """One more job waits beside those that are `running`, perhaps `first` of its salt."""
+    def append(self, job: Job, running: Sequence[Turn], follows: bool = False) -> None:
+        """One more job waits beside those that run; one that `follows` is the next of its salt."""
         salt = job.prepared.salt
         if salt not in self._lines:
-            self._arrive(salt, {*self._lines, *(prepared.salt for prepared in running)})
+            self._arrive(salt, running)
         line, number = self._lines.setdefault(salt, deque()), next(self._numbers)
-        if first:
+        if follows:
             line.appendleft((-number, job))
         else:
             line.append((number, job))
 
     def first(self, most: int) -> list[Job]:
-        """The first jobs in the order in which they are to run, at most so many."""
+        """The jobs that are to run next, in order, at most so many."""
         if len(self._lines) == 1:
             (line,) = self._lines.values()
             return [job for _, job in islice(line, most)]
         return list(islice(self._in_turn(), most))
 
-    def begin(self, jobs: Sequence[Job]) -> None:
-        """These jobs wait no longer: they run, or have failed."""
-        self.remove(set(map(id, jobs)))
-        for job in jobs:
-            self._serve(job.prepared.salt, _beginning(job.prepared))
+    def begin(self, job: Job, runs: bool) -> None:
+        """The next job of its salt waits no longer; unless it `runs`, it has failed."""
+        salt = job.prepared.salt
+        self._lines[salt].popleft()
+        if not self._lines[salt]:
+            del self._lines[salt]
+        if runs:
+            self._served[salt] += _beginning(job.prepared)
 
-    def serve(self, running: Iterable[Prepared]) -> None:
-        """A step has read a token for each lane of those that run."""
+    def serve(self, running: Sequence[Turn]) -> None:
+        """Count what the texts of those that run have grown by."""
         if len(self._served) < 2:
-            return  # whoever comes later begins where this salt stands then
-        for prepared in running:
-            self._serve(prepared.salt, prepared.plan.lanes)
+            return  # it is counted when another salt comes
+        for turn in running:
+            grown = len(turn.text) - turn.served
+            if grown > 0:  # a draft that is refused, or a ban, makes a text shorter
+                turn.served += grown
+                prepared = turn.job.prepared
+                self._served[prepared.salt] += grown * prepared.plan.lanes
 
     def remove(self, gone: Collection[int]) -> None:
         """Forget the jobs with these identities."""
         for salt, line in [*self._lines.items()]:
             left = deque(pair for pair in line if id(pair[1]) not in gone)
+            if len(left) == len(line):
+                continue
             if left:
                 self._lines[salt] = left
             else:
                 del self._lines[salt]
 
-    def _pairs(self) -> Iterator[tuple[int, Job]]:
-        return (pair for line in self._lines.values() for pair in line)
-
-    def _arrive(self, salt: Salt, present: Collection[Salt]) -> None:
-        """A salt without a job that waits gets one; those that are not `present` are forgotten."""
-        self._served = {other: self._served.get(other, 0.0) for other in present}
-        self._served.setdefault(salt, min(self._served.values(), default=0.0))
-
-    def _serve(self, salt: Salt, tokens: float) -> None:
-        self._served[salt] = self._served.get(salt, 0.0) + tokens
+    def _arrive(self, salt: Salt, running: Sequence[Turn]) -> None:
+        """A salt of which nothing waits gets a job. Of the absent only debts are remembered."""
+        present = {*self._lines, *(turn.job.prepared.salt for turn in running)}
+        if not present:
+            self._served = {salt: 0}
+            return
+        for turn in running if len(self._served) < 2 else ():
+            turn.served = len(turn.text)  # while it was alone
+        least = min(self._served[other] for other in present)
+        debts = {s: n for s, n in self._served.items() if s in present or n > least}
+        self._served = {**debts, salt: max(debts.get(salt, least), least)}
 
     def _in_turn(self) -> Iterator[Job]:
         """The jobs of several salts, each as if those before it had begun."""
         lines = {salt: iter(line) for salt, line in self._lines.items()}
-        heap = [(self._served.get(salt, 0.0), *next(line), salt) for salt, line in lines.items()]
+        heap = [(self._served[salt], *next(line), salt) for salt, line in lines.items()]
         heapify(heap)  # a number belongs to one job, so no two entries compare further
         while heap:
             served, _, job, salt = heap[0]

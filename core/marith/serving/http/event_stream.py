@@ -54,6 +54,7 @@ class EventStream(Response):
         self._send: Send
         self._since: float | None = None  # when the event that is being sent began
         self._last = time.monotonic()
+        self._begun = False
         super().__init__(headers=_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,12 +70,17 @@ class EventStream(Response):
         finally:
             for task in (sending, *others):
                 task.cancel()
-            with suppress(asyncio.CancelledError, OSError):
-                await sending
-            self._ended()
+            try:
+                with suppress(asyncio.CancelledError, OSError):
+                    await sending
+            finally:
+                if not self._begun:  # this was cancelled before it could begin
+                    self._failed(asyncio.CancelledError())
+                self._ended()
 
     async def _send_all(self) -> None:
         """The head, every event, and the end."""
+        self._begun = True
         headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
         start = {"type": "http.response.start", "status": 200, "headers": headers}
         failure: BaseException | None = None
