@@ -20,6 +20,7 @@ let base = "";
 let isFilled = false; // by a link, or by the first persona of the server
 let chosen = null; // the pane and the index of the token that the card is about
 const editor = new Editor((meaning) => sliders.show(meaning));
+const onChoose = (pane, index) => choose({ pane, index });
 const events = { onChoose, onChange, onModel: () => sliders.forget(), onState: speak };
 const panes = [new Pane("Left", events), new Pane("Right", events)];
 const sliders = new Sliders(
@@ -160,10 +161,6 @@ function onChange(pane) {
   at("difference").textContent = sentence ?? "";
   if (chosen && chosen.index < (chosen.pane.inspection?.positions.length ?? 0)) choose(chosen);
   else choose(null);
-}
-
-function onChoose(pane, index) {
-  choose({ pane, index });
 }
 
 /** Shows the card and the curves of a token, or none. */
