@@ -97,6 +97,10 @@ def test_a_fault_is_said_with_a_caret_where_it_is(page: Any) -> None:
     assert lines[1].rstrip() == "  ^^^^"
     assert "unknown term 'hapy'" in problem.locator("p").inner_text()
     assert page.get_attribute("#formula", "aria-invalid") == "true"
+    write(page, max_tokens=5)
+    generate(page)
+    assert pane(page, 1).locator(".status.wrong").inner_text().startswith("unknown term 'hapy'")
+    assert "^" not in pane(page, 1).locator(".status").inner_text()
     problem.locator("button").click()
     selected = "[document.activeElement.selectionStart, document.activeElement.selectionEnd]"
     assert page.evaluate(selected) == [2, 6]

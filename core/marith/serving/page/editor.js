@@ -156,7 +156,7 @@ export class Editor {
   #refuse(error) {
     this.meaning = null;
     const { place } = error;
-    const children = [element("p", {}, shown(place?.problem ?? error.message))];
+    const children = [element("p", {}, shown(error.message))];
     if (place) {
       const [line, carets] = caretLines(place.text, place.start, place.end);
       children.push(element("pre", { class: "code" }, line, "\n", element("b", {}, carets)));
