@@ -20,25 +20,22 @@ from pathlib import Path
 
 import httpx
 
-from tools.serve_load import never_ending
+from tools.serve_load import asked, asking, never_ending, serving
 
 GUESTS, HOSTS, SECONDS = 100, 4, 20.0
-TOKENS = 128
+KEYS = ("sk-of-hosts-1", "sk-of-guests-1", "sk-of-guests-2")  # one has at most 64 answers at once
+FIRST = 6.0  # seconds until the guests are all there
 
 
-def body(number: int, at: int, bias: dict[str, float]) -> dict[str, object]:
-    """A chat that streams so many tokens."""
-    return {
-        "messages": [{"role": "user", "content": f"Tell me of day {number} and {at % 7}."}],
-        "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
-    }  # fmt: skip
-
-
-async def stream(web: httpx.AsyncClient, asked: dict[str, object], kind: str) -> list[float]:
+async def stream(
+    web: httpx.AsyncClient, number: int, at: int, kind: str, bias: object
+) -> list[float]:
     """When each event of one answer came, as a reader of this kind takes them."""
     times: list[float] = []
-    leaves = random.randrange(1, TOKENS)
-    async with web.stream("POST", "/v1/chat/completions", json=asked) as answer:
+    body = asked(number, at, bias)
+    leaves = random.randrange(1, int(str(body["max_tokens"])))
+    headers = {"authorization": f"Bearer {KEYS[0 if number < HOSTS else 1 + number % 2]}"}
+    async with web.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
         answer.raise_for_status()
         async for line in answer.aiter_lines():
             if not line.startswith("data: {"):
@@ -51,52 +48,49 @@ async def stream(web: httpx.AsyncClient, asked: dict[str, object], kind: str) ->
     return times
 
 
-async def guest(web: httpx.AsyncClient, number: int, kind: str, bias: dict[str, float]) -> None:
-    """One answer after another, until it is cancelled."""
+async def guest(web: httpx.AsyncClient, number: int, kind: str, bias: object) -> None:
+    """One answer after another, until the process is ended."""
     for at in itertools.count():
-        await stream(web, body(number, at, bias), kind)
-
-
-async def between(web: httpx.AsyncClient, number: int, bias: dict[str, float]) -> list[float]:
-    """The times between two events of the answers within the seconds of a phase."""
-    end, found = time.perf_counter() + SECONDS, []
-    for at in itertools.count():
-        times = await stream(web, body(number, at, bias), "ordinary")
-        found += [b - a for a, b in itertools.pairwise(times)]
-        if time.perf_counter() > end:
-            return found
-    raise AssertionError
+        await stream(web, number, at, kind, bias)
 
 
 async def guests(socket: str, kind: str) -> None:
     """All guests of one kind, in a process of their own that is ended from outside."""
-    async with asking(socket) as web:
+    async with asking(socket, KEYS[1]) as web:
         bias = await never_ending(web)
-        await asyncio.gather(*(guest(web, 100 + i, kind, bias) for i in range(GUESTS)))
+        await asyncio.gather(*(guest(web, HOSTS + i, kind, bias) for i in range(GUESTS)))
 
 
-def asking(socket: str) -> httpx.AsyncClient:
-    """A client of a server's socket."""
-    transport = httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits(max_connections=None))
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=300)
+async def between(web: httpx.AsyncClient, number: int, bias: object) -> list[float]:
+    """The times between two events of the answers within the seconds of a phase."""
+    end, gaps = time.perf_counter() + SECONDS, []
+    for at in itertools.count():
+        times = await stream(web, number, at, "ordinary", bias)
+        gaps += [b - a for a, b in itertools.pairwise(times)]
+        if time.perf_counter() > end:
+            return gaps
+    raise AssertionError
 
 
 async def phase(socket: str, kind: str) -> float:
     """The median time between two events of the four, in ms, beside guests of a kind."""
     command = [sys.executable, "-m", "tools.serve_guests", "guests", socket, kind]
     beside = subprocess.Popen(command)  # noqa: S603
-    await asyncio.sleep(6)
-    async with asking(socket) as web:
-        bias = await never_ending(web)
-        found = await asyncio.gather(*(between(web, i, bias) for i in range(HOSTS)))
-    beside.kill()
-    beside.wait()
-    return 1e3 * statistics.median(itertools.chain(*found))
+    try:
+        await asyncio.sleep(FIRST)
+        async with asking(socket, KEYS[0]) as web:
+            bias = await never_ending(web)
+            gaps = await asyncio.gather(*(between(web, i, bias) for i in range(HOSTS)))
+        assert beside.poll() is None, "the guests have ended before the others"
+    finally:
+        beside.kill()
+        beside.wait()
+    return 1e3 * statistics.median(itertools.chain(*gaps))
 
 
 async def lanes(socket: str) -> float:
     """How many lanes are in use."""
-    async with asking(socket) as web:
+    async with asking(socket, KEYS[0]) as web:
         lines = (await web.get("/metrics")).text.splitlines()
     [line] = [line for line in lines if line.startswith("marith_lanes_in_flight ")]
     return float(line.split()[1])
@@ -113,13 +107,8 @@ async def gone_within(socket: str) -> float:
 
 def main(rounds: int) -> None:
     """Serve, ask in phases, one kind of guests after another, and print what they cost."""
-    with tempfile.TemporaryDirectory() as folder:
-        socket, log = str(Path(folder) / "socket"), Path(folder) / "log"
-        command = [sys.executable, "-m", "marith", "serve", "--unix-socket", socket]
-        with log.open("w") as lines:
-            server = subprocess.Popen(command, stderr=lines)  # noqa: S603
-        while "marith serves" not in log.read_text():
-            time.sleep(0.2)
+    with tempfile.TemporaryDirectory() as folder, serving("pocket", Path(folder), KEYS) as served:
+        _, socket = served
         taken: dict[str, list[float]] = {"ordinary": [], "slow": [], "leaving": []}
         for kind in [*taken] * rounds:
             taken[kind].append(asyncio.run(phase(socket, kind)))
@@ -128,8 +117,6 @@ def main(rounds: int) -> None:
         base = statistics.median(taken["ordinary"])
         for kind in ("slow", "leaving"):
             print(f"{kind}: {statistics.median(taken[kind]) / base:.2f} × ordinary guests")
-        server.terminate()
-        server.wait(40)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,24 +46,42 @@ async def never_ending(web: httpx.AsyncClient) -> dict[str, float]:
     return {str(end): -100.0}
 
 
+def asked(number: int, at: int, bias: object) -> dict[str, object]:
+    """The body of a client's next chat, which streams `TOKENS` tokens."""
+    return {
+        "messages": [{"role": "user", "content": prompt(number, at)}],
+        "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
+    }  # fmt: skip
+
+
+def asking(socket: str, key: str = "") -> httpx.AsyncClient:
+    """A client of a server's socket."""
+    transport = httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits(max_connections=None))
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    return httpx.AsyncClient(
+        transport=transport, base_url="http://localhost", timeout=300, headers=headers
+    )
+
+
 async def client(
     socket: str, end: float, number: int, counts: list[int], bias: dict[str, float]
 ) -> None:
-    """Ask for one stream after another, until the end; only lines are counted, as it is quick."""
+    """Ask for one stream after another, until the end; only lines are counted, as it is quick.
+
+    Raises AssertionError for an answer that is refused or breaks off.
+    """
     at = 0
     while time.monotonic() < end:
-        body = json.dumps(
-            {
-                "messages": [{"role": "user", "content": prompt(number, at)}],
-                "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
-            }
-        )  # fmt: skip
+        body = json.dumps(asked(number, at, bias))
         reader, writer = await asyncio.open_unix_connection(socket)
         head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
         path = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
         writer.write(f"{path}{head}\r\n{body}".encode())
+        whole = False
         async for line in reader:
             counts[0] += line.startswith(b'data: {"id"')
+            whole = whole or line.startswith(b"data: [DONE]")
+        assert whole, "an answer has no end"
         writer.close()
         counts[1] += 1
         at += 1
@@ -71,8 +89,7 @@ async def client(
 
 async def clients(socket: str, seconds: float, count: int) -> None:
     """All clients, in this process; their counts are printed as JSON."""
-    transport = httpx.AsyncHTTPTransport(uds=socket)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
+    async with asking(socket) as web:
         bias = await never_ending(web)
     counts, end = [0, 0], time.monotonic() + seconds
     await asyncio.gather(*(client(socket, end, i, counts, bias) for i in range(count)))
@@ -102,13 +119,12 @@ def alone(model: str, seconds: float, count: int) -> float:
         return sum(counts) / (time.monotonic() - began)
 
 
-async def lateness(socket: str, server: psutil.Process, asking: psutil.Process) -> list[float]:
+async def lateness(socket: str, server: psutil.Process, clients: psutil.Process) -> list[float]:
     """How long `/health` takes, in ms, as long as the clients run: what waits in the event loop."""
     taken: list[float] = []
     minute = time.monotonic()
-    transport = httpx.AsyncHTTPTransport(uds=socket)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
-        while asking.is_running() and asking.status() != psutil.STATUS_ZOMBIE:
+    async with asking(socket) as web:
+        while clients.is_running() and clients.status() != psutil.STATUS_ZOMBIE:
             began = time.perf_counter()
             await web.get("/health")
             taken.append(1e3 * (time.perf_counter() - began))
@@ -120,19 +136,24 @@ async def lateness(socket: str, server: psutil.Process, asking: psutil.Process) 
 
 
 @contextmanager
-def serving(model: str, folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
+def serving(
+    model: str, folder: Path, keys: Sequence[str] = ()
+) -> Iterator[tuple[psutil.Popen, str]]:
     """A server of a model on a unix socket, until this ends."""
     socket, log, file = str(folder / "socket"), folder / "log", folder / "marith.toml"
     file.write_text(PERSONAS, encoding="utf-8")
     command = [sys.executable, "-m", "marith", "serve", str(file), "-m", model]
+    environment = {**os.environ, "MARITH_API_KEYS": ",".join(keys)}
     with log.open("w") as lines:
-        server = psutil.Popen([*command, "--unix-socket", socket], stderr=lines)
-    while "marith serves" not in log.read_text():
-        assert server.poll() is None, log.read_text()
-        time.sleep(0.2)
-    yield server, socket
-    server.terminate()
-    server.wait(60)
+        server = psutil.Popen([*command, "--unix-socket", socket], stderr=lines, env=environment)
+    try:
+        while "marith serves" not in log.read_text():
+            assert server.poll() is None, log.read_text()
+            time.sleep(0.2)
+        yield server, socket
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 def loop_seconds(process: psutil.Process) -> float:
@@ -143,13 +164,13 @@ def loop_seconds(process: psutil.Process) -> float:
 
 def load(socket: str, server: psutil.Popen, seconds: float, count: int) -> None:
     """Let the clients ask, and print what it took."""
-    asking = [sys.executable, "-m", "tools.serve_load", "clients", socket]
-    subprocess.run([*asking, "20", str(count)], stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+    command = [sys.executable, "-m", "tools.serve_load", "clients", socket]
+    subprocess.run([*command, "20", str(count)], stdout=subprocess.DEVNULL, check=True)  # noqa: S603
     before, began = loop_seconds(server), time.monotonic()
-    now = [*asking, str(seconds), str(count)]
-    asked = subprocess.Popen(now, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    late = asyncio.run(lateness(socket, server, psutil.Process(asked.pid)))
-    tokens, answers = json.loads(asked.communicate()[0])
+    now = [*command, str(seconds), str(count)]
+    running = subprocess.Popen(now, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    late = asyncio.run(lateness(socket, server, psutil.Process(running.pid)))
+    tokens, answers = json.loads(running.communicate()[0])
     wall, used = time.monotonic() - began, loop_seconds(server) - before
     print(f"{count} clients, {wall:.0f} s: {answers} answers")
     print(f"{tokens / wall:.0f} events a second, {1e6 * used / tokens:.0f} µs of the loop each")
