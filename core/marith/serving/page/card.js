@@ -1,11 +1,13 @@
 // The card of one token, and curves over all of them. Knows no server.
 
-import { chance, decimal, drawn, element, pushOf, ranked, signed, spelled } from "./values.js";
+import {
+  chance, decimal, drawn, element, pushOf, ranked, shown, signed, spelled,
+} from "./values.js";
 
 /** A term or part by its first name, or else by its text. */
-export const nameOf = (term) => term.names?.[0] ?? term.text;
+export const nameOf = (term) => shown(term.names?.[0] ?? term.text);
 
-/** The card of the token at `index`; `onGoOn` gets a token to go on from in its place. */
+/** The card of the token at `index`; `onGoOn`, if any, gets a token to go on from in its place. */
 export function tokenCard(inspection, index, onGoOn) {
   const position = inspection.positions[index];
   return element(
@@ -73,7 +75,7 @@ function contributionRow(inspection, position, part, i, largest) {
   bar.style.setProperty("--size", Math.abs(value ?? 0) / largest);
   return element(
     "tr", {},
-    element("th", { scope: "row", class: "part" }, part.text),
+    element("th", { scope: "row", class: "part" }, shown(part.text)),
     number(view && view.weight !== null ? decimal(view.weight, 3) : "–"),
     number(view ? decimal(view.logprob) : "–"),
     number(view ? ranked(view.rank) : "–"),
@@ -100,11 +102,11 @@ function candidates(inspection, position, onGoOn) {
     const { weight } = position.terms[i];
     return weight === null ? nameOf(term) : `${decimal(weight, 2)} · ${nameOf(term)}`;
   });
-  const heads = ["Token", "Composed", "M", ...weights, ...whole.map(({ part }) => part.text)];
+  const heads = ["Token", "Composed", "M", ...weights, ...whole.map(({ part }) => shown(part.text))];
   const caption = element(
     "caption", {},
     "What could have followed: log P, rank, and what is added to the log-odds against ",
-    quoted(position.reference.text), ". Press a token to go on from it.",
+    quoted(position.reference.text), onGoOn ? ". Press a token to go on from it." : ".",
   );
   return framed("Alternatives", caption, heads, [element("tbody", {}, ...rows)]);
 }
@@ -119,14 +121,14 @@ function candidateRow(position, token, k, { whole, adding, onGoOn }) {
     element("small", {}, ` #${ranked(k === null ? view.rank : view.ranks_of_top[k])}`),
     adding[term] < 0 ? null : element("span", { class: "adds" }, signed(added(adding[term]))),
   ));
-  const button = element("button", {
-    type: "button", class: "alternative", disabled: taken || !onGoOn,
+  const button = onGoOn && element("button", {
+    type: "button", class: "alternative", disabled: taken,
     "aria-label": taken ? null : `Go on from ${spelled(token.text)}`,
     onclick: () => onGoOn(token.token),
   }, spelled(token.text));
   return element(
     "tr", { class: taken ? "taken" : null, "aria-current": taken ? "true" : null },
-    element("th", { scope: "row" }, button),
+    element("th", { scope: "row" }, button ?? quoted(token.text)),
     number(chance(token.logprob)),
     number(chance(k === null ? position.bare_logprob : position.bare_of_top[k])),
     ...terms,
@@ -151,7 +153,7 @@ export function curvesOf(inspection, onChoose) {
     .filter(({ values }) => values.some((value) => value !== null));
   const entropy = [{ name: "composed", values: positions.map((one) => one.entropy) }];
   const judged = observations.map((text, i) => (
-    { name: text, values: positions.map((one) => one.observations[i]) }));
+    { name: shown(text), values: positions.map((one) => one.observations[i]) }));
   const tokens = positions.map((one) => one.text);
   return [
     lineChart("Entropy", "nats", entropy, tokens, onChoose),

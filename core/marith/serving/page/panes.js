@@ -1,7 +1,7 @@
 // Two panes: each asks one model, streams its text and then shows its tokens.
 
 import { chat, json } from "./server.js";
-import { TokenStrip } from "./strip.js";
+import { filterOf, legend, TokenStrip } from "./strip.js";
 import { copiedSpans, element, firstUnequal, shown, spelled } from "./values.js";
 
 const ASKED_TOP = 10; // likeliest tokens of each position that the card shows
@@ -23,10 +23,9 @@ export class Pane {
     this.#status = element("p", { class: "status" }, "Nothing yet.");
     this.#read = element("p", { class: "read" });
     this.#select = element("select", { onchange: () => events.onModel(this) });
-    this.#filter = element("input", {
-      type: "checkbox", onchange: () => this.#strip.onlyFlipped(this.#filter.checked),
-    });
+    this.#filter = filterOf(this.#strip);
     this.#legend = legend(this.#filter);
+    this.#legend.hidden = true;
     this.root = element(
       "section", { class: "pane", "aria-label": name },
       element("header", {}, element("label", {}, `${name} `, this.#select)),
@@ -230,14 +229,4 @@ export function compare(left, right) {
   const where = place === 0 ? "The texts differ from the first token on"
     : `The texts are the same for ${place} tokens, and differ at token ${place + 1}`;
   return `${where}: the left one has ${first}, the right one ${second}.`;
-}
-
-function legend(filter) {
-  const scale = element("span", { class: "scale", "aria-hidden": "true" });
-  return element(
-    "div", { class: "legend-row", hidden: true },
-    element("span", { class: "hint" }, "less likely than by M ", scale, " likelier"),
-    element("span", { class: "hint surprise" }, "thicker: more surprising"),
-    element("label", {}, filter, " Only where M would have said something else"),
-  );
 }

@@ -8,10 +8,11 @@ const SLICE = 100; // tokens made in one go, so that no frame waits for a long t
 const LONG = 400; // tokens from which on what is out of sight is not laid out
 const LONGEST_BLOCK = 120; // tokens after which a block ends with the next line
 
-/** What is said of one token, in a sentence. */
-export function sentenceOf(position, count) {
+/** What is said of the token at `index`, in a sentence. */
+export function sentenceOf(positions, index) {
+  const position = positions[index];
   const push = pushOf(position);
-  const parts = [`Token ${position.place + 1} of ${count}, “${spelled(position.text)}”`];
+  const parts = [`Token ${index + 1} of ${positions.length}, “${spelled(position.text)}”`];
   parts.push(`${chance(position.logprob)} likely`);
   if (push === null) parts.push("M alone could not say it");
   else if (Math.abs(push) < 0.05) parts.push("as likely as by M alone");
@@ -130,7 +131,7 @@ export class TokenStrip {
 
   #read(target) {
     const index = this.#indexOf(target);
-    if (index !== null) this.#onRead(sentenceOf(this.#positions[index], this.#positions.length));
+    if (index !== null) this.#onRead(sentenceOf(this.#positions, index));
   }
 
   #pressed(event) {
@@ -158,6 +159,25 @@ export class TokenStrip {
     token?.setAttribute("tabindex", "0");
     if (focused) token?.focus();
   }
+}
+
+/** A checkbox that leaves the flipped tokens of a strip alone in colour. */
+export function filterOf(strip) {
+  const filter = element("input", {
+    type: "checkbox", onchange: () => strip.onlyFlipped(filter.checked),
+  });
+  return filter;
+}
+
+/** What the colours and lines of a strip mean, and its filter. */
+export function legend(filter) {
+  const scale = element("span", { class: "scale", "aria-hidden": "true" });
+  return element(
+    "div", { class: "legend-row" },
+    element("span", { class: "hint" }, "less likely than by M ", scale, " likelier"),
+    element("span", { class: "hint surprise" }, "thicker: more surprising"),
+    element("label", {}, filter, " Only where M would have said something else"),
+  );
 }
 
 function tokenOf(position, index) {
