@@ -63,18 +63,17 @@ ONLY_IN: dict[str, set[str]] = {
     "asyncio": {"engine", "serving", CONFORMANCE},
     "queue": {"engine"},
     "concurrent": {"engine", "serving"},
-    "multiprocessing": set(),
     "transformers": {"scoring", "evals", "testing", "training"},
     "optuna": {"evals"},
     "ray": {"evals"},
     "pandas": {"evals", "training", "request"},
+    **{module: {"request"} for module in ("anywidget", "traitlets")},
     "scipy": {"evals"},
     "lm_eval": {"evals"},
-    "peft": set(),
     "langchain_core": {"langchain_marith"},
     "llama_index": {"llamaindex_marith", CONFORMANCE},
     "pickle": {CONFORMANCE},
-    "dill": set(),
+    **{module: set[str]() for module in ("multiprocessing", "peft", "dill")},
 }
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 

@@ -9,6 +9,8 @@ import pytest
 
 FOLDER = files("marith.serving") / "page"
 FILES = sorted(FOLDER.iterdir(), key=lambda file: file.name)
+WIDGET = files("marith.request.inspected.widget")  # shows parts of the page in a notebook
+OF_BROWSERS = [*FILES, WIDGET / "widget.js", WIDGET / "widget.css"]
 # What would make markup, styles or code of a text, or keep something beyond the page.
 FORBIDDEN = (
     "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
@@ -26,7 +28,7 @@ def test_the_page_is_small() -> None:
         assert file.read_text(encoding="utf-8").count("\n") < 300, file.name
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", OF_BROWSERS, ids=lambda file: file.name)
 def test_no_file_makes_markup_or_code_of_text(file: object) -> None:
     text = file.read_text(encoding="utf-8").replace(SVG_NAMESPACE, "")  # type: ignore[attr-defined]
     assert [word for word in FORBIDDEN if word in text] == []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from marith.errors import RequestError
 from marith.request.inspected.inspected_position import InspectedPosition
 from marith.request.inspected.inspection_html import inspection_html
 from marith.request.inspected.inspection_rows import dataframe_of
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     import pandas
     from pydantic import TypeAdapter
 
+    from marith.request.inspected.widget.inspection_widget import InspectionWidget
+
+NO_WIDGET = (
+    "widget needs anywidget: pip install 'marith[notebook]'; without it a notebook shows the "
+    "inspection itself"
+)
 PartKind: TypeAlias = Literal["exact", "leave_one_out"]
 TermKind: TypeAlias = Literal["model", "n-gram", "uniform", "classifier", "other"]
 
@@ -108,6 +115,21 @@ class Inspection:
         Raises RequestError where pandas is absent.
         """
         return dataframe_of(self)
+
+    def widget(self) -> InspectionWidget:
+        """The text in a notebook, each token of which can be pressed to see its card.
+
+        Tokens and card are those of the page of `marith serve`; no server is asked. The index of
+        the token whose card is shown is the widget's `chosen`. Raises RequestError where anywidget
+        is absent.
+        """
+        try:
+            from marith.request.inspected.widget.inspection_widget import InspectionWidget
+        except ModuleNotFoundError as error:
+            if error.name != "anywidget":
+                raise
+            raise RequestError(NO_WIDGET) from None
+        return InspectionWidget(self)
 
     def __str__(self) -> str:
         return self.text

@@ -1,0 +1,1 @@
+"""How does a notebook show why each token is there, and let people ask of one?"""

@@ -1,0 +1,195 @@
+"""The widget of a notebook, on a page that has nothing else and asks for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.browsing import become
+from support.inspected import inspection
+
+import marith
+from marith import Inspection
+
+HOSTILE = "</script><img src=x onerror=alert(1)><b>\u202e\x1b]8;;x\x07"
+# What anywidget gives to `render`: a model that keeps values and says when one changes.
+SHOW = """async ([module, state, ground]) => {
+  document.body.style.background = ground;
+  const url = URL.createObjectURL(new Blob([module], { type: "text/javascript" }));
+  const listeners = new Map();
+  window.model = {
+    state, saved: 0, listeners,
+    get(name) { return this.state[name]; },
+    set(name, value) {
+      this.state[name] = value;
+      for (const listener of listeners.get(`change:${name}`) ?? []) listener();
+    },
+    save_changes() { this.saved += 1; },
+    on(name, listener) { listeners.set(name, [...(listeners.get(name) ?? []), listener]); },
+    off(name, listener) {
+      listeners.set(name, listeners.get(name).filter((other) => other !== listener));
+    },
+  };
+  const { default: widget } = await import(url);
+  window.end = widget.render({ model: window.model, el: document.querySelector("main") });
+}"""
+SHADOW = "document.querySelector('.marith-inspection').shadowRoot"
+PAGE = """<!doctype html><html lang=en><title>A notebook</title><h2>A notebook</h2>
+<div id=before class=card><button class=token>a</button><table><tr><td>b</table></div>
+<main></main>"""
+
+
+@pytest.fixture(scope="module")
+def real() -> Inspection:
+    """An inspection of pocket's own text, a term of which is within a part."""
+    terms = {"happy": "You are a happy assistant.", "chef": "You are a chef."}
+    with marith.Engine.load("pocket") as engine:
+        made = engine.generate(
+            "How do I boil an egg?", "2*happy - 0.5*union(chef, M)", terms,
+            max_tokens=12, seed=3, inspect=True,
+        )  # fmt: skip
+    assert made.inspection is not None
+    return made.inspection
+
+
+@pytest.fixture
+def notebook(browser: Any) -> Iterator[Any]:
+    """A page without a server; nothing goes wrong in it, and it asks for nothing."""
+    context = browser.new_context(offline=True, viewport={"width": 900, "height": 900})
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))
+    page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith("blob:") else problems.append(request.url),
+    )
+    page.set_content(PAGE)
+    yield page
+    context.close()
+    assert problems == []
+
+
+def show(page: Any, whole: Inspection, ground: str = "white") -> None:
+    state = whole.widget().get_state()
+    page.evaluate(SHOW, [state["_esm"], state, ground])
+    become(page, f"{SHADOW}.querySelectorAll('.token').length === {len(whole.positions)}")
+
+
+def test_a_pressed_token_shows_its_card(notebook: Any, real: Inspection) -> None:
+    show(notebook, real)
+    tokens = notebook.locator("main .token")
+    assert "".join(tokens.all_text_contents()).replace("↵\n", "\n") == real.text
+    assert "Press a token" in notebook.inner_text(".empty")
+    tokens.nth(3).click()
+    card = notebook.locator("main .card")
+    assert card.get_attribute("aria-label") == "Token 4"
+    assert f"token 4 of {len(real.positions)}" in card.inner_text()
+    parts = card.locator("th.part").all_inner_texts()
+    assert parts == [part.text for part in real.parts]
+    assert card.locator("button").count() == 0
+    assert "go on" not in card.inner_text()
+    assert notebook.locator(".chart").count() == 2
+    assert notebook.evaluate("[model.state.chosen, model.saved]") == [3, 1]
+
+
+def test_it_is_worked_by_keys_alone_which_the_notebook_leaves_to_it(
+    notebook: Any, real: Inspection
+) -> None:
+    show(notebook, real)
+    listen = "addEventListener('keydown', (event) => { window.target = event.target; }, true)"
+    notebook.evaluate(listen)
+    notebook.focus("#before button")
+    notebook.keyboard.press("Tab")
+    notebook.keyboard.press("ArrowRight")
+    notebook.keyboard.press("ArrowRight")
+    notebook.keyboard.press("Enter")
+    assert notebook.get_attribute("main .card", "aria-label") == "Token 3"
+    assert notebook.evaluate("target.dataset.lmSuppressShortcuts") == "true"
+    assert notebook.inner_text(".read").startswith("Token 3 of ")
+
+
+def test_python_chooses_a_token_too_until_the_view_ends(notebook: Any, real: Inspection) -> None:
+    show(notebook, real)
+    notebook.evaluate("model.set('chosen', 1)")
+    assert notebook.get_attribute("main .card", "aria-label") == "Token 2"
+    assert notebook.get_attribute("main .token >> nth=1", "aria-pressed") == "true"
+    notebook.evaluate("model.set('chosen', null)")
+    assert notebook.locator("main .card").count() == 0
+    assert not notebook.is_visible(".curves")
+    notebook.evaluate("end()")
+    assert notebook.evaluate("[...model.listeners.values()].flat().length") == 0
+
+
+def test_what_a_model_writes_is_text(notebook: Any) -> None:
+    whole = inspection(HOSTILE)
+    (term,), (part,) = whole.terms, whole.parts
+    whole = replace(
+        whole,
+        terms=(replace(term, names=(HOSTILE,), text=HOSTILE),),
+        parts=(replace(part, text=HOSTILE),),
+        observations=(HOSTILE,),
+    )
+    show(notebook, whole)
+    notebook.locator("main .token").click()
+    assert notebook.locator("main img, main script, main b b").count() == 0
+    text = notebook.evaluate(f"{SHADOW}.textContent")
+    written = "</script><img src=x onerror=alert(1)><b>⟨U+202E⟩⟨U+001B⟩]8;;x⟨U+0007⟩"
+    assert text.replace("␣", " ").count(written) > 5
+    assert not {"\u202e", "\x1b", "\x07"} & set(text)
+    labels = notebook.evaluate(
+        f"[...{SHADOW}.querySelectorAll('*')].flatMap(e => [...e.attributes].map(a => a.value))"
+    )
+    assert not {"\u202e", "\x1b", "\x07"} & set("".join(labels))
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("ground", "dark"),
+    [("rgb(17, 17, 17)", True), ("oklch(0.98 0 0)", False), ("transparent", None)],
+)
+def test_it_is_dark_where_the_notebook_is(
+    notebook: Any, real: Inspection, system: str, ground: str, dark: bool | None
+) -> None:
+    notebook.emulate_media(color_scheme=system)
+    show(notebook, real, ground)
+    expected = system == "dark" if dark is None else dark
+    root = notebook.locator(".inspection")
+    notebook.wait_for_timeout(50)
+    papers = {False: "rgb(250, 249, 246)", True: "rgb(20, 23, 28)"}
+    assert root.evaluate("root => getComputedStyle(root).backgroundColor") == papers[expected]
+    notebook.evaluate("document.body.style.background = 'black'")
+    become(notebook, "document.querySelector('.marith-inspection').classList.contains('dark')")
+
+
+def test_its_style_and_that_of_the_notebook_stay_apart(notebook: Any, real: Inspection) -> None:
+    styles = """(selector) => [...document.querySelectorAll(selector)].map(
+      (e) => [...getComputedStyle(e)].filter((name) => !/size|origin/.test(name)).map(
+        (name) => `${name}: ${getComputedStyle(e).getPropertyValue(name)}`))"""
+    around = "html, body, #before, #before *"
+    before = notebook.evaluate(styles, around)
+    assert len(before) == 8
+    show(notebook, real, "")
+    for old, new in zip(before, notebook.evaluate(styles, around), strict=True):
+        changed = [line for line in old if line not in new]
+        assert [line for line in changed if not line.startswith(("height:", "width:"))] == []
+    notebook.locator("main .token").nth(1).click()
+    name = notebook.locator(".facts dt").first
+    places = [name.bounding_box(), notebook.locator(".facts dd").first.bounding_box()]
+    notebook.add_style_tag(
+        content="main * { letter-spacing: 9px } body dt, body dd { float: left; font-weight: bold }"
+    )
+    assert places == [name.bounding_box(), notebook.locator(".facts dd").first.bounding_box()]
+    assert name.evaluate("name => getComputedStyle(name).fontWeight") == "400"
+
+
+@pytest.mark.parametrize("ground", ["white", "rgb(17, 17, 17)"])
+def test_axe_finds_nothing_in_it(notebook: Any, real: Inspection, ground: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    show(notebook, real, ground)
+    notebook.locator("main .token").nth(2).click()
+    found = axe.Axe().run(notebook, context="main").response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
