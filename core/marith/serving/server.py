@@ -7,7 +7,7 @@ import gc
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from starlette.requests import Request as WebRequest
@@ -98,9 +98,20 @@ class Server:
         finally:
             self._of_key[key] -= count
 
-    def more(self, choices: int | None) -> int:
-        """How many places a request needs beyond its first, for so many choices."""
-        return min(choices or 1, self.settings.bounds.answers) - 1
+    def more_places(
+        self, web: WebRequest, choices: int | None, prompts: int = 1
+    ) -> AbstractContextManager[None]:
+        """The places of all answers of one request but its first. Raises Refusal."""
+        bounds = self.settings.bounds
+        each = choices or 1
+        if each > bounds.answers:
+            raise Refusal(f"n is at most {bounds.answers}, not {each}", param="n")
+        count, most = prompts * each, bounds.requests_of_key
+        if count > most:
+            needed = f"{prompts} prompts with n {each}" if prompts > 1 else f"n {each}"
+            problem = f"{needed} need {count} answers, and a key has at most {most} at once"
+            raise Refusal(problem, param="prompt" if prompts > 1 else "n")
+        return self.place_for(web, count - 1)
 
     @property
     def running(self) -> int:

@@ -228,8 +228,10 @@ def test_errors_are_as_described(server: Server, web: httpx.Client, document: An
         web.post("/tokenize", json={"prompt": "a" * 70_000}),
         web.post("/tokenize", content=b"{}", headers={"content-type": "text/plain"}),
         web.get("/v1/models", headers={"host": "evil.example"}),
-        web.post(chat, json={**TALK, "n": 16}),
     ]
+    long = {**TALK, "max_tokens": 900, "ignore_eos": True, "stream": True}
+    with web.stream("POST", chat, json=long):
+        answers.append(web.post(chat, json={**TALK, "n": 6}))
     server.draining = True
     try:
         answers += [web.post(chat, json=TALK), web.get("/ready")]

@@ -64,6 +64,20 @@ def test_many_prompts_have_choices_in_order(web: httpx.Client) -> None:
         assert told["choices"][2 * i]["text"].startswith(prompt)
 
 
+def test_more_answers_than_a_key_may_have_are_refused_for_good(
+    server: Server, web: httpx.Client
+) -> None:
+    bodies = {"prompt": {"prompt": [TEXT] * 40, "n": 2}, "n": {"prompt": TEXT, "n": 17}}
+    for param, body in bodies.items():
+        refused = web.post("/v1/completions", json={**body, "max_tokens": 1})
+        assert refused.status_code == 400
+        assert refused.headers["x-should-retry"] == "false"
+        assert refused.json()["error"]["param"] == param
+    assert server.running == 0
+    whole = ask(web, prompt=[TEXT] * 32, n=2, max_tokens=1)
+    assert len(whole["choices"]) == 64
+
+
 def test_an_echo_has_the_log_probabilities_of_the_prompt(web: httpx.Client, engine: Engine) -> None:
     tokens = engine.encode(TEXT, start=True)
     told = ask(web, prompt=tokens, echo=True, logprobs=1, max_tokens=1, temperature=0)

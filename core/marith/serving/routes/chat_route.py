@@ -23,7 +23,7 @@ async def chat(server: Server, web: WebRequest) -> Response:
     with ExitStack() as place:
         place.enter_context(server.place_for(web))
         fields, persona = await server.fields(ChatFields, web)
-        place.enter_context(server.place_for(web, server.more(fields.n)))
+        place.enter_context(server.more_places(web, fields.n))
         salt = web.scope.get(KEY)
         asked = await server.runner.off_loop(
             lambda: chat_requests(fields, persona, server.settings, salt)

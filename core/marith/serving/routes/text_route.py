@@ -44,8 +44,7 @@ async def text(server: Server, web: WebRequest) -> Response:
         fields, persona = await server.fields(TextFields, web)
         if len(fields.prompts) > MOST_PROMPTS or not fields.prompts:
             raise Refusal(f"there are from 1 to {MOST_PROMPTS} prompts", param="prompt")
-        count = len(fields.prompts) * (1 + server.more(fields.n)) - 1
-        place.enter_context(server.place_for(web, count))
+        place.enter_context(server.more_places(web, fields.n, len(fields.prompts)))
         asked = await server.runner.off_loop(lambda: _asked(fields, persona, server, web))
         nothing = fields.max_tokens == 0  # the prompt alone is echoed
         requests = [] if nothing else [request for each in asked for request in each.requests]

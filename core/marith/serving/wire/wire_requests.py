@@ -60,7 +60,7 @@ def chat_requests(
         inspect=inspected_top(fields, persona, bounds) or False,
         cache_salt=salt,
     )
-    return _answers(request, fields, options, warnings, bounds)
+    return _answers(request, fields, options, warnings)
 
 
 def text_requests(
@@ -86,7 +86,7 @@ def text_requests(
         inspect=inspected_top(fields, persona, settings.bounds) or False,
         cache_salt=salt,
     )
-    return _answers(request, fields, options, warnings, settings.bounds)
+    return _answers(request, fields, options, warnings)
 
 
 def hold_letters(text: Any, persona: ServedModel, bounds: Bounds) -> None:
@@ -256,12 +256,9 @@ def _answers(
     fields: AskedFields,
     options: Options,
     warnings: Sequence[str],
-    bounds: Bounds,
 ) -> WireRequest:
     """A request for each of `n` choices, by the seeds seed, seed + 1 and so on."""
     count = fields.n or 1
-    if count > bounds.answers:
-        raise Refusal(f"n is at most {bounds.answers}, not {count}", param="n")
     requests = [request]
     if count > 1:
         seed = request.sampling.seed
