@@ -20,7 +20,7 @@ from marith.request.completion import Alternative, Completion, TokenLogprob, Usa
 from marith.request.grammar import Grammar
 from marith.request.inspected.inspection import Inspection
 from marith.request.json_schema import schema_of
-from marith.request.tools import Tools
+from marith.request.tools import CHOICES, Tools
 
 ToDefinitions: TypeAlias = (
     "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions
@@ -52,9 +52,9 @@ def to_choice(tool_choice: Any) -> str:
     The word "any" means any tool; a tool of that name is chosen by OpenAI's dict.
     """
     match tool_choice:
-        case {"type": "function", "function": {"name": str(name)}}:
+        case {"type": "function", "function": {"name": str(name)}} if name not in CHOICES:
             return name
-        case {"type": "function" | "tool", "name": str(name)}:
+        case {"type": "function" | "tool", "name": str(name)} if name not in CHOICES:
             return name
         case {"type": "auto" | "none" | "any" as kind}:
             return _CHOICES[kind]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
 from marith import Engine, Options, RequestError
-from marith.serving.server_settings import ServerSettings
+from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal
 
 
@@ -41,6 +41,29 @@ class ServedModel:
         own = file.formulas.get(file.formula_name or "", {})
         given = "max_tokens" in own or "max_tokens" in file.options
         return self.options.max_tokens if given else None
+
+    def hold_text(self, given: str | Sequence[int], name: str, bounds: Bounds) -> None:
+        """Raises Refusal for a text that no context holds, before anybody reads it.
+
+        So it does for tokens that the model does not have; `name` is the field's.
+        """
+        if not isinstance(given, str):
+            self.hold_tokens(given, name)
+            return
+        most = min(bounds.letters, max(100_000, 32 * self.engine.context_length))
+        if len(given) > most:
+            problem = f"a text has at most {most:,} letters for a context of "
+            problem += f"{self.engine.context_length:,} tokens, not {len(given):,}"
+            code = "context_length_exceeded"
+            raise Refusal(f"{problem} ({code})", code=code, param=name)
+
+    def hold_tokens(self, tokens: Iterable[int], name: str) -> None:
+        """Raises Refusal for a token that the model does not have."""
+        size = self.engine.vocabulary_size
+        for token in tokens:
+            if not 0 <= token < size:
+                problem = f"{name} has token {token}, and the model has tokens from 0 to {size - 1}"
+                raise Refusal(problem, param=name.partition(".")[0])
 
 
 @dataclass(frozen=True, slots=True)

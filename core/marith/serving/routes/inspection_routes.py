@@ -25,12 +25,7 @@ from marith.serving.wire.page_fields import InspectFields, MadeTextFields, WhatI
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_answers import said
 from marith.serving.wire.wire_fields import ChatFields, TextFields
-from marith.serving.wire.wire_requests import (
-    chat_requests,
-    hold_letters,
-    text_requests,
-    warnings_of,
-)
+from marith.serving.wire.wire_requests import chat_requests, text_requests, warnings_of
 
 
 async def inspect(server: Server, web: WebRequest) -> Response:
@@ -67,7 +62,7 @@ async def inspect(server: Server, web: WebRequest) -> Response:
 def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list[int]:
     """The tokens of the continuation. Raises Refusal for more than may be inspected."""
     given = fields.continuation
-    hold_letters(given, persona, bounds)
+    persona.hold_text(given, "continuation", bounds)
     tokens = persona.engine.encode(given) if isinstance(given, str) else given
     most = bounds.inspected // fields.top
     if len(tokens) > most:
@@ -121,6 +116,7 @@ async def _made(
 
     def begin() -> Future[WhatIf]:
         request = _request(fields, persona, server, web)
+        persona.hold_tokens(fields.continuation or (), "continuation")
         tokens = [*(fields.continuation or ())]
         if tokens[: len(prefix)] != prefix:
             raise Refusal("the continuation begins with marith.prefix", param="continuation")

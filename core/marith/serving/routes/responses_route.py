@@ -12,10 +12,10 @@ from marith import Chunk, ContextOverflow
 from marith.serving.http.guard import KEY
 from marith.serving.routes.answering import Answering
 from marith.serving.server import Server
-from marith.serving.wire.refusals import refusal
+from marith.serving.wire.refusals import naming
 from marith.serving.wire.response_answers import OutputItems, ResponseObject, ResponseWriter
 from marith.serving.wire.response_fields import ResponseFields
-from marith.serving.wire.response_requests import response_requests, with_its_names
+from marith.serving.wire.response_requests import response_requests
 from marith.serving.wire.wire_answers import AnswerHead
 
 
@@ -29,10 +29,8 @@ async def responses(server: Server, web: WebRequest) -> Response:
         asked = await server.runner.off_loop(
             lambda: response_requests(fields, persona, server.settings, salt)
         )
-        try:
+        with naming("input", ContextOverflow):
             tickets = await server.runner.begin(persona.engine, asked.requests)
-        except ContextOverflow as error:
-            raise with_its_names(refusal(error)) from None
         response = ResponseObject(
             AnswerHead.of("response", persona.name, persona.fingerprint), fields, asked
         )

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 
-from marith import Completion, Engine
+from marith import Completion, ContextOverflow, Engine
 from marith.openai_format import finite_logprob
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import until_gone
@@ -21,7 +21,7 @@ from marith.serving.routes.answering import Answering
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server
 from marith.serving.wire.choice_events import ChoiceWriter
-from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_answers import (
     AnswerHead,
     TextDeltas,
@@ -48,7 +48,8 @@ async def text(server: Server, web: WebRequest) -> Response:
         asked = await server.runner.off_loop(lambda: _asked(fields, persona, server, web))
         nothing = fields.max_tokens == 0  # the prompt alone is echoed
         requests = [] if nothing else [request for each in asked for request in each.requests]
-        tickets = await server.runner.begin(persona.engine, requests)
+        with naming("prompt", ContextOverflow):
+            tickets = await server.runner.begin(persona.engine, requests)
         head = AnswerHead.of("text_completion", persona.name, persona.fingerprint)
         each = len(asked[0].requests)
         answer = Answering(server, web, persona, each, tickets, began)

@@ -17,12 +17,7 @@ from marith.serving.server import Server
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_answers import said
 from marith.serving.wire.wire_fields import DetokenizeFields, ScoreFields, TokenizeFields
-from marith.serving.wire.wire_requests import (
-    hold_letters,
-    hold_messages,
-    options_of,
-    warnings_of,
-)
+from marith.serving.wire.wire_requests import hold_messages, options_of, warnings_of
 
 
 async def tokenize(server: Server, web: WebRequest) -> Response:
@@ -39,8 +34,8 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
                 hold_messages(fields.messages, server.settings.bounds)
                 found["count"] = engine.count_tokens(fields.messages)
             else:
-                hold_letters(fields.prompt, persona, server.settings.bounds)
                 text, start = str(fields.prompt), fields.add_special_tokens
+                persona.hold_text(text, "prompt", server.settings.bounds)
                 named = _named_tokens(engine).get(text)
                 found["tokens"] = engine.encode(text, start=start) if named is None else [named]
                 found["count"] = len(found["tokens"])
@@ -54,9 +49,8 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
     """Tokens as a text."""
     with server.place_for(web):
         fields, persona = await server.fields(DetokenizeFields, web)
-        size, warnings = persona.engine.vocabulary_size, warnings_of(fields, server.settings)
-        if wrong := [token for token in fields.tokens if not 0 <= token < size]:
-            raise Refusal(f"there is no token {wrong[0]}: there are {size}", param="tokens")
+        warnings = warnings_of(fields, server.settings)
+        persona.hold_tokens(fields.tokens, "tokens")
         text = await server.runner.off_loop(lambda: persona.engine.decode(fields.tokens))
     return JSONResponse({"prompt": text, **said(warnings)})
 
@@ -107,8 +101,8 @@ async def score(server: Server, web: WebRequest) -> Response:
 
         def begin() -> tuple[list[int], Any]:
             hold_messages(fields.messages or (), server.settings.bounds)
-            for text in (prompt, continuation):
-                hold_letters(text, persona, server.settings.bounds)
+            for name, given in (("prompt", fields.prompt), ("continuation", continuation)):
+                persona.hold_text(given or "", name, server.settings.bounds)
             options = options_of(fields, persona, server.settings)
             tokens = engine.encode(continuation) if isinstance(continuation, str) else continuation
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt

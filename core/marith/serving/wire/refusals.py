@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
@@ -87,6 +88,17 @@ def refusal(error: BaseException) -> Refusal:
         case MarithError():  # its text may name files of the server
             return Refusal(_FAILED, 500, "model_error", kind=_SERVER)
     return Refusal(_FAILED, 500, "internal_error", kind=_SERVER)
+
+
+@contextmanager
+def naming(param: str, kind: type[MarithError] = RequestError) -> Iterator[None]:
+    """Faults of a field's value as refusals that name the field."""
+    try:
+        yield
+    except kind as error:
+        refused = refusal(error)
+        refused.param = param
+        raise refused from None
 
 
 def _place(error: FormulaError) -> dict[str, Any] | None:

@@ -67,7 +67,7 @@ class MarithFields(FormulaFields):
     """What OpenAI has no word for."""
 
     ban: list[StrictStr] | None = None
-    faithful: Number | None = None
+    faithful: Number | None = Field(default=None, ge=0, le=100)
     speculation: StrictStr | None = None
     composition: StrictBool = False
     inspect: StrictBool | StrictInt | None = None
@@ -115,11 +115,11 @@ class DrawnFields(KnownFields):
     """How tokens are drawn, where a text ends, and marith's own fields."""
 
     temperature: Number | None = Field(default=None, ge=0, le=100)
-    top_p: Number | None = None
-    top_k: StrictInt | None = None
-    min_p: Number | None = None
+    top_p: Number | None = Field(default=None, gt=0, le=1)
+    top_k: StrictInt | None = Field(default=None, ge=1)
+    min_p: Number | None = Field(default=None, ge=0, le=1)
     stop: StrictStr | list[StrictStr] | None = None
-    seed: StrictInt | None = None
+    seed: StrictInt | None = Field(default=None, ge=-(2**63), le=2**63 - 1)
     presence_penalty: Number | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: Number | None = Field(default=None, ge=-2, le=2)
     repetition_penalty: Number | None = Field(default=None, gt=0, le=100)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from marith import Grammar, Options, Request, Tools
-from marith.openai_format import to_grammar, to_logprobs, to_tools
+from marith.openai_format import to_choice, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.inspected_answers import inspected_top, most_inspected
-from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_fields import AskedFields, ChatFields, KnownFields, TextFields
 
 _DRAWN = (
@@ -74,7 +74,7 @@ def text_requests(
     if fields.marith.prefix:
         raise Refusal("marith.prefix is of chats; a prompt may have these tokens", param="marith")
     options, warnings = _options(fields, None, persona, settings)
-    hold_letters(prompt, persona, settings.bounds)
+    persona.hold_text(prompt, "prompt", settings.bounds)
     tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if not tokens:
         raise Refusal("a prompt has at least one token", param="prompt")
@@ -87,16 +87,6 @@ def text_requests(
         cache_salt=salt,
     )
     return _answers(request, fields, options, warnings)
-
-
-def hold_letters(text: Any, persona: ServedModel, bounds: Bounds) -> None:
-    """Raises Refusal for a text that no context holds, before anybody reads it."""
-    most = min(bounds.letters, max(100_000, 32 * persona.engine.context_length))
-    if isinstance(text, str) and len(text) > most:
-        problem = f"a text has at most {most:,} letters for a context of "
-        problem += f"{persona.engine.context_length:,} tokens, not {len(text):,}"
-        code = "context_length_exceeded"
-        raise Refusal(f"{problem} ({code})", code=code, param="prompt")
 
 
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
@@ -134,6 +124,12 @@ def _options(
     if "logit_bias" in call:
         call["logit_bias"] = _biases(call["logit_bias"])
     own = fields.marith
+    for name, tokens in (
+        ("logit_bias", [*call.get("logit_bias", ())]),
+        ("stop_token_ids", fields.stop_token_ids),
+        ("marith.prefix", own.prefix),
+    ):
+        persona.hold_tokens(tokens or (), name)
     call |= own.model_dump(include={"faithful"}, exclude_none=True)
     if own.ban:
         call["ban"] = [*persona.options.ban, *own.ban]
@@ -146,6 +142,9 @@ def _options(
     if asked == 0 and not getattr(fields, "echo", False):
         raise Refusal("max_tokens is a whole number from 1, or 0 with echo", param="max_tokens")
     call["max_tokens"] = most if asked is None else max(asked, 1)
+    if call["max_tokens"] is not None and (fields.min_tokens or 0) > call["max_tokens"]:
+        problem = f"min_tokens is at most {call['max_tokens']}, the most tokens of the answer"
+        raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
     call["timeout"] = min(filter(None, (bounds.seconds, persona.options.timeout)), default=None)
     options = options_of(fields, persona, settings).over(call)
     if own.speculation is not None:
@@ -171,6 +170,10 @@ def _hold_bounds(fields: AskedFields, bounds: Bounds) -> None:
     if len(stops) > bounds.stops or sum(map(len, stops)) > bounds.stop_letters:
         most = f"{bounds.stops} stop strings of {bounds.stop_letters:,} letters together"
         raise Refusal(f"there are at most {most}", param="stop")
+    for name, texts in (("stop", stops), ("marith.ban", fields.marith.ban or ())):
+        if "" in texts:
+            problem = f"each text of {name} has at least one letter"
+            raise Refusal(problem, param=name.partition(".")[0])
     if len(fields.marith.ban or ()) > bounds.bans:
         raise Refusal(f"there are at most {bounds.bans} banned words", param="marith")
 
@@ -213,7 +216,14 @@ def _tools(fields: ChatFields, bounds: Bounds) -> Tools | None:
     if fields.tools and len(json.dumps(fields.tools)) > bounds.grammar_letters:
         problem = f"tools have at most {bounds.grammar_letters:,} letters together"
         raise Refusal(problem, param="tools")
-    return to_tools(fields.tools, _as_given, fields.tool_choice, fields.parallel_tool_calls)
+    given, parallel = fields.tools, fields.parallel_tool_calls
+    with naming("tools"):
+        listed = to_tools(given, _as_given, "none", parallel)
+    with naming("tool_choice"):
+        choice = to_choice(fields.tool_choice)
+    is_known = listed is not None and choice in ("auto", "none", "required", *listed.names)
+    with naming("tools" if is_known else "tool_choice"):
+        return to_tools(given, _as_given, fields.tool_choice, parallel)
 
 
 def _as_given(tools: Any) -> Sequence[Mapping[str, Any]]:
@@ -231,7 +241,10 @@ def _grammar(
     if kind not in FORMATS:
         problem = f"response_format has a type of {', '.join(FORMATS)}, not {kind!r:.80}"
         raise Refusal(problem, param="response_format")
-    return to_grammar(None if text is None else Grammar.lark(text), response_format)
+    with naming("grammar"):
+        grammar = None if text is None else Grammar.lark(text)
+    with naming("response_format"):
+        return to_grammar(grammar, response_format)
 
 
 def _logprobs(fields: ChatFields, bounds: Bounds) -> int | None:

@@ -1,0 +1,150 @@
+"""Values that cannot be served are refused with a 400 that names their field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import BEARER, CHAT, JSON, WEATHER, client, guarded, lanes
+
+from marith.serving.server import Server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with guarded(tmp_path_factory.mktemp("guarded")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server, headers=BEARER) as web:
+        yield web
+
+
+def post(web: httpx.Client, body: str) -> httpx.Response:
+    return web.post("/v1/chat/completions", content=body, headers=JSON)
+
+
+def wrong_tool(**fields: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "odd", "parameters": 5, **fields}}
+
+
+def named(tool: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": tool}}
+
+
+def schema_format(schema: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, **fields}}
+
+
+BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": CHAT * 6}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+        ({"temperature": -1}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"presence_penalty": 3}, "presence_penalty"),
+        ({"logit_bias": {"5": 101}}, "logit_bias"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"n": 4}, "n"),
+        ({"n": 0}, "n"),
+        ({"stop": ["a"] * 5}, "stop"),
+        ({"tools": [WEATHER] * 3}, "tools"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"functions": [{}]}, "functions"),
+        ({"suffix": "x"}, "suffix"),
+        ({"bad_words": ["x"]}, "bad_words"),
+        ({"model": "gpt-5"}, "model"),
+        ({"continue_final_message": True}, "continue_final_message"),
+        ({"marith": {"formula": "2*M"}}, "marith"),
+        ({"marith": {"terms": {"x": "y"}}}, "marith"),
+        ({"marith": {"file": "/etc/passwd"}}, "marith"),
+        ({"marith": {"speculation": "often"}}, "marith"),
+        ({"chat_template_kwargs": {"a": {}}}, "chat_template_kwargs"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
+        ({"tools": [{"type": "function", "function": {"name": "x" * 200_000}}]}, "tools"),
+        *(({"tools": tools}, "tools") for tools in ([{}], [WEATHER] * 2, [wrong_tool()])),
+        ({"tool_choice": "required"}, "tool_choice"),
+        *(
+            ({"tools": [WEATHER], "tool_choice": choice}, "tool_choice")
+            for choice in ("nobody", {"type": "allowed_tools"}, named("auto"), named("nobody"))
+        ),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": schema_format({"type": "objec"})}, "response_format"),
+        ({"grammar": "start: ("}, "grammar"),
+        *(({"stop_token_ids": [token]}, "stop_token_ids") for token in (-1, 10**6)),
+        ({"logit_bias": {"999999": 1}}, "logit_bias"),
+        *(({"marith": {"prefix": [token]}}, "marith") for token in (-1, 10**6)),
+        *(({"top_p": value}, "top_p") for value in (0, 5)),
+        ({"min_p": 7}, "min_p"),
+        ({"top_k": -5}, "top_k"),
+        ({"seed": 2**70}, "seed"),
+        ({"min_tokens": 10**9}, "min_tokens"),
+        *(({"stop": stop}, "stop") for stop in ("", ["a", ""])),
+        *(({"marith": own}, "marith") for own in ({"faithful": 1e308}, {"ban": [""]})),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_served_is_a_400_that_names_the_field(
+    server: Server, web: httpx.Client, fields: dict[str, Any], param: str
+) -> None:
+    answer = post(web, json.dumps({**BASE, **fields}))
+    assert answer.status_code == (404 if param == "model" else 400), answer.text
+    assert answer.json()["error"]["param"] == param
+    assert answer.headers["x-should-retry"] == "false"
+    assert lanes(server) == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"repetition_penalty": 0}, {"response_format": {"type": "xml"}},
+        {"messages": [{"role": "nobody", "content": "x"}]}, {"messages": [{"content": "x"}]},
+        {"grammar": 'start: "a"', "response_format": {"type": "json_object"}},
+        {"ignore_eos": True, "grammar": 'start: "a"'},
+    ],
+    ids=lambda fields: str(fields)[:40],
+)  # fmt: skip
+def test_values_out_of_range_are_the_clients_fault(
+    server: Server, web: httpx.Client, fields: dict[str, Any]
+) -> None:
+    answer = post(web, json.dumps({**BASE, **fields}))
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["message"]
+    assert "pydantic" not in answer.text
+    assert lanes(server) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/completions", {"prompt": [10**6]}, "prompt"),
+        ("/v1/completions", {"prompt": [-1]}, "prompt"),
+        ("/v1/completions", {"prompt": [5] * 3000}, "prompt"),
+        ("/v1/score", {"prompt": [10**6], "continuation": "a"}, "prompt"),
+        ("/v1/score", {"prompt": "a", "continuation": [10**6]}, "continuation"),
+        ("/v1/inspect", {"prompt": [10**6], "continuation": [5]}, "prompt"),
+        ("/v1/inspect", {"prompt": "a", "continuation": [10**6]}, "continuation"),
+        ("/v1/what_if", {"prompt": "a", "continuation": [-1], "number": 0, "values": [1]},
+         "continuation"),
+        ("/detokenize", {"tokens": [10**6]}, "tokens"),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_tokens_that_the_model_has_not_are_a_400_that_names_the_field(
+    web: httpx.Client, path: str, body: dict[str, Any], param: str
+) -> None:
+    answer = web.post(path, json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
