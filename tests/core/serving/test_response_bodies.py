@@ -129,6 +129,17 @@ def part(**fields: Any) -> list[Any]:
         ({"tools": [WEATHER]}, "tools"),
         ({"tools": [{**TOOL, "description": 5}]}, "tools"),
         ({"tools": [TOOL] * 3}, "tools"),
+        *(
+            ({"tools": [TOOL], "tool_choice": choice}, "tool_choice")
+            for choice in (
+                {"type": "allowed_tools"},
+                {"type": "function", "function": {"name": "weather"}},
+                {"type": "function", "name": "weather", "strict": True},
+                {"type": "function", "name": "auto"},
+                "nobody",
+            )
+        ),
+        ({"tool_choice": "any"}, "tool_choice"),
         ({"text": {"format": {"type": "xml"}}}, "text"),
         ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text"),
         ({"metadata": {"a": 5}}, "metadata"),
@@ -151,6 +162,26 @@ def test_what_cannot_be_served_is_a_400_that_names_the_field(
     assert answer.status_code == (404 if param == "model" else 400), answer.text
     assert answer.json()["error"]["param"] == param
     assert lanes(server) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "answered"),
+    [
+        ("any", "required"),
+        ("required", "required"),
+        ("weather", {"type": "function", "name": "weather"}),
+        ({"type": "function", "name": "weather"}, {"type": "function", "name": "weather"}),
+        (None, "auto"),
+    ],
+)
+def test_a_choice_of_tools_is_answered_as_it_is_understood(
+    web: httpx.Client, given: Any, answered: Any
+) -> None:
+    body = {"input": "Hi", "max_output_tokens": 40, "tools": [TOOL], "tool_choice": given}
+    answer = web.post("/v1/responses", json=body).json()
+    assert answer["tool_choice"] == answered
+    if given is not None:
+        assert answer["output"][0]["type"] == "function_call"
 
 
 def test_what_changes_nothing_is_taken(web: httpx.Client) -> None:

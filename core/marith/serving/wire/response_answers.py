@@ -140,9 +140,6 @@ class ResponseObject:
 
     def __init__(self, head: AnswerHead, fields: ResponseFields, asked: WireRequest) -> None:
         self._asked, drawn = asked, asked.requests[0].sampling
-        choice = fields.tool_choice or "auto"
-        if isinstance(choice, str) and choice not in ("auto", "none", "required"):
-            choice = {"type": "function", "name": choice}
         self._begun: dict[str, Any] = {
             "id": head.id,
             "object": "response",
@@ -162,7 +159,7 @@ class ResponseObject:
             "top_p": drawn.top_p,
             "top_logprobs": fields.top_logprobs or 0,
             "text": {"format": fields.format},
-            "tool_choice": choice,
+            "tool_choice": fields.choice,
             "tools": [_tool(tool) for tool in fields.tools or ()],
             "truncation": "disabled",
             "background": False,

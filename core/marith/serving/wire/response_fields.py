@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
+from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import HARMLESS, REFUSED, DrawnFields, Plain
 
 LOGPROBS = "message.output_text.logprobs"
@@ -70,6 +71,24 @@ class ResponseFields(DrawnFields):
         """What the text has to be, as the answer says it again."""
         given = self.text.format if self.text is not None else None
         return {"type": "text"} if given is None else given
+
+    @property
+    def choice(self) -> str | dict[str, Any]:
+        """Which tool is called, as the answer has it again. Raises Refusal."""
+        match self.tool_choice:
+            case None:
+                return "auto"
+            case "any":
+                return "required"
+            case "auto" | "none" | "required" as word:
+                return word
+            case str(name):
+                return {"type": "function", "name": name}
+            case {"type": "function", "name": str(name), **rest} if not rest:
+                return {"type": "function", "name": name}
+        form = "'auto', 'none', 'required' or {'type': 'function', 'name': '…'}"
+        problem = f"tool_choice is {form}, not {self.tool_choice!r:.80}"
+        raise Refusal(problem, code="invalid_value", param="tool_choice")
 
     @property
     def scores(self) -> bool:

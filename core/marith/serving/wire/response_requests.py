@@ -17,7 +17,7 @@ from marith.serving.wire.wire_requests import FORMATS, WireRequest, chat_request
 _OF_CHATS = {"messages": "input", "response_format": "text", "max_tokens": "max_output_tokens"}
 _ROLES = ("user", "assistant", "system", "developer")
 _SAME = (
-    "model", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
+    "model", "parallel_tool_calls", "chat_template_kwargs",
     *(name for name in DrawnFields.model_fields if name != "marith"),
 )  # fmt: skip
 
@@ -59,6 +59,7 @@ def chat_of(fields: ResponseFields) -> ChatFields:
         messages=messages_of(fields),
         max_completion_tokens=fields.max_output_tokens,
         tools=[_tool(i, tool) for i, tool in enumerate(fields.tools or ())] or None,
+        tool_choice=fields.choice,
         logprobs=fields.scores,
         top_logprobs=fields.top_logprobs if fields.scores else None,
         response_format=_format(fields.format),
