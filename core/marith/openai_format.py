@@ -156,7 +156,8 @@ def _described(response_format: Any) -> Grammar | None:
             return schema_grammar(response_format, None)
         case {"type": "json_schema", "json_schema": {"schema": Mapping() as schema, **rest}}:
             strict = rest.get("strict")
-            strict = strict if isinstance(strict, bool) else None
+            if not (strict is None or isinstance(strict, bool)):
+                raise RequestError(f"strict is True or False, not {shown(strict)}")
             return schema_grammar(schema, strict, rest.get("show_schema", True), rest.get("name"))
     raise RequestError(
         "response_format is a class of pydantic's, {'type': 'text'}, {'type': 'json_object'} or "

@@ -96,4 +96,7 @@ def _check_definition(tool: Any) -> None:
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         shape = {"type": "function", "function": {"name": "…", "parameters": {}}}
         raise RequestError(f"a tool is written as {shape}, not {shown(tool)}")
+    strict = function.get("strict")
+    if not (strict is None or isinstance(strict, bool)):
+        raise RequestError(f"strict of {function['name']!r} is True or False, not {shown(strict)}")
     require_json(tool, f"the tool {function['name']!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -11,6 +12,9 @@ import pytest
 from support.serving import BEARER, CHAT, JSON, WEATHER, client, guarded, lanes
 
 from marith.serving.server import Server
+from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.response_fields import ResponseFields
+from marith.serving.wire.response_requests import response_requests
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,15 @@ BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
         ({"max_tokens": 0}, "max_tokens"),
         ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
         ({"tools": [{"type": "function", "function": {"name": "x" * 200_000}}]}, "tools"),
-        *(({"tools": tools}, "tools") for tools in ([{}], [WEATHER] * 2, [wrong_tool()])),
+        *(
+            ({"tools": tools}, "tools")
+            for tools in (
+                [{}],
+                [WEATHER] * 2,
+                [wrong_tool()],
+                [wrong_tool(parameters={}, strict="x")],
+            )
+        ),
         ({"tool_choice": "required"}, "tool_choice"),
         *(
             ({"tools": [WEATHER], "tool_choice": choice}, "tool_choice")
@@ -82,6 +94,7 @@ BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
         ),
         ({"response_format": {"type": "json_schema"}}, "response_format"),
         ({"response_format": schema_format({"type": "objec"})}, "response_format"),
+        ({"response_format": schema_format({"type": "object"}, strict="x")}, "response_format"),
         ({"grammar": "start: ("}, "grammar"),
         *(({"stop_token_ids": [token]}, "stop_token_ids") for token in (-1, 10**6)),
         ({"logit_bias": {"999999": 1}}, "logit_bias"),
@@ -148,3 +161,41 @@ def test_tokens_that_the_model_has_not_are_a_400_that_names_the_field(
     answer = web.post(path, json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
+
+
+SCHEMA = {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "unknown"),
+    [
+        ("chat/completions", {"stream_options": {"b": 1, "continuous_usage_stats": True}},
+         ["stream_options.continuous_usage_stats", "stream_options.b"]),
+        ("chat/completions", {"response_format": {"type": "text", "b": 1}}, ["response_format.b"]),
+        ("chat/completions", {"response_format": schema_format(SCHEMA, b=1)},
+         ["response_format.json_schema.b"]),
+        ("completions", {"stream_options": {"b": 1}}, ["stream_options.b"]),
+        ("responses", {"stream_options": {"b": 1, "continuous_usage_stats": True}},
+         ["stream_options.continuous_usage_stats", "stream_options.b"]),
+        ("responses", {"text": {"format": {"type": "text", "b": 1}}}, ["text.format.b"]),
+        ("responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA,
+                                           "b": 1}}}, ["text.format.b"]),
+    ],
+    ids=lambda value: str(value)[:60],
+)  # fmt: skip
+def test_names_that_nobody_knows_are_in_the_warnings_once(
+    web: httpx.Client, path: str, fields: dict[str, Any], unknown: list[str]
+) -> None:
+    asked = {"completions": {"prompt": "a"}, "responses": {"input": "a"}}.get(path, BASE)
+    answer = web.post(f"/v1/{path}", json={**asked, **fields})
+    assert answer.status_code == 200, answer.text
+    warnings = answer.json()["marith"]["warnings"]
+    assert warnings == [f"{name!r} is no field here, and was ignored" for name in unknown]
+
+
+def test_a_strict_server_names_the_field_include(server: Server) -> None:
+    strict = replace(server.settings, strict=True)
+    fields = ResponseFields(input="a", include=["reasoning.encrypted_content"])
+    with pytest.raises(Refusal, match=r"^include has '.*' .*, not 'reasoning.enc") as refused:
+        response_requests(fields, server.models.find(""), strict, None)
+    assert refused.value.param == "include"

@@ -234,7 +234,11 @@ def test_unknown_fields_and_costs_are_said(web: httpx.Client) -> None:
     told, events = ask(web, **asked), stream(web, **asked)
     for said in (told["marith"], events[-1]["response"]["marith"]):
         named = [warning.split("'")[1] for warning in said["warnings"]]
-        assert named == ["reasoning", "tools.0.defer_loading", "reasoning.encrypted_content"]
+        assert named == ["reasoning", "tools.0.defer_loading", "message.output_text.logprobs"]
+        assert said["warnings"][-1] == (
+            "include has 'message.output_text.logprobs' or nothing here, not "
+            "'reasoning.encrypted_content', which was ignored"
+        )
         assert said["composition"][0]["passes"] > 0
 
 

@@ -8,7 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from marith.serving.wire.refusals import Refusal
-from marith.serving.wire.wire_fields import HARMLESS, REFUSED, DrawnFields, Plain
+from marith.serving.wire.wire_fields import (
+    HARMLESS,
+    OF_SCHEMAS,
+    REFUSED,
+    DrawnFields,
+    Plain,
+    others,
+)
 
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
@@ -84,7 +91,7 @@ class ResponseFields(DrawnFields):
                 return word
             case str(name):
                 return {"type": "function", "name": name}
-            case {"type": "function", "name": str(name), **rest} if not rest:
+            case {"type": "function", "name": str(name)} as chosen if len(chosen) == 2:
                 return {"type": "function", "name": name}
         form = "'auto', 'none', 'required' or {'type': 'function', 'name': '…'}"
         problem = f"tool_choice is {form}, not {self.tool_choice!r:.80}"
@@ -98,10 +105,10 @@ class ResponseFields(DrawnFields):
     def unknown(self) -> list[str]:
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
         of_text = (self.text.model_extra or {}) if self.text is not None else {}
-        named = [f"text.{name}" for name in of_text if name != "verbosity"]
+        named = others(of_text, ("verbosity",), "text")
+        is_schema = self.format.get("type") == "json_schema"
+        named += others(self.format, ("type", *(OF_SCHEMAS if is_schema else ())), "text.format")
         for i, tool in enumerate(self.tools or ()):
             beside = (name for name in tool if name not in ("type", *OF_TOOLS) and tool[name])
             named += [f"tools.{i}.{name:.40}" for name in beside]
-        if ENCRYPTED in (self.include or ()):  # reasoning is text here, and is read as such
-            named.append(ENCRYPTED)
         return [*super().unknown(), *named]

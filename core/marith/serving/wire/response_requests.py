@@ -11,14 +11,14 @@ from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import ServerSettings
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.response_fields import ENCRYPTED, LOGPROBS, OF_TOOLS, ResponseFields
-from marith.serving.wire.wire_fields import ChatFields, DrawnFields
+from marith.serving.wire.wire_fields import OF_SCHEMAS, ChatFields, DrawnFields
 from marith.serving.wire.wire_requests import FORMATS, WireRequest, chat_requests, warnings_of
 
 _OF_CHATS = {"messages": "input", "response_format": "text", "max_tokens": "max_output_tokens"}
 _ROLES = ("user", "assistant", "system", "developer")
 _SAME = (
     "model", "parallel_tool_calls", "chat_template_kwargs",
-    *(name for name in DrawnFields.model_fields if name != "marith"),
+    *(name for name in DrawnFields.model_fields if name not in ("marith", "stream_options")),
 )  # fmt: skip
 
 
@@ -26,12 +26,16 @@ def response_requests(
     fields: ResponseFields, persona: ServedModel, settings: ServerSettings, salt: str | None
 ) -> WireRequest:
     """The request of a response. Raises Refusal, RequestError or FormulaError."""
-    unknown = warnings_of(fields, settings)
+    warnings = warnings_of(fields, settings)
+    if ENCRYPTED in (fields.include or ()):  # reasoning is text here, and is read as such
+        if settings.strict:
+            raise _not_included(ENCRYPTED)
+        warnings.append(f"{_not_included(ENCRYPTED)}, which was ignored")
     try:
         asked = chat_requests(chat_of(fields), persona, settings, salt)
     except Refusal as refused:
         raise with_its_names(refused) from None
-    return replace(asked, warnings=[*unknown, *asked.warnings])
+    return replace(asked, warnings=[*warnings, *asked.warnings])
 
 
 def with_its_names(refused: Refusal) -> Refusal:
@@ -44,8 +48,7 @@ def chat_of(fields: ResponseFields) -> ChatFields:
     """The chat that a body means. Raises Refusal."""
     for name in fields.include or ():
         if name not in (LOGPROBS, ENCRYPTED):
-            problem = f"include has {LOGPROBS!r} or nothing here, not {name!r:.80}"
-            raise Refusal(problem, code="unsupported_parameter", param="include")
+            raise _not_included(name)
     if fields.top_logprobs and not fields.scores:
         raise Refusal(f"top_logprobs needs include: [{LOGPROBS!r}]", param="top_logprobs")
     if fields.format.get("type") not in FORMATS:
@@ -66,6 +69,11 @@ def chat_of(fields: ResponseFields) -> ChatFields:
         marith=fields.marith.model_copy(update={"inspect": False}),
         **{name: getattr(fields, name) for name in _SAME},
     )
+
+
+def _not_included(name: str) -> Refusal:
+    problem = f"include has {LOGPROBS!r} or nothing here, not {name!r:.80}"
+    return Refusal(problem, code="unsupported_parameter", param="include")
 
 
 def messages_of(fields: ResponseFields) -> list[dict[str, Any]]:
@@ -183,8 +191,9 @@ def _tool(i: int, tool: Mapping[str, Any]) -> dict[str, Any]:
 def _format(given: Mapping[str, Any]) -> dict[str, Any]:
     """A format as chats have it."""
     if given["type"] != "json_schema":
-        return dict(given)
+        return {"type": given["type"]}
     if not isinstance(given.get("schema"), Mapping):
         problem = f"text.format has a schema, not {given.get('schema')!r:.60}"
         raise Refusal(problem, code="invalid_value", param="text")
-    return {"type": "json_schema", "json_schema": {k: v for k, v in given.items() if k != "type"}}
+    schema = {name: given[name] for name in OF_SCHEMAS if name in given}
+    return {"type": "json_schema", "json_schema": schema}

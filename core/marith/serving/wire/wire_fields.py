@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -28,6 +28,7 @@ HARMLESS = frozenset(
         "prompt_cache_retention", "verbosity", "priority", "request_id",
     )
 )  # fmt: skip
+OF_SCHEMAS = ("name", "description", "schema", "strict", "show_schema")
 _NEUTRAL_BY_1 = ("best_of", "length_penalty", "n", "typical_p")
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
@@ -77,9 +78,16 @@ class MarithFields(FormulaFields):
 class StreamOptions(BaseModel):
     """What a stream has beside its text."""
 
+    model_config = ConfigDict(extra="allow")
+
     include_usage: StrictBool | None = None
     include_obfuscation: StrictBool | None = None
     continuous_usage_stats: StrictBool | None = None
+
+
+def others(given: Iterable[str], known: Collection[str], of: str) -> list[str]:
+    """What an object has beside the names that are known, each as a part of the object `of`."""
+    return [f"{of}.{name:.40}" for name in given if name not in known]
 
 
 class KnownFields(BaseModel):
@@ -140,8 +148,11 @@ class DrawnFields(KnownFields):
     def unknown(self) -> list[str]:
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
         options = self.stream_options
-        often = options is not None and options.continuous_usage_stats
-        return [*super().unknown(), *["stream_options.continuous_usage_stats"] * bool(often)]
+        if options is None:
+            return super().unknown()
+        often = ["continuous_usage_stats"] * bool(options.continuous_usage_stats)
+        named = others([*often, *(options.model_extra or ())], (), "stream_options")
+        return [*super().unknown(), *named]
 
 
 class AskedFields(DrawnFields):
@@ -169,6 +180,15 @@ class ChatFields(AskedFields):
     response_format: dict[str, Any] | None = None
     chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
     continue_final_message: StrictBool | None = None
+
+    def unknown(self) -> list[str]:
+        """Fields that nobody here knows. Raises Refusal for one that would change the text."""
+        given = self.response_format or {}
+        schema = given.get("json_schema") if given.get("type") == "json_schema" else None
+        named = others(given, ("type", *(("json_schema",) if schema else ())), "response_format")
+        if isinstance(schema, Mapping):
+            named += others(schema, OF_SCHEMAS, "response_format.json_schema")
+        return [*super().unknown(), *named]
 
 
 class TextFields(AskedFields):
