@@ -54,13 +54,14 @@ from marith.serving.wire.wire_fields import (
 
 async def openapi(server: Server, _: WebRequest) -> Response:
     """This document: every route, what it takes and what it gives."""
-    text = await server.runner.off_loop(lambda: _document(bool(server.settings.keys)))
+    has_keys, has_page = bool(server.settings.keys), server.settings.page
+    text = await server.runner.off_loop(lambda: _document(has_keys, has_page))
     return Response(text, media_type="application/json")
 
 
 @cache
-def _document(has_keys: bool) -> str:
-    return json.dumps(openapi_document(ROUTES, has_keys))
+def _document(has_keys: bool, has_page: bool) -> str:
+    return json.dumps(openapi_document(ROUTES, has_keys, has_page))
 
 
 ROUTES: dict[str, Operation] = {

@@ -80,10 +80,13 @@ def openapi_path(path: str) -> str:
     return _PARAMETER.sub(r"{\1}", path)
 
 
-def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[str, Any]:
+def openapi_document(
+    routes: Mapping[str, Operation], has_keys: bool, has_page: bool
+) -> dict[str, Any]:
     """The document of some routes by their paths; with `has_keys` all but the open ones need one.
 
-    Bodies are the pydantic models that read them.
+    The page's files are open where the server `has_page`. Bodies are the pydantic models that read
+    them.
     """
     models = list(dict.fromkeys(route.takes for route in routes.values() if route.takes))
     _, bodies = models_json_schema(
@@ -99,7 +102,10 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
         },
         "servers": [{"url": "/"}],
         "security": [{"key": []}] if has_keys else [],
-        "paths": {openapi_path(path): _item(path, route) for path, route in routes.items()},
+        "paths": {
+            openapi_path(path): _item(path, route, needs_key(path, has_page))
+            for path, route in routes.items()
+        },
         "components": {
             "schemas": {
                 **SCHEMAS, **RESPONSE_SCHEMAS, **PAGE_SCHEMAS, **inspection_schemas(), **sent,
@@ -115,22 +121,22 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
     }  # fmt: skip
 
 
-def _item(path: str, operation: Operation) -> dict[str, Any]:
-    """A path with its one method."""
+def _item(path: str, operation: Operation, closed: bool) -> dict[str, Any]:
+    """A path with its one method; one that is `closed` needs a key where the server has any."""
     text = _RAISES.sub("", inspect.getdoc(operation.endpoint) or "")
     summary, _, rest = text.partition("\n")
     described: dict[str, Any] = {
         "operationId": operation.endpoint.__name__,
         "summary": summary.strip(),
         "parameters": [*_parameters(path, operation)],
-        "responses": _responses(path, operation),
+        "responses": _responses(path, operation, closed),
     }
     if rest.strip():
         described["description"] = " ".join(rest.split())
     if operation.takes is not None:
         content = {"application/json": {"schema": ref(operation.takes.__name__)}}
         described["requestBody"] = {"required": True, "content": content}
-    if not needs_key(path, has_page=True):
+    if not closed:
         described["security"] = []
     return {operation.method.lower(): described}
 
@@ -142,11 +148,11 @@ def _parameters(path: str, operation: Operation) -> list[Schema]:
     return [{**parameter, **text} for parameter in (*in_path, *in_query)]
 
 
-def _responses(path: str, operation: Operation) -> dict[str, Any]:
+def _responses(path: str, operation: Operation, closed: bool) -> dict[str, Any]:
     """What an operation answers by status; every other error is OpenAI's object too."""
     statuses = {403, 500, *operation.errors}
     statuses |= {421} if path not in OPEN else set()
-    statuses |= {401} if needs_key(path, has_page=True) else set()
+    statuses |= {401} if closed else set()
     if operation.takes is not None:
         statuses |= {*_OF_BODIES}
     errors = {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
