@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import BEARER, KEYS, client, served
+from support.serving import BEARER, CHAT, KEYS, client, served
 
 import marith
 from marith.serving.server import Server
@@ -76,7 +76,10 @@ def test_a_fault_has_its_place(
     brings: httpx.Client, formula: str, terms: dict[str, str], text: str, marked: str
 ) -> None:
     error = explain(brings, 400, formula=formula, terms=terms)["error"]
-    assert error["code"] == "invalid_formula"
+    assert (error["code"], error["param"]) == ("invalid_formula", "formula")
+    own = {"messages": CHAT, "marith": {"formula": formula, "terms": terms}}
+    of_chat = brings.post("/v1/chat/completions", json=own).json()["error"]
+    assert of_chat == {**error, "param": "marith"}
     place = error["marith"]
     assert place["text"] == text
     assert text[place["start"] : place["end"]] == marked
@@ -146,8 +149,15 @@ def test_without_allow_formulas_a_model_alone_is_explained(brings_none: Server) 
         assert told["terms"] == []
         assert "You are rude." not in web.post("/v1/explain", json={"model": "polite"}).text
         for brought in ({"formula": "M"}, {"terms": {"rude": "You are rude."}}):
+            [name] = brought
             error = explain(web, 400, model="polite", **brought)["error"]
             assert error["code"] == "formulas_not_allowed"
+            assert error["param"] == name
+            assert f" and {name} is given" in error["message"]
+            chat = {"messages": CHAT, "marith": brought}
+            error = web.post("/v1/chat/completions", json=chat).json()["error"]
+            assert error["param"] == "marith"
+            assert f" and marith.{name} is given" in error["message"]
 
 
 def test_recipes_are_calls_of_formula_text(brings: httpx.Client) -> None:

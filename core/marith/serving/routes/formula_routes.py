@@ -9,9 +9,10 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
 
-from marith import Explanation, FormulaNumber, NumberedFormula, described_recipes
+from marith import Explanation, FormulaError, FormulaNumber, NumberedFormula, described_recipes
 from marith.serving.server import Server
 from marith.serving.wire.page_fields import ExplainFields
+from marith.serving.wire.refusals import naming
 from marith.serving.wire.wire_answers import said
 from marith.serving.wire.wire_requests import warnings_of, with_formula
 
@@ -50,7 +51,8 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 **said(warnings),
             }
 
-        return JSONResponse(await server.runner.off_loop(explained))
+        with naming("formula", FormulaError):
+            return JSONResponse(await server.runner.off_loop(explained))
 
 
 def numbered(numbers: Sequence[FormulaNumber]) -> list[dict[str, Any]]:

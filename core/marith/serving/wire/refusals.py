@@ -76,7 +76,7 @@ def refusal(error: BaseException) -> Refusal:
             code = "context_length_exceeded"
             return Refusal(f"{text} ({code})", code=code, param="messages")
         case FormulaError():
-            return Refusal(text, code="invalid_formula", param="formula", marith=_place(error))
+            return Refusal(text, code="invalid_formula", param="marith", marith=_place(error))
         case RequestError():
             return Refusal(text)
         case Busy():

@@ -92,22 +92,24 @@ def text_requests(
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
     """The persona's options with the formula and terms that a client may bring."""
     brought = fields.marith.model_dump(include={"formula", "terms"}, exclude_none=True)
-    return with_formula(brought, persona, settings)
+    return with_formula(brought, persona, settings, "marith")
 
 
 def with_formula(
-    brought: Mapping[str, Any], persona: ServedModel, settings: ServerSettings
+    brought: Mapping[str, Any], persona: ServedModel, settings: ServerSettings, of: str = ""
 ) -> Options:
     """The same for a formula and terms by their names. Raises Refusal or FormulaError.
 
-    A term that is the persona's own is none that is brought.
+    A term that is the persona's own is none that is brought. `of` is the field that has them; ""
+    where each of them is a field.
     """
     if brought and not settings.allow_formulas:
         name = min(brought)
+        given = f"{of}.{name}" if of else name
         raise Refusal(
-            f"this server takes no formulas, and marith.{name} is one; ask for one of its models",
+            f"this server takes no formulas, and {given} is given; ask for one of its models",
             code="formulas_not_allowed",
-            param="marith",
+            param=of or name,
         )
     known, terms = persona.options.terms, brought.get("terms", {})
     new = {name: text for name, text in terms.items() if known.get(name) != text}
