@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 import ray
 
+from marith.errors import ModelError
+from marith.evals.experiment.ray_actors import result_of
 from tools.ray_checks import cluster
 from tools.ray_checks.checking import Check, until
 
@@ -43,6 +46,19 @@ def command(out: Path, *more: str, formulas: tuple[str, ...] = FORMULAS) -> list
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True)
+
+
+@ray.remote
+class Other:
+    """An actor of another application."""
+
+    def begun(self) -> bool:
+        return True
+
+
+@ray.remote(num_cpus=0)
+def sleep() -> None:
+    time.sleep(60)
 
 
 class Evaluations:
@@ -118,6 +134,37 @@ class Evaluations:
             assert "Traceback" not in done.stderr, done.stderr
         return "too many actors, none, and an error of an actor's own"
 
+    def actors_that_wait_are_noted(self) -> str:
+        """Three of the four cores are used by others, until the note has been printed."""
+        out = self._folder / "waits"
+        others = [Other.options(num_cpus=1).remote() for _ in range(3)]
+        ray.get([other.begun.remote() for other in others])
+        words = command(out, "--ray", "2", formulas=("M",))
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        noted = b""
+        while b"1 core of the cluster is free now" not in noted:
+            line = process.stderr.readline()
+            assert line, noted.decode()
+            noted += line
+        for other in others:
+            ray.kill(other)
+        _, noted = process.communicate()
+        assert process.returncode == 0, noted.decode()
+        return "a note while cores are used by others, and the texts once they are free"
+
+    def errors_of_ray_are_one_sentence(self) -> str:
+        """A call that is cancelled, and an actor that has ended: both are errors of marith."""
+        other = Other.options(num_cpus=1).remote()
+        ray.get(other.begun.remote())
+        ray.kill(other)
+        sleeping = sleep.remote()
+        ray.cancel(sleeping)
+        for reference, words in ((sleeping, "failed"), (other.begun.remote(), "ended")):
+            problem = problem_of(reference)
+            assert f"an actor of Ray {words}" in problem, problem
+        return "a call that is cancelled, and an actor that has ended"
+
     @property
     def checks(self) -> list[Check]:
         return [
@@ -126,7 +173,18 @@ class Evaluations:
             self.an_actor_that_dies_is_made_anew,
             self.own_methods_are_known_to_actors,
             self.what_cannot_be_done_is_one_sentence,
+            self.actors_that_wait_are_noted,
+            self.errors_of_ray_are_one_sentence,
         ]
+
+
+def problem_of(reference: Any) -> str:
+    """What the ModelError says that a call of Ray raises; "" where it raises none."""
+    try:
+        result_of(reference)
+    except ModelError as error:
+        return str(error)
+    return ""
 
 
 def texts(out: Path) -> list[dict[str, Any]]:

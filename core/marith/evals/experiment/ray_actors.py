@@ -17,6 +17,7 @@ from marith.evals.experiment.experiment import Experiment, TextTask
 from marith.evals.experiment.text_generation import IN_FLIGHT, EngineTexts, load_engine
 from marith.evals.experiment.texts import Text
 from marith.evals.reporting.numbers import counted
+from marith.evals.reporting.progress import print_notes
 from marith.formula.text.calls import CALLS
 
 RESTARTS = 3  # of an actor whose process ends
@@ -55,7 +56,7 @@ class RayTexts:
 
     def submit(self, task: TextTask) -> Callable[[], Text]:
         """Begin a text."""
-        return partial(_result, next(self._turns).text.remote(task))
+        return partial(result_of, next(self._turns).text.remote(task))
 
 
 @contextmanager
@@ -73,12 +74,13 @@ def ray_texts(experiment: Experiment) -> Iterator[RayTexts]:
         if began:
             _join()
         needs = needs_of(ray.cluster_resources(), count, experiment.device)
+        print_notes(waiting_notes(ray.available_resources(), count, needs))
         options = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS, **needs}
         make = ray.remote(TextActor).options(max_concurrency=IN_FLIGHT, **options)
         given = replace(experiment, measures=(), ray=None), own_modules(), sys.path
         actors = [make.remote(*given) for _ in range(count)]
         for loaded in [actor.loaded.remote() for actor in actors]:  # texts are timed after that
-            _result(loaded)
+            result_of(loaded)
         yield RayTexts(actors)
     finally:
         if began:
@@ -106,21 +108,33 @@ def needs_of(resources: dict[str, float], count: int, device: str | None) -> dic
     return {"num_gpus": 1} if with_gpus else {"num_cpus": 1}
 
 
+def waiting_notes(free: dict[str, float], count: int, needs: dict[str, float]) -> list[str]:
+    """What is printed where some of so many actors wait for what others of the cluster use."""
+    what, word = ("GPU", "GPU") if "num_gpus" in needs else ("CPU", "core")
+    free_count = int(free.get(what, 0))
+    if free_count >= count:
+        return []
+    has = f"{counted(free_count, word)} of the cluster {'is' if free_count == 1 else 'are'} free"
+    return [f"{has} now: the texts begin once each of {counted(count, 'actor')} has one"]
+
+
 def own_modules() -> list[str]:
     """The modules of functions that formulas call and that are not marith's."""
     modules = {inspect.unwrap(call).__module__ for call in CALLS.values()}
     return sorted(name for name in modules if name.partition(".")[0] not in ("marith", "__main__"))
 
 
-def _result(reference: Any) -> Any:
+def result_of(reference: Any) -> Any:
     """What an actor returns, once it is there. Raises MarithError."""
     import ray
-    from ray.exceptions import RayActorError, RayTaskError
+    from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
     try:
         return ray.get(reference)
     except RayTaskError as error:
         raise fault(error.cause) from None
-    except RayActorError as error:
-        problem = f"an actor of Ray ended {RESTARTS + 1} times, the last time so: {error}"
+    except ActorDiedError as error:
+        problem = f"an actor of Ray ended, and is made anew at most {RESTARTS} times: {error}"
         raise ModelError(problem) from None
+    except RayError as error:  # such as a node that cannot be reached, or has no memory left
+        raise ModelError(f"an actor of Ray failed: {error}") from None

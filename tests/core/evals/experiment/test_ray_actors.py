@@ -15,7 +15,12 @@ from marith.cli import app
 from marith.errors import MarithError, RequestError
 from marith.evals.experiment.evaluation import run
 from marith.evals.experiment.experiment import Experiment
-from marith.evals.experiment.ray_actors import TextActor, needs_of, own_modules
+from marith.evals.experiment.ray_actors import (
+    TextActor,
+    needs_of,
+    own_modules,
+    waiting_notes,
+)
 from marith.evals.experiment.texts import NamedFormula, PromptRow
 from marith.formula.text.calls import CALLS, define
 from marith.formula.tree.nodes import Formula
@@ -81,6 +86,22 @@ FEW = [({"CPU": 2.0}, "2 cores"), ({"CPU": 9.0, "GPU": 1.0}, "1 GPU"), ({}, "0 c
 def test_more_actors_than_places_are_refused(resources: dict[str, float], words: str) -> None:
     with pytest.raises(RequestError, match=f"the cluster has {words}, and --ray asks for 3"):
         needs_of(resources, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("free", "needs", "note"),
+    [
+        ({"CPU": 1.0, "GPU": 9.0}, {"num_cpus": 1}, "1 core of the cluster is free now"),
+        ({"CPU": 9.0}, {"num_gpus": 1}, "0 GPUs of the cluster are free now"),
+    ],
+)
+def test_actors_that_wait_are_named(
+    free: dict[str, float], needs: dict[str, float], note: str
+) -> None:
+    assert waiting_notes(free, 3, needs) == [
+        f"{note}: the texts begin once each of 3 actors has one"
+    ]
+    assert waiting_notes({"CPU": 3.0, "GPU": 3.0}, 3, needs) == []
 
 
 def thrice(term: Formula) -> Formula:
