@@ -15,7 +15,7 @@ from marith.request.inspected.inspection import InspectedPart, InspectedTerm, Te
 from marith.request.request import Request
 
 MOST_VALUES = 1_000_000  # positions × likeliest tokens × terms and parts
-TOP = 10  # likeliest tokens of each position, where nobody says how many
+TOP = 10  # likeliest tokens of each position, where no number is given
 
 _KINDS: dict[type[Term], TermKind] = {
     Prompted: "model",

@@ -1,4 +1,4 @@
-"""Keeps what every term says at each position of a text."""
+"""Keeps the log-probabilities of every term at each position of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of some positions → what an inspection says of each of them."""
+"""Rows of some positions → what an inspection has of each of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFERENCE, TOKEN, TOP = 0, 1, 2  # columns of the tokens that are asked for: TOP
 
 
 class PositionMeasures:
-    """What is said of some positions, from the rows of all terms and the composed distribution.
+    """The measures of some positions, from the rows of all terms and the composed distribution.
 
     `rows` holds [positions, vocab] for each term and [positions, 1] for each observation;
     `composed` is [positions, vocab], and `tokens` [positions] are those of the text. `spell` gives
@@ -104,7 +104,7 @@ class PositionMeasures:
         return ranking(logprobs, tokens, self._formula.top)
 
     def _views(self, term: Term) -> list[TermView]:
-        """What a term said, by position."""
+        """The numbers of a term, by position."""
         rows = self._rows[term]
         values = finite_rows(rows.gather(1, self._asked))
         weights = self._weights(term)

@@ -68,7 +68,7 @@ def keeping(
     answers: AnswerGrammars,
     keeper: object,
 ) -> KeepingRows[WhatIf]:
-    """The query of what every term said of a completion; see `Engine.what_if`.
+    """The query of the log-probabilities of every term for a completion; see `Engine.what_if`.
 
     `open_with` prepares a request with the terms of a formula beside. Raises RequestError.
     """

@@ -45,7 +45,7 @@ class Redrawn:
 
 
 class WhatIf:
-    """What every term said of a finished text, kept to see what other numbers would make of it.
+    """The log-probabilities of every term for a finished text, to see what other numbers change.
 
     `text` is the formula's text, in which `numbers` stand; `tokens` are those of the completion,
     and `ended` says whether an end of the text was drawn after them: that position counts too.

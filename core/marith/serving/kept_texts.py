@@ -17,7 +17,7 @@ MOST_TEXTS = 64  # of one key: each holds its prompt too
 
 @dataclass(frozen=True, slots=True)
 class KeptText:
-    """What every term said of a text after a `prefix` that was not drawn, and of which model."""
+    """The log-probabilities of every term for a text after a `prefix` that was not drawn."""
 
     what_if: WhatIf
     persona: ServedModel

@@ -20,7 +20,7 @@ HELP = """\
 /formula [TEXT]     sample from this formula; without one from the persona's own
 /term NAME=PROMPT   what a name of the formula means
 /seed [NUMBER]      the same seed gives the same answers; without a number drawn anew
-/why                say why each token of the last answer is there
+/why                show why each token of the last answer is there
 /again              answer the last message again
 /undo               forget the last message and its answer
 /clear              forget all messages

@@ -141,7 +141,7 @@ class ServerAnswers:
         self.model = persona
 
     def _open(self, path: str, body: bytes | None = None) -> Any:
-        """An answer of the server. Raises ModelError with what it says of an error."""
+        """An answer of the server. Raises ModelError with its sentence about an error."""
         headers = {"content-type": "application/json"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
@@ -156,6 +156,6 @@ class ServerAnswers:
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
-        return f"the server says: {json.load(error)['error']['message']}"
+        return f"the server's error: {json.load(error)['error']['message']}"
     except (ValueError, KeyError, TypeError):
         return f"the server answers with status {error.code}"

@@ -15,7 +15,7 @@ def inspection_of(
     continuation: str | Sequence[int],
     top: int,
 ) -> Inspection:
-    """What the formula of the options says of an answer. Raises MarithError."""
+    """The inspection of an answer by the formula of the options. Raises MarithError."""
     request = options.request([*messages])
     return options.engine().inspect(
         request.prompt,

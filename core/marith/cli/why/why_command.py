@@ -48,7 +48,10 @@ Continuation = Annotated[
 ]
 Top = Annotated[int, typer.Option(help="Show so many of the likeliest tokens of each position.")]
 Every = Annotated[
-    bool, typer.Option("--all", help="Show every position, not only where M says another token.")
+    bool,
+    typer.Option(
+        "--all", help="Show every position, not only where M's likeliest token is another."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JSON.")]
 
@@ -84,7 +87,7 @@ def why(
     context_length: Context = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer PROMPT, and say why each token is there: which part of the formula pushed it."""
+    """Answer PROMPT, and show why each token is there: which part of the formula pushed it."""
     given = locals()  # all options by name
     with clear_errors():
         inspection = _inspection(given)

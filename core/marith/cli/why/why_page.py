@@ -68,7 +68,7 @@ def _colour(push: float | None) -> int | None:
 def _table(inspection: Inspection, positions: Iterable[InspectedPosition]) -> Table:
     """A row for each position, with a column for each part of the formula."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("at", "token", "log P", "rank", "push", "M says", "against", "log-odds"):
+    for name in ("at", "token", "log P", "rank", "push", "M likeliest", "against", "log-odds"):
         numeric = name in ("at", "log P", "rank", "push", "log-odds")
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
     for part in inspection.parts:

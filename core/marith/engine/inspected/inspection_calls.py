@@ -61,7 +61,7 @@ class InspectionCalls(ABC):
         leave_one_out: bool = True,
         **options: Unpack[InspectionOptions],
     ) -> Inspection:
-        """Why each token of a continuation is there: what the formula and each term say of it.
+        """Why each token of a continuation is there: the log-probabilities of every term.
 
         One pass over the text, as `score` takes it; no token is drawn. Each position has the `top`
         likeliest tokens of the formula and of each term, and what each part of the formula adds to
@@ -90,7 +90,7 @@ class InspectionCalls(ABC):
 
     @names_checked()
     def what_if(self, request: Request, completion: Completion, most_bytes: int = 2**28) -> WhatIf:
-        """What each term said of a request's completion, to see what other numbers would change.
+        """The log-probabilities of every term for a completion, to see what other numbers change.
 
         One pass over the text; `WhatIf.at` then needs no model. Raises RequestError for more than
         `most_bytes` of log-probabilities, and where the draws cannot be repeated: at a temperature
@@ -102,7 +102,7 @@ class InspectionCalls(ABC):
     def submit_what_if(
         self, request: Request, completion: Completion, most_bytes: int = 2**28
     ) -> Future[WhatIf]:
-        """Start to keep what each term said, as `what_if` does; the future may be cancelled."""
+        """Start to keep what `what_if` keeps; the future may be cancelled."""
         return self._keeping(request, completion, most_bytes)
 
     def _keeping(

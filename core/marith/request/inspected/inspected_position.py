@@ -1,4 +1,4 @@
-"""What the formula and each of its terms said at one position of a text."""
+"""The log-probabilities of the formula and of each of its terms at one position of a text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LikelyToken:
 
 @dataclass(frozen=True, slots=True)
 class TermView:
-    """What one term said at one position.
+    """The log-probabilities of one term at one position.
 
     `logprob` and `rank` are those of the text's token; `of_top` and `ranks_of_top` those of the
     composed likeliest tokens, in their order; `top` are the term's own likeliest tokens. A rank is

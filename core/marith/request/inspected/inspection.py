@@ -1,4 +1,4 @@
-"""Why each token of a text is there: what the formula and each of its terms said, as plain data."""
+"""Why each token of a text is there: log-probabilities of the formula and its terms, as data."""
 
 from __future__ import annotations
 

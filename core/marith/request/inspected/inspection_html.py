@@ -63,7 +63,7 @@ def _tint(push: float | None) -> str:
 
 
 def _title(position: InspectedPosition) -> str:
-    """What is said of a token where the pointer rests on it."""
+    """What is shown of a token where the pointer rests on it."""
     likely = ", ".join(map(likely_text, position.top))
     return "\n".join(
         [

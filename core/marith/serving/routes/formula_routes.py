@@ -1,4 +1,4 @@
-"""`/v1/recipes` and `/v1/explain`: what formulas can say, and what one says."""
+"""`/v1/recipes` and `/v1/explain`: the recipes of formulas, and one formula in its parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marith import Explanation, FormulaError, FormulaNumber, NumberedFormula, de
 from marith.serving.server import Server
 from marith.serving.wire.page_fields import ExplainFields
 from marith.serving.wire.refusals import naming
-from marith.serving.wire.wire_answers import said
+from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_requests import warnings_of, with_formula
 
 
@@ -48,7 +48,7 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "warnings": [*explanation.warnings],
                 "numbers": numbered(NumberedFormula.of(explanation.formula).numbers),
                 "terms": [{"name": name, "text": text} for name, text in named],
-                **said(warnings),
+                **warnings_note(warnings),
             }
 
         with naming("formula", FormulaError):

@@ -23,13 +23,13 @@ from marith.serving.server_settings import Bounds
 from marith.serving.wire.inspected_answers import OBJECT, hold_top, inspection_json
 from marith.serving.wire.page_fields import InspectFields, MadeTextFields, WhatIfFields
 from marith.serving.wire.refusals import Refusal
-from marith.serving.wire.wire_answers import said
+from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_fields import ChatFields, TextFields
 from marith.serving.wire.wire_requests import chat_requests, text_requests, warnings_of
 
 
 async def inspect(server: Server, web: WebRequest) -> Response:
-    """Why each token of a continuation is there: what the formula and each of its terms said.
+    """Why each token of a continuation is there: the log-probabilities of every term.
 
     One pass over the text; no token is drawn.
     """
@@ -51,7 +51,7 @@ async def inspect(server: Server, web: WebRequest) -> Response:
         inspection = await until_gone(web, asyncio.wrap_future(future))
         server.metrics.read(persona.name, len(inspection.positions))
         note(web, model=persona.name, inspected=len(inspection.positions))
-        head = {"object": OBJECT, "model": persona.name, **said(warnings)}
+        head = {"object": OBJECT, "model": persona.name, **warnings_note(warnings)}
 
         def written() -> str:
             return f'{json.dumps(head)[:-1]},"inspection":{inspection_json(inspection)}}}'
@@ -96,7 +96,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
             answer = await until_gone(
                 web,
                 server.runner.at_length(
-                    lambda: _redrawn({**head, **said(warnings)}, kept, fields, left.is_set)
+                    lambda: _redrawn({**head, **warnings_note(warnings)}, kept, fields, left.is_set)
                 ),
             )
         finally:
@@ -107,7 +107,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
 async def _made(
     fields: WhatIfFields, persona: ServedModel, server: Server, web: WebRequest
 ) -> WhatIf:
-    """What every term said of the text."""
+    """The log-probabilities of every term for the text."""
     bounds = server.settings.bounds
     most = min(bounds.kept_bytes_of_text, bounds.kept_bytes_of_key, bounds.kept_bytes)
     if fields.continuation is None:

@@ -15,7 +15,7 @@ from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import until_gone
 from marith.serving.server import Server
 from marith.serving.wire.refusals import Refusal
-from marith.serving.wire.wire_answers import said
+from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_fields import DetokenizeFields, ScoreFields, TokenizeFields
 from marith.serving.wire.wire_requests import hold_messages, options_of, warnings_of
 
@@ -40,7 +40,7 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
                 found["tokens"] = engine.encode(text, start=start) if named is None else [named]
                 found["count"] = len(found["tokens"])
             found["max_model_len"] = engine.context_length
-            return json.dumps({**found, **said(warnings)}).encode()
+            return json.dumps({**found, **warnings_note(warnings)}).encode()
 
         return Response(await server.runner.off_loop(tokens), media_type="application/json")
 
@@ -52,7 +52,7 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
         warnings = warnings_of(fields, server.settings)
         persona.hold_tokens(fields.tokens, "tokens")
         text = await server.runner.off_loop(lambda: persona.engine.decode(fields.tokens))
-    return JSONResponse({"prompt": text, **said(warnings)})
+    return JSONResponse({"prompt": text, **warnings_note(warnings)})
 
 
 async def tokenizer_info(server: Server, web: WebRequest) -> Response:
@@ -124,6 +124,6 @@ async def score(server: Server, web: WebRequest) -> Response:
             "logprobs": logprobs,
             "is_likeliest": scores.likeliest,
             "sum": sum(logprobs),
-            **said(warnings),
+            **warnings_note(warnings),
         }
     )

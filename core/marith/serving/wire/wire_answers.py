@@ -92,13 +92,13 @@ def _finish(completion: Completion) -> dict[str, Any]:
 
 def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:
     """What marith says beside it: warnings, and costs where they were asked for."""
-    found: dict[str, Any] = said(asked.warnings).get("marith", {})
+    found: dict[str, Any] = warnings_note(asked.warnings).get("marith", {})
     if asked.fields.marith.composition:
         found["composition"] = [composition_costs(asked.formula, one) for one in completions]
     return {"marith": found} if found else {}
 
 
-def said(warnings: Sequence[str]) -> dict[str, Any]:
+def warnings_note(warnings: Sequence[str]) -> dict[str, Any]:
     """What of a body was not known, where there is any."""
     return {"marith": {"warnings": [*warnings]}} if warnings else {}
 
