@@ -20,7 +20,7 @@ def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
     settle(page)
     assert streamed.is_hidden()
     assert pane(page, 1).locator(".token").count() > 5
-    assert "M would have said something else" in pane(page, 1).locator(".status").inner_text()
+    assert "M's likeliest token is another" in pane(page, 1).locator(".status").inner_text()
 
 
 def test_both_panes_have_one_seed_and_their_first_difference_is_marked(page: Any) -> None:
@@ -51,7 +51,7 @@ def test_a_card_has_every_term_and_contributions_that_add_up(page: Any) -> None:
     total = number(card.locator(".sum td").first.inner_text())
     assert len(added) == 2
     assert abs(sum(added) - total) < 0.011
-    assert "M would say" in card.inner_text()
+    assert "M's likeliest" in card.inner_text()
     heads = card.locator("[aria-label=Alternatives] thead th").all_inner_texts()
     assert heads == ["Token", "Composed", "M", "2.00 · happy", "−1.00 · M"]
     assert card.locator("[aria-label=Alternatives] tbody tr").count() >= 10
@@ -148,7 +148,7 @@ def test_only_what_m_would_not_have_said(page: Any) -> None:
     write(page, seed=3, max_tokens=30)
     generate(page)
     right = pane(page, 1)
-    right.get_by_label("Only where M would have said something else").check()
+    right.get_by_label("Only where M's likeliest token is another").check()
     right.locator(".token.flipped").first.click()
     places = []
     for _ in range(2):

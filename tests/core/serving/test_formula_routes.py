@@ -47,18 +47,18 @@ def explain(web: httpx.Client, status: int = 200, **body: Any) -> Any:
 
 def test_a_formula_is_explained_as_in_python(brings: httpx.Client) -> None:
     formula, terms = "2*M - 0.96*union(toxic,  M) + rude", {"toxic": "You are toxic."}
-    told = explain(brings, formula=formula, terms=terms)
+    answered = explain(brings, formula=formula, terms=terms)
     known = {**terms, "rude": "You are rude."}
     wanted = marith.Explanation.of(formula, known)
-    assert told["formula"] == wanted.formula == "2*M - 0.96*union(toxic, M) + rude"
-    assert told["normalised"] == wanted.normalised
-    assert told["weight"] == wanted.weight == "2.04"
-    assert told["warnings"] == [*wanted.warnings]
-    assert [(one["depth"], one["text"]) for one in told["tree"]] == [*wanted.tree]
-    assert {one["name"]: one["text"] for one in told["terms"]} == known
-    numbers = [(one["index"], one["value"]) for one in told["numbers"]]
+    assert answered["formula"] == wanted.formula == "2*M - 0.96*union(toxic, M) + rude"
+    assert answered["normalised"] == wanted.normalised
+    assert answered["weight"] == wanted.weight == "2.04"
+    assert answered["warnings"] == [*wanted.warnings]
+    assert [(one["depth"], one["text"]) for one in answered["tree"]] == [*wanted.tree]
+    assert {one["name"]: one["text"] for one in answered["terms"]} == known
+    numbers = [(one["index"], one["value"]) for one in answered["numbers"]]
     assert numbers == [(0, 2.0), (1, 0.96)]
-    places = [told["formula"][one["start"] : one["end"]] for one in told["numbers"]]
+    places = [answered["formula"][one["start"] : one["end"]] for one in answered["numbers"]]
     assert places == ["2", "0.96"]
 
 
@@ -106,8 +106,8 @@ def test_a_fault_without_a_place_is_a_sentence(
 
 def test_terms_of_the_file_may_be_sent_as_they_are(brings: httpx.Client) -> None:
     terms = {"rude": "You are rude.", "own": "You are kind."}
-    told = explain(brings, model="polite", formula="M - rude/2 + own", terms=terms)
-    assert {one["name"]: one["text"] for one in told["terms"]} == terms
+    answered = explain(brings, model="polite", formula="M - rude/2 + own", terms=terms)
+    assert {one["name"]: one["text"] for one in answered["terms"]} == terms
 
 
 def test_hostile_texts_are_data(brings: httpx.Client) -> None:
@@ -118,9 +118,9 @@ def test_hostile_texts_are_data(brings: httpx.Client) -> None:
     assert card["marith"]["description"] == "<b>bold</b>"
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
-    told = explain(brings, model=name)
-    assert told["formula"] == "M + 0.25*odd"
-    assert told["terms"] == [{"name": "odd", "text": HOSTILE}]
+    answered = explain(brings, model=name)
+    assert answered["formula"] == "M + 0.25*odd"
+    assert answered["terms"] == [{"name": "odd", "text": HOSTILE}]
     fault = explain(brings, 400, formula=HOSTILE)["error"]
     assert fault["code"] == "invalid_formula"
     missing = explain(brings, 404, model="<script>")["error"]["message"]
@@ -144,9 +144,9 @@ def test_models_say_what_the_page_begins_from(brings: httpx.Client, brings_none:
 
 def test_without_allow_formulas_a_model_alone_is_explained(brings_none: Server) -> None:
     with client(brings_none, headers=BEARER) as web:
-        told = explain(web, model="polite")
-        assert told["formula"] == "M - 0.5*rude"
-        assert told["terms"] == []
+        answered = explain(web, model="polite")
+        assert answered["formula"] == "M - 0.5*rude"
+        assert answered["terms"] == []
         assert "You are rude." not in web.post("/v1/explain", json={"model": "polite"}).text
         for brought in ({"formula": "M"}, {"terms": {"rude": "You are rude."}}):
             [name] = brought
@@ -161,8 +161,8 @@ def test_without_allow_formulas_a_model_alone_is_explained(brings_none: Server) 
 
 
 def test_recipes_are_calls_of_formula_text(brings: httpx.Client) -> None:
-    told = brings.get("/v1/recipes").json()
-    by_name = {one["name"]: one for one in told["data"]}
+    answered = brings.get("/v1/recipes").json()
+    by_name = {one["name"]: one for one in answered["data"]}
     assert by_name["dexperts"]["call"] == "dexperts(M, expert, anti_expert, 2, 0.9)"
     assert by_name["cfg"]["source"] == "Sanchez et al. (2023, arXiv 2306.17806, equation 7)."
     terms = {"unconditional": "a", "conditional": "b"}

@@ -69,17 +69,17 @@ def test_a_flip_that_is_foreseen_is_regenerated(web: httpx.Client) -> None:
     asked = {**TALK, "ignore_eos": True, "continuation": tokens}
     answer = web.post("/v1/what_if", json={**asked, "number": 0, "values": values})
     hold(web.get("/openapi.json").json(), answer)
-    told = answer.json()
-    assert told["formula"] == FORMULA
-    places = [FORMULA[one["start"] : one["end"]] for one in told["numbers"]]
+    answered = answer.json()
+    assert answered["formula"] == FORMULA
+    places = [FORMULA[one["start"] : one["end"]] for one in answered["numbers"]]
     assert places == ["0.5", "0.3"]
-    assert told["values"] == values
-    assert told["tokens"][0] == tokens
-    assert told["first_flip"][0] is None
-    assert any(flip is not None for flip in told["first_flip"])
+    assert answered["values"] == values
+    assert answered["tokens"][0] == tokens
+    assert answered["first_flip"][0] is None
+    assert any(flip is not None for flip in answered["first_flip"])
     engine = Options().engine()
     for value, drawn, texts, flip in zip(
-        values, told["tokens"], told["texts"], told["first_flip"], strict=True
+        values, answered["tokens"], answered["texts"], answered["first_flip"], strict=True
     ):
         formula = FORMULA.replace("0.5", str(value))
         again = made(web, ignore_eos=True, model="pocket", marith={"formula": formula})
@@ -114,19 +114,19 @@ def test_an_answer_after_a_prefix_has_its_flips_there(web: httpx.Client) -> None
     tokens = [*prefix, *made(web, LENGTH - 3, marith={"prefix": prefix}, ignore_eos=True)]
     own = {"prefix": prefix}
     asked = {**TALK, "continuation": tokens, "ignore_eos": True, "number": 0}
-    told = post(web, "/v1/what_if", **asked, values=[0.5, 0.99], marith=own)
-    assert told["tokens"][0] == tokens
-    assert told["first_flip"][0] is None
-    assert [row[:3] for row in told["tokens"]] == [prefix, prefix]
-    assert told["first_flip"][1] == differs(tokens, told["tokens"][1])
+    answered = post(web, "/v1/what_if", **asked, values=[0.5, 0.99], marith=own)
+    assert answered["tokens"][0] == tokens
+    assert answered["first_flip"][0] is None
+    assert [row[:3] for row in answered["tokens"]] == [prefix, prefix]
+    assert answered["first_flip"][1] == differs(tokens, answered["tokens"][1])
 
 
 def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> None:
     asked = {**TALK, "continuation": made(web), "number": 0}
-    told = post(web, "/v1/what_if", **asked, values=[0.5, 5, 0.4])
-    assert [bool(one) for one in told["refused"]] == [False, True, False]
-    assert told["tokens"][1] == told["texts"][1] == []
-    assert "more than zero" in told["refused"][1]
+    answered = post(web, "/v1/what_if", **asked, values=[0.5, 5, 0.4])
+    assert [bool(one) for one in answered["refused"]] == [False, True, False]
+    assert answered["tokens"][1] == answered["texts"][1] == []
+    assert "more than zero" in answered["refused"][1]
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ function facts(position) {
   const rows = [
     ["Composed", `${chance(position.logprob)}, rank ${ranked(position.rank)}`],
     ["M alone", `${chance(position.bare_logprob)}, rank ${ranked(position.bare_rank)}`],
-    ["Push", push === null ? "M cannot say it" : `${signed(push)} nats`],
-    ["M would say", position.flipped ? quoted(position.bare_likeliest.text) : "the same"],
+    ["Push", push === null ? "M gives it no probability" : `${signed(push)} nats`],
+    ["M's likeliest", position.flipped ? quoted(position.bare_likeliest.text) : "the same"],
     ["Entropy", `${decimal(position.entropy)} nats`],
     ["Total weight", decimal(position.weight, 3)],
   ];
@@ -145,7 +145,7 @@ function framed(label, caption, heads, groups) {
   );
 }
 
-/** The curves of an inspection: entropy, divergence of each term, and what classifiers say. */
+/** The curves of an inspection: entropy, divergence of each term, and probabilities of classifiers. */
 export function curvesOf(inspection, onChoose) {
   const { positions, terms, observations } = inspection;
   const kl = terms

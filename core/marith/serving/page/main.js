@@ -64,7 +64,7 @@ function showTab(passage, focused = false) {
 
 function addMessage(role, content) {
   const roles = ["user", "assistant"].map((name) => element("option", { value: name }, name));
-  const select = element("select", { "aria-label": "Who says it" }, ...roles);
+  const select = element("select", { "aria-label": "Role of this message" }, ...roles);
   select.value = role;
   const text = element("textarea", { rows: 3, "aria-label": "Message" });
   text.value = content;
@@ -171,7 +171,7 @@ function choose(token) {
   chosen = token;
   at("curves").hidden = token === null;
   if (token === null) {
-    const sentence = "Press a token of a text to see what each term says of it.";
+    const sentence = "Press a token to see each term's log-probability of it.";
     at("inspector").replaceChildren(element("p", { class: "empty" }, sentence));
     return;
   }
@@ -200,7 +200,7 @@ function copies() {
 }
 
 /** Runs `work`; what is wrong becomes a sentence above the form. */
-async function said(work) {
+async function withNotice(work) {
   try {
     const sentence = await work();
     if (sentence) notice(sentence);
@@ -269,15 +269,15 @@ function listen() {
   at("add-message").addEventListener("click", () => addMessage("user", "").focus());
   at("key").addEventListener("change", () => useKey(at("key").value));
   at("key-form").addEventListener("submit", (event) => event.preventDefault());
-  at("share").addEventListener("click", () => said(() => shareLink(formNow())));
-  at("copy").addEventListener("click", () => said(() => openCopies(copies())));
+  at("share").addEventListener("click", () => withNotice(() => shareLink(formNow())));
+  at("copy").addEventListener("click", () => withNotice(() => openCopies(copies())));
   for (const name of ["conversation", "passage"]) {
     at(`tab-${name}`).addEventListener("click", () => showTab(name === "passage", true));
     at(`tab-${name}`).addEventListener("keydown", (event) => {
       if (event.key === "ArrowRight" || event.key === "ArrowLeft") showTab(!isPassage(), true);
     });
   }
-  addEventListener("hashchange", () => said(readAddress));
+  addEventListener("hashchange", () => withNotice(readAddress));
   readyCopies();
 }
 
@@ -287,11 +287,11 @@ async function begin() {
   listen();
   const sentences = [];
   for (const work of [readAddress, load]) {
-    await said(work);
+    await withNotice(work);
     sentences.push(at("notice").textContent);
   }
   notice(sentences.find((sentence) => sentence !== "") ?? "");
-  onKey(() => said(load));
+  onKey(() => withNotice(load));
 }
 
 begin();

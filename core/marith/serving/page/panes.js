@@ -165,7 +165,7 @@ export class Pane {
     const how = cut ? "ended at a stop string" : FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
-      (flipped ? `M would have said something else at ${flipped}.` : "M would have said the same.") +
+      (flipped ? `M's likeliest token is another at ${flipped}.` : "M's likeliest tokens are the same.") +
       this.#warnings.map((warning) => ` ${shown(warning)}.`).join(""));
   }
 

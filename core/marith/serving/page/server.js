@@ -43,8 +43,8 @@ export function errorOf(status, body) {
       "invalid_api_key",
     );
   }
-  const said = error.marith?.problem ?? error.message; // without the lines that draw the place
-  const message = SENTENCES[error.code] ?? said ?? `The server answered ${status}.`;
+  const problem = error.marith?.problem ?? error.message; // without the lines that draw the place
+  const message = SENTENCES[error.code] ?? problem ?? `The server answered ${status}.`;
   return new ServerError(message, error.code ?? null, error.marith ?? null);
 }
 

@@ -52,7 +52,7 @@ function picked(form) {
     found.messages = form.messages.map(({ role, content }) => (
       { role: text(role), content: text(content) }));
   }
-  if (form.terms) found.terms = form.terms.map(([name, said]) => [text(name), text(said)]);
+  if (form.terms) found.terms = form.terms.map(([name, meaning]) => [text(name), text(meaning)]);
   if (form.panes) found.panes = form.panes.slice(0, 2).map(text);
   return found;
 }
@@ -102,7 +102,7 @@ export function jsonOf(value) {
 
 function pythonTerms(terms) {
   if (terms.length === 0) return "{}";
-  const lines = terms.map(([name, said]) => `    ${pythonText(name)}: ${pythonText(said)},\n`);
+  const lines = terms.map(([name, meaning]) => `    ${pythonText(name)}: ${pythonText(meaning)},\n`);
   return `{\n${lines.join("")}}`;
 }
 
@@ -177,8 +177,8 @@ ${key}  -d ${shellText(jsonOf(body))}
 /** Formula, terms and sampling as a persona file. */
 export function asToml(asked) {
   const options = optionsOf(asked).map(([name, value]) => `${name} = ${value}\n`);
-  const terms = asked.terms.map(([name, said]) =>
-    `${/^[A-Za-z0-9_-]+$/.test(name) ? name : tomlText(name)} = ${tomlText(said)}\n`);
+  const terms = asked.terms.map(([name, meaning]) =>
+    `${/^[A-Za-z0-9_-]+$/.test(name) ? name : tomlText(name)} = ${tomlText(meaning)}\n`);
   return `# marith serve marith.toml; marith generate --file marith.toml --persona composed "…"
 [model]
 model = ${tomlText(asked.model)}
@@ -229,16 +229,16 @@ export function openCopies(found) {
 
 function showCopy() {
   at("copy-text").textContent = copies[at("language").value];
-  at("copy-said").textContent = "";
+  at("copy-status").textContent = "";
 }
 
 async function takeCopy() {
   try {
     await navigator.clipboard.writeText(at("copy-text").textContent);
-    at("copy-said").textContent = "Copied.";
+    at("copy-status").textContent = "Copied.";
   } catch {
     getSelection().selectAllChildren(at("copy-text"));
-    at("copy-said").textContent = "It is selected: copy it with Ctrl + C.";
+    at("copy-status").textContent = "It is selected: copy it with Ctrl + C.";
   }
 }
 

@@ -62,7 +62,7 @@ export class Sliders {
     for (const row of this.#rows) row.disabled = reason !== "";
   }
 
-  /** Looks up what the text would be, and asks the server where it has not said so yet. */
+  /** Looks up what the text would be, and asks the server where that is not known yet. */
   async #moved(i) {
     const row = this.#rows[i];
     const { index, number } = row;

@@ -8,17 +8,17 @@ const SLICE = 100; // tokens made in one go, so that no frame waits for a long t
 const LONG = 400; // tokens from which on what is out of sight is not laid out
 const LONGEST_BLOCK = 120; // tokens after which a block ends with the next line
 
-/** What is said of the token at `index`, in a sentence. */
+/** What is shown of the token at `index`, in a sentence. */
 export function sentenceOf(positions, index) {
   const position = positions[index];
   const push = pushOf(position);
   const parts = [`Token ${index + 1} of ${positions.length}, “${spelled(position.text)}”`];
   parts.push(`${chance(position.logprob)} likely`);
-  if (push === null) parts.push("M alone could not say it");
+  if (push === null) parts.push("M alone gives it no probability");
   else if (Math.abs(push) < 0.05) parts.push("as likely as by M alone");
   else parts.push(`${decimal(Math.abs(push))} nats ${push > 0 ? "likelier" : "less likely"} than by M`);
   const instead = position.bare_likeliest;
-  if (position.flipped) parts.push(`M would have said “${spelled(instead.text)}”`);
+  if (position.flipped) parts.push(`M's likeliest token is “${spelled(instead.text)}”`);
   return `${parts.join("; ")}.`;
 }
 
@@ -176,7 +176,7 @@ export function legend(filter) {
     "div", { class: "legend-row" },
     element("span", { class: "hint" }, "less likely than by M ", scale, " likelier"),
     element("span", { class: "hint surprise" }, "thicker: more surprising"),
-    element("label", {}, filter, " Only where M would have said something else"),
+    element("label", {}, filter, " Only where M's likeliest token is another"),
   );
 }
 
