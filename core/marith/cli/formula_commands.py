@@ -1,5 +1,6 @@
 """Commands about one formula: `marith calibrate`, `show` and `demo`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -22,12 +23,12 @@ from marith.cli.shared import (
 )
 from marith.cli.terminal.colours import formula_colours
 from marith.cli.terminal.loading_bar import loading
-from marith.errors import RequestError
+from marith.errors import RequestError, suggestion
 from marith.formula.meaning.binding import BARE, names_in, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.explaining import CLASSIFIER, explain
-from marith.formula.text.files import load_file
-from marith.formula.tree.nodes import Formula
+from marith.formula.text.files import FormulaFile, load_file
+from marith.formula.tree.nodes import Formula, Name
 
 Prompts = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="What may be asked. Repeatable.")
@@ -100,10 +101,21 @@ def show(
         shown: str | Formula = formula
         if file is not None:
             personas = load_file(file)
-            shown, terms = personas.formulas.get(formula, formula), {**personas.terms, **terms}
+            terms = {**personas.terms, **terms}
+            shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
         typer.echo(formula_colours(explain(shown, terms or None)))
         if not terms:
             _note_undefined(parse(shown))
+
+
+def _of_file(text: str, file: Path, personas: FormulaFile, terms: Mapping[str, object]) -> Formula:
+    """A formula over the terms of a file. Raises RequestError for a name that is in no table."""
+    formula = parse(text)
+    if isinstance(formula, Name) and formula.name not in {BARE, *terms}:
+        named = ", ".join(personas.formulas) or "none"
+        hint = suggestion(text, [*personas.formulas, *terms], f"; its formulas are {named}")
+        raise RequestError(f"{str(file)!r} has no formula and no term {text!r}{hint}")
+    return formula
 
 
 def _note_undefined(formula: Formula) -> None:

@@ -70,8 +70,9 @@ class Personas:
     def require(self, name: object) -> None:
         """Raises FormulaError unless the file has a formula of this name."""
         if not self.names(name):
-            names = ", ".join(self.formulas) or "none"
-            raise FormulaError(f"{self.path!r} has no formula {name!r}; there are {names}")
+            there_are = f"; there are {', '.join(self.formulas) or 'none'}"
+            hint = suggestion(name, self.formulas, there_are)
+            raise FormulaError(f"{self.path!r} has no formula {name!r}{hint}")
 
     def over_model(self, model: object) -> Personas:
         """The same over another model, whatever the file says of its formulas' models."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
-from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.refusals import Refusal, meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,9 @@ class ServedModels:
         """A persona by name; without one the first. Raises Refusal."""
         persona = self.by_name.get(name or self.default)
         if persona is None:
-            known = ", ".join(self.by_name)
-            raise Refusal(
-                f"there is no model {name!r:.80}, but {known}", 404, "model_not_found", "model"
-            )
+            hint = meant(name, self.by_name) or f", but {', '.join(self.by_name)}"
+            problem = f"there is no model {name!r:.80}{hint}"
+            raise Refusal(problem, 404, "model_not_found", "model")
         return persona
 
     def engines(self) -> list[Engine]:

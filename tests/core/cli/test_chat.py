@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from support.serving import PERSONAS
+from support.serving import KEYS, PERSONAS, client, served
 from typer.testing import CliRunner
 
 from marith import Options
@@ -56,8 +60,14 @@ class Scripted:
     def personas(self) -> list[str]:
         return ["one", "two"]
 
+    name = "one"
+
     def choose(self, persona: str) -> None:
         self.given.append(persona)
+        self.name = persona
+
+    def formula(self, given: Mapping[str, Any]) -> str:
+        return str(given.get("formula", "M"))
 
 
 def talk(monkeypatch: pytest.MonkeyPatch, answers: Scripted, *lines: str) -> None:
@@ -111,7 +121,7 @@ def test_hostile_answers_reach_a_terminal_as_pictures(
 
 def test_an_engine_answers_as_its_options_say() -> None:
     told = chat("Hello!", "/seed 5", "/again", options=["--seed", "5"])
-    first, second = told.output.splitlines()
+    first, second = told.stdout.splitlines()
     assert first == second
     wanted = Options(seed=5, max_tokens=8).submit([{"role": "user", "content": "Hello!"}]).result()
     assert first == wanted.text
@@ -120,15 +130,29 @@ def test_an_engine_answers_as_its_options_say() -> None:
 def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
     file = tmp_path / "marith.toml"
     file.write_text(PERSONAS, encoding="utf-8")
-    told = chat("/persona", "/persona polite", "Hello!", options=["--file", str(file)])
+    lines = ("/persona", "/persona polite", "/persona", "/persona polit", "Hello!")
+    told = chat(*lines, options=["--file", str(file), "--seed", "3"])
     assert told.exit_code == 0
-    assert told.output.splitlines()[0] == "polite"
+    assert told.stdout.splitlines()[:2] == ["polite", "polite (now)"]
+    said = [line for line in told.stderr.splitlines() if "seed 3" in line or "polite" in line]
+    assert said[:3] == [
+        "pocket: M, seed 3",
+        "/persona NAME chooses one of polite",
+        "polite: M - 0.5*rude + 0.3*kind, seed 3",
+    ]
+    assert said[3].endswith("has no formula 'polit'; did you mean 'polite'?")
+    wanted = Options.from_file(file, "polite", seed=3, max_tokens=8)
+    asked = [{"role": "user", "content": "Hello!"}]
+    assert told.stdout.splitlines()[2] == wanted.submit(asked).result().text
 
 
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (("/formula M +", "hi"), "not a formula"),
+        (("/formula M +",), "not a formula"),
+        (("/formula 2*chef - M",), "unknown term 'chef'; known are M"),
+        (("/term a=2*b - M",), "'a' is written as a formula, but 'b' is unknown"),
+        (("/undo",), "there is no message to undo"),
         (("/nope",), "nothing is called /nope"),
         (("/seed x",), "a seed is a whole number"),
         (("/term x",), "NAME=PROMPT"),
@@ -149,3 +173,71 @@ def test_a_server_that_is_none_is_said() -> None:
     told = chat("hi", options=["--url", "ftp://x"])
     assert told.exit_code == 2
     assert "--url begins with http" in told.output
+
+
+def test_each_change_is_said_and_a_wrong_one_changes_nothing() -> None:
+    told = chat(
+        "/term chef=You are a chef.", "/formula 2*chef - M", "/formula 2*cheff - M", "/seed 5",
+        "/formula", "/seed", "/clear",
+    )  # fmt: skip
+    lines = [line for line in told.stderr.splitlines() if not line.startswith("  ")]
+    assert lines == [
+        "pocket: M",
+        "pocket: M",
+        "pocket: 2*chef - M",
+        "marith: unknown term 'cheff'; did you mean 'chef'?",
+        "pocket: 2*chef - M, seed 5",
+        "pocket: M, seed 5",
+        "pocket: M",
+        "all messages are forgotten",
+    ]
+
+
+@pytest.fixture
+def asks(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    """`marith chat --url` with a server of the test, which is asked over its socket."""
+    with served(tmp_path_factory.mktemp("asked"), keys=KEYS) as server, client(server) as web:
+
+        def opened(asked: urllib.request.Request, timeout: float) -> Any:
+            assert timeout
+            path = urlsplit(asked.full_url).path
+            answer = web.request(
+                asked.get_method(), path, content=asked.data, headers=dict(asked.header_items())
+            )
+            if answer.status_code >= 400:
+                headers: Any = {}
+                content = io.BytesIO(answer.content)
+                raise urllib.error.HTTPError(path, answer.status_code, "", headers, content)
+            return io.BytesIO(answer.content)
+
+        monkeypatch.setattr(urllib.request, "urlopen", opened)
+        monkeypatch.setenv("MARITH_API_KEY", KEYS[0])
+        yield lambda *lines, options=(): chat(
+            *lines, options=["--url", "http://localhost/v1", *options]
+        )
+
+
+def test_a_server_answers_and_a_mistake_is_said_at_once(
+    asks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = asks("/persona", "/formula 2*M", "Hello!", options=["--persona", "polite"])
+    assert told.exit_code == 0
+    assert told.stdout.splitlines()[0] == "pocket, polite (now)"
+    assert told.stdout.splitlines()[1]
+    first, refused = told.stderr.splitlines()
+    assert first == "polite: M - 0.5*rude + 0.3*kind"
+    assert "start the server with --allow-formulas" in refused
+    wrong = asks(options=["--persona", "polit"])
+    assert wrong.exit_code == 2
+    assert wrong.stderr == ("marith: the server has no model 'polit'; did you mean 'polite'?\n")
+    elsewhere = chat(options=["--url", "http://localhost/v2"])
+    assert elsewhere.exit_code == 2
+    assert "there is no '/v2/models' here" in elsewhere.stderr
+    monkeypatch.delenv("MARITH_API_KEY")
+    keyless = asks()
+    assert keyless.exit_code == 2
+    assert keyless.stderr == (
+        "marith: the server asks for a key; set MARITH_API_KEY to one that it knows\n"
+    )

@@ -171,7 +171,7 @@ def test_a_wrong_option_is_one_sentence_and_exit_code_2(
 def test_an_unknown_persona_lists_those_there_are(personas: str) -> None:
     code, _, err = run("generate", "hi", "--file", personas, "--persona", "wram")
     assert code == 2
-    assert "has no formula 'wram'; there are plain, warm" in err
+    assert "has no formula 'wram'; did you mean 'warm'?" in err
 
 
 def test_a_time_out_has_its_own_exit_code_and_prints_no_answer() -> None:

@@ -43,7 +43,7 @@ GENERATE = [
     ("marith generate hi --regex '('", "this regex cannot be followed: unclosed group: '('"),
     (
         "marith generate hi --file marith.toml --persona cheerfull",
-        "'marith.toml' has no formula 'cheerfull'; there are plain, cheerful",
+        "'marith.toml' has no formula 'cheerfull'; did you mean 'cheerful'?",
     ),
     (
         "marith generate hi --file marith.toml --model cheerfull",
@@ -67,7 +67,15 @@ FORMULAS = [
     ),
     (
         "marith show 'M - toxic' --term 'toxc=You are toxic.'",
-        "unknown term 'toxic'; known are M, toxc",
+        "unknown term 'toxic'; did you mean 'toxc'?",
+    ),
+    (
+        "marith show cheerfull --file marith.toml",
+        "'marith.toml' has no formula and no term 'cheerfull'; did you mean 'cheerful'?",
+    ),
+    (
+        "marith show other --file marith.toml",
+        "'marith.toml' has no formula and no term 'other'; its formulas are plain, cheerful",
     ),
     ("marith recipes dexpert", "there is no recipe 'dexpert'; did you mean 'dexperts'?"),
     (

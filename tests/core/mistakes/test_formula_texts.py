@@ -44,7 +44,7 @@ ROWS = [
     ("union", "'union' is called, as in union(…), and is no term"),
     ("union M, chef", "not a formula: 'union' is called with parentheses: union(…)"),
     ("union(M)", "union takes at least 2 formulas, not 1"),
-    ("cheff - M", "unknown term 'cheff'; known are M, chef, formal"),
+    ("cheff - M", "unknown term 'cheff'; did you mean 'chef'?"),
     (
         "prompted(model=/a/b)",
         'not a formula: model is a text, which is in quotes: model="/a/b"',

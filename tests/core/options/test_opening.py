@@ -52,7 +52,7 @@ def test_what_is_no_file_is_refused(file: Any, says: str) -> None:
 
 def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
     (tmp_path / "house.toml").write_text("[formulas]\ndetox = 'M'\ndraft = 'M'", encoding="utf-8")
-    with pytest.raises(FormulaError, match="no formula 'detxo'; there are detox, draft"):
+    with pytest.raises(FormulaError, match="no formula 'detxo'; did you mean 'detox'"):
         Options.from_file(tmp_path / "house.toml", "detxo")
     (tmp_path / "empty.toml").write_text("", encoding="utf-8")
     with pytest.raises(FormulaError, match="there are none"):

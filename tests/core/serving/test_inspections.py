@@ -156,7 +156,7 @@ def test_an_answer_goes_on_from_tokens_exactly(web: httpx.Client) -> None:
         ("/v1/inspect", {"continuation": [4096]}, "4096"),
         ("/v1/inspect", {"continuation": [-1]}, "-1"),
         ("/v1/inspect", {"continuation": [5], "stream": True}, "does not stream"),
-        ("/v1/inspect", {}, "continuation: field required"),
+        ("/v1/inspect", {}, "'continuation' is missing"),
         ("/v1/chat/completions", {"marith": {"inspect": 21}}, "at most 20, not 21"),
         ("/v1/chat/completions", {"marith": {"inspect": -1}}, "at most 20, not -1"),
         ("/v1/chat/completions", {"marith": {"prefix": [5000]}}, "5000"),

@@ -199,3 +199,25 @@ def test_a_strict_server_names_the_field_include(server: Server) -> None:
     with pytest.raises(Refusal, match=r"^include has '.*' .*, not 'reasoning.enc") as refused:
         response_requests(fields, server.models.find(""), strict, None)
     assert refused.value.param == "include"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        ("chat/completions", {"model": "cook"}, "'messages' is missing"),
+        ("chat/completions", {**BASE, "marith": {"formulla": "M"}},
+         "'formulla' is no field of marith; did you mean 'formula'?"),
+        ("chat/completions", {**BASE, "marith": {"x" * 9_000: 1}},
+         f"'{'x' * 79} is no field of marith"),
+        ("chat/completions", {**BASE, "model": "polit"},
+         "there is no model 'polit'; did you mean 'polite'?"),
+        ("chat/completions", {**BASE, "marith": {"formula": "M"}},
+         "this server takes no formulas, and marith.formula is given; ask for one of its models, "
+         "or start the server with --allow-formulas"),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_a_mistyped_body_is_one_sentence_without_the_body(
+    web: httpx.Client, path: str, body: dict[str, Any], problem: str
+) -> None:
+    assert web.post(f"/v1/{path}", json=body).json()["error"]["message"] == problem

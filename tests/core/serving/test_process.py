@@ -17,7 +17,10 @@ import pytest
 from support.serving import CHAT, PERSONAS, client, until
 from typer.testing import CliRunner
 
+from marith import Options
 from marith.cli import app
+from marith.cli.serving.running_server import say_ready
+from marith.serving.server_settings import ServerSettings
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no signals")
 MARITH = [sys.executable, "-m", "marith", "serve"]
@@ -99,6 +102,7 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
         (["--tls-key", "nothing"], "come together"),
         (["--tls-key", "nothing", "--tls-certificate", "nothing"], "there is no file 'nothing'"),
         (["--model", "nothing-here"], "nothing-here"),
+        (["--model", "nothing-here"], "loading 'nothing-here' …"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -121,3 +125,39 @@ def test_a_file_in_place_of_the_socket_stays(tmp_path: Path) -> None:
     assert told.exit_code == 2
     assert "is a file, and no socket" in told.output
     assert precious.read_text(encoding="utf-8") == "precious"
+
+
+def test_a_port_that_is_taken_is_said_before_anything_loads() -> None:
+    """In a process of its own, for those of the tests have no sockets."""
+    code = (
+        "import socket, sys\n"
+        "from marith.cli import app\n"
+        "taken = socket.create_server(('127.0.0.1', 0))\n"
+        "try:\n"
+        "    app(['serve', '--port', str(taken.getsockname()[1])])\n"
+        "finally:\n"
+        "    print('torch' in sys.modules)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert told.returncode == 2
+    assert "is taken; write another as --port" in told.stderr
+    assert "loading" not in told.stderr
+    assert told.stdout == "False\n"
+
+
+def test_the_warning_of_a_formula_is_said_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    light, whole = (
+        Options(formula=formula, terms={"rude": "You are rude."})
+        for formula in ("M - 0.5*rude", "1.5*M - 0.5*rude")
+    )
+    served = {
+        name: SimpleNamespace(name=name, options=options, parent=None)
+        for name, options in (("light", light), ("whole", whole))
+    }
+    models = SimpleNamespace(by_name=served, engines=list)
+    say_ready(SimpleNamespace(models=models, settings=ServerSettings()), "http://here")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("warning: light: ")]
+    assert not [line for line in lines if line.startswith("warning: whole: ")]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from marith.cli.chatting.conversation import Conversation
-from marith.cli.chatting.talking import EngineAnswers, ServerAnswers
+from marith.cli.chatting.talking import KEY, EngineAnswers, ServerAnswers
 from marith.cli.generate_command import (
     File,
     Formula,
@@ -21,7 +21,6 @@ from marith.cli.own_modules import Imports
 from marith.cli.shared import Terms, app, clear_errors, split_terms
 from marith.cli.terminal.loading_bar import loading
 
-KEY = "MARITH_API_KEY"
 Url = Annotated[
     str | None,
     typer.Option(help=f"A server, such as http://127.0.0.1:8000/v1; its key is in {KEY}."),
@@ -56,10 +55,16 @@ def chat(
             given["terms"] = split_terms(term)
         if url is not None:
             answers = ServerAnswers(url, persona or model or "", os.environ.get(KEY, ""))
-            Conversation(answers, given, system).run()
+            answers.reach()
+            talk = Conversation(answers, given, system)
+            talk.introduce()
+            talk.run()
             return
         path = file or (Path(os.environ["MARITH_FILE"]) if "MARITH_FILE" in os.environ else None)
+        typed = {"seed": given.pop("seed")} if "seed" in given else {}  # what /seed changes
         own = EngineAnswers.of(path, persona, model, given)
+        talk = Conversation(own, typed, system)
+        talk.introduce()
         with loading(own.options.model):
             own.options.engine()
-        Conversation(own, {}, system).run()
+        talk.run()

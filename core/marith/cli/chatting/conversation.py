@@ -11,14 +11,14 @@ import typer
 
 from marith.cli.chatting.talking import Answers
 from marith.cli.terminal.colours import styled
-from marith.cli.terminal.shown_text import for_terminal
+from marith.cli.terminal.shown_text import for_terminal, harmless
 from marith.cli.why.why_page import print_inspection
 from marith.errors import MarithError, RequestError
 
 HELP = """\
 /persona [NAME]     let this persona answer; without a name list them
+/term NAME=PROMPT   what a name of formulas means
 /formula [TEXT]     sample from this formula; without one from the persona's own
-/term NAME=PROMPT   what a name of the formula means
 /seed [NUMBER]      the same seed gives the same answers; without a number drawn anew
 /why                show why each token of the last answer is there
 /again              answer the last message again
@@ -39,15 +39,22 @@ class Conversation:
         self._messages: list[dict[str, str]] = []
         self._commands: dict[str, Callable[[str], None]] = {
             "persona": self._persona,
-            "formula": self._formula,
+            "formula": lambda text: self._change(formula=text or None),
             "term": self._term,
             "seed": self._seed,
             "why": self._why,
             "again": self._again,
             "undo": self._undo,
-            "clear": lambda _: self._messages.clear(),
+            "clear": self._clear,
             "help": lambda _: typer.echo(HELP),
         }
+
+    def introduce(self) -> None:
+        """Say what answers. Raises MarithError for a formula that has a fault."""
+        self._show(self._given)
+        names = self._answers.personas()
+        if names and self._answers.name not in names:
+            typer.echo(f"/persona NAME chooses one of {harmless(', '.join(names))}", err=True)
 
     def run(self) -> None:
         """Talk until the input ends, or /quit is typed."""
@@ -115,29 +122,35 @@ class Conversation:
     def _persona(self, name: str) -> None:
         if name:
             self._answers.choose(name)
-        else:
-            typer.echo(", ".join(self._answers.personas()) or "there are none")
+            self._change(formula=None)
+            return
+        names = self._answers.personas()
+        marked = (f"{each} (now)" if each == self._answers.name else each for each in names)
+        typer.echo(harmless(", ".join(marked)) or "there are none")
 
-    def _formula(self, text: str) -> None:
-        if text:
-            self._given["formula"] = text
-        else:
-            self._given.pop("formula", None)
+    def _change(self, **changed: Any) -> None:
+        """Give other options from now on, None for none. Raises MarithError, and changes none."""
+        given = {name: v for name, v in {**self._given, **changed}.items() if v is not None}
+        self._show(given)
+        self._given = given
+
+    def _show(self, given: Mapping[str, Any]) -> None:
+        formula, seed = self._answers.formula(given), given.get("seed")
+        parts = [formula] * bool(formula) + ([] if seed is None else [f"seed {seed}"])
+        typer.echo(harmless(": ".join([self._answers.name, ", ".join(parts)])), err=True)
 
     def _term(self, text: str) -> None:
         name, equals, prompt = text.partition("=")
         if not equals:
             raise RequestError(f"a term is written /term NAME=PROMPT, not {text!r}")
-        self._given["terms"] = {**self._given.get("terms", {}), name.strip(): prompt.strip()}
+        self._change(terms={**self._given.get("terms", {}), name.strip(): prompt.strip()})
 
     def _seed(self, text: str) -> None:
-        if not text:
-            self._given.pop("seed", None)
-            return
         try:
-            self._given["seed"] = int(text)
+            seed = int(text) if text else None
         except ValueError:
             raise RequestError(f"a seed is a whole number, not {text!r}") from None
+        self._change(seed=seed)
 
     def _again(self, _: str) -> None:
         if not self._messages:
@@ -151,6 +164,13 @@ class Conversation:
             raise RequestError("there is no answer yet")
         print_inspection(self._answers.why(), every=False)
 
+    def _clear(self, _: str) -> None:
+        self._messages.clear()
+        typer.echo("all messages are forgotten", err=True)
+
     def _undo(self, _: str) -> None:
+        if not self._messages:
+            raise RequestError("there is no message to undo")
         while self._messages and self._messages.pop()["role"] != "user":
             pass
+        typer.echo(f"{len(self._messages)} messages are left", err=True)

@@ -6,17 +6,20 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from marith.cli.why.given_text import inspection_of
-from marith.errors import ModelError, RequestError, from_validation
+from marith.errors import ModelError, RequestError, from_validation, suggestion
 
 if TYPE_CHECKING:
     from marith import Inspection, Options
 
 Messages = Sequence[Mapping[str, str]]
+KEY = "MARITH_API_KEY"
 _SECONDS = 600
+_NOT_THERE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 LIKELIEST = 3  # tokens of each position that /why shows
 
 
@@ -35,6 +38,15 @@ class Answers(Protocol):
         """The names that /persona takes."""
         ...
 
+    @property
+    def name(self) -> str:
+        """Who answers: a persona, or the model where none was chosen."""
+        ...
+
+    def formula(self, given: Mapping[str, Any]) -> str:
+        """What is sampled from with these options, "" if unknown. Raises MarithError for faults."""
+        ...
+
     def choose(self, persona: str) -> None:
         """Let this persona answer from now on. Raises MarithError."""
         ...
@@ -43,8 +55,11 @@ class Answers(Protocol):
 class EngineAnswers:
     """An engine of this process, and the formulas of a persona file if there is one."""
 
-    def __init__(self, options: Options, path: Path | None) -> None:
+    def __init__(
+        self, options: Options, path: Path | None, values: Mapping[str, Any] | None = None
+    ) -> None:
         self.options, self._path = options, path
+        self._values = {k: v for k, v in (values or {}).items() if k != "formula"}
         self._asked: tuple[Options, Messages] | None = None
         self._tokens: list[int] = []
 
@@ -64,16 +79,11 @@ class EngineAnswers:
             made = Options(**values) if path is None else Options.from_file(path, persona, **values)
         except ValidationError as error:
             raise from_validation(error) from None
-        return cls(made, path)
+        return cls(made, path, values)
 
     def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
         """The answer, by options that override its own. Raises MarithError."""
-        from pydantic import ValidationError
-
-        try:
-            options = self.options.over(given)
-        except ValidationError as error:
-            raise from_validation(error) from None
+        options = self._over(given)
         self._asked, self._tokens = (options, messages), []
         for chunk in options.submit(messages):
             self._tokens += chunk.tokens
@@ -94,7 +104,25 @@ class EngineAnswers:
         """Let this formula answer from now on. Raises MarithError."""
         if self._path is None:
             raise RequestError("there is no persona file; start with --file")
-        self.options = type(self.options).from_file(self._path, persona)
+        self.options = type(self.options).from_file(self._path, persona, **self._values)
+
+    @property
+    def name(self) -> str:
+        """The formula of the file, or the model."""
+        file = self.options.file
+        return (file and file.formula_name) or str(self.options.model)
+
+    def formula(self, given: Mapping[str, Any]) -> str:
+        """That of the options. Raises FormulaError; nothing is loaded."""
+        return str(self._over(given).formula)
+
+    def _over(self, given: Mapping[str, Any]) -> Options:
+        from pydantic import ValidationError
+
+        try:
+            return self.options.over(given)
+        except ValidationError as error:
+            raise from_validation(error) from None
 
 
 class ServerAnswers:
@@ -137,8 +165,35 @@ class ServerAnswers:
     def choose(self, persona: str) -> None:
         """Let this model answer from now on. Raises RequestError."""
         if persona not in (known := self.personas()):
-            raise RequestError(f"the server has no model {persona!r}, but {', '.join(known)}")
+            hint = suggestion(persona, known, f", but {', '.join(known) or 'none'}")
+            raise RequestError(f"the server has no model {persona!r}{hint}")
         self.model = persona
+
+    def reach(self) -> None:
+        """Ask the server for its models. Raises MarithError for a wrong address, key or model."""
+        try:
+            known = self.personas()
+        except (ValueError, KeyError, TypeError):
+            problem = f"{self._url}/models is no list of models; --url ends with /v1 as a rule"
+            raise ModelError(problem) from None
+        if self.model or not known:
+            self.choose(self.model)
+        self.model = self.model or known[0]
+
+    @property
+    def name(self) -> str:
+        """The model of the server."""
+        return self.model
+
+    def formula(self, given: Mapping[str, Any]) -> str:
+        """As the server explains it; one that explains none says what is wrong at a message."""
+        own = {name: given[name] for name in ("formula", "terms") if name in given}
+        body = json.dumps({"model": self.model, **own}).encode()
+        try:
+            with self._open("/explain", body) as answer:
+                return str(json.load(answer)["formula"])
+        except (_NotThere, ValueError, KeyError, TypeError):
+            return str(given.get("formula", ""))
 
     def _open(self, path: str, body: bytes | None = None) -> Any:
         """An answer of the server. Raises ModelError with its sentence about an error."""
@@ -149,12 +204,19 @@ class ServerAnswers:
         try:
             return urllib.request.urlopen(request, timeout=_SECONDS)  # noqa: S310 (checked)
         except urllib.error.HTTPError as error:
-            raise ModelError(_message(error)) from None
+            kind = _NotThere if error.code in _NOT_THERE else ModelError
+            raise kind(_message(error)) from None
         except (OSError, ValueError) as error:
             raise ModelError(f"{self._url} does not answer: {error}") from None
 
 
+class _NotThere(ModelError):
+    """A path that a server does not have."""
+
+
 def _message(error: urllib.error.HTTPError) -> str:
+    if error.code == HTTPStatus.UNAUTHORIZED:
+        return f"the server asks for a key; set {KEY} to one that it knows"
     try:
         return f"the server's error: {json.load(error)['error']['message']}"
     except (ValueError, KeyError, TypeError):

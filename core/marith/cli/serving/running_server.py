@@ -1,6 +1,8 @@
 """Runs a server until a signal ends it, and says on standard error what it serves."""
 
+import errno
 import logging
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,21 +29,46 @@ def run_server(
     `given` are settings of the server, `where` the fields of `Listening`. With `has_own_key` the
     page of a server that asks for keys gets one of its own.
     """
+    from marith.serving.server_settings import (
+        Bounds,
+        ServerSettings,
+        read_keys,
+        require_key,
+        with_page_key,
+    )
+
+    host, port, unix_socket = (*where, None)[:3]
+    settings = ServerSettings(**given, keys=read_keys(keys), bounds=Bounds(**bounds))
+    if unix_socket is None:
+        require_key(host, settings.keys)
+        require_free(host, port)
+    model = given["file"] or given["model"] or "pocket"
+    typer.echo(f"loading {str(model)!r} …", err=True)
     try:
         from marith.serving.process import Listening, serve
     except ModuleNotFoundError as error:
         needed = f"`pip install 'marith[serve]'`; there is no {error.name}"
         raise RequestError(f"a server needs {needed}") from None
-    from marith.serving.server_settings import Bounds, ServerSettings, read_keys, with_page_key
-
     listening = Listening(*where)
     if (listening.certificate is None) != (listening.certificate_key is None):
         raise RequestError("--tls-certificate and --tls-key come together")
-    settings = ServerSettings(**given, keys=read_keys(keys), bounds=Bounds(**bounds))
     if has_own_key:
         settings = with_page_key(settings)
     _log_lines()
     serve(settings, listening, lambda server: ready(server, listening.address))
+
+
+def require_free(host: str, port: int) -> None:
+    """Raise RequestError for a port that cannot be had, before seconds go into loading."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            problem = f"port {port} of {host} is taken; write another as --port"
+        else:
+            problem = f"port {port} of {host} cannot be had: {error.strerror or error}"
+        raise RequestError(problem) from None
 
 
 class _Line(logging.Handler):
@@ -63,11 +90,15 @@ def _log_lines() -> None:
 
 def say_ready(server: "Server", address: str) -> None:
     """What is served, and where."""
+    from marith import Explanation
+
     models = server.models
     for one in models.by_name.values():
         alias = one.name in server.settings.aliases
         of = f", the same as {one.parent}" if alias else ""
         typer.echo(f"{one.name}: {one.options.formula}{of}", err=True)
+        for warning in Explanation.of(one.options.formula, one.options.terms).warnings:
+            typer.echo(f"warning: {one.name}: {warning}", err=True)
     for engine in models.engines():
         typer.echo(repr(engine), err=True)
     keys = len(server.settings.keys) - (server.settings.page_key is not None)

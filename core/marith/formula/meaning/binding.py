@@ -9,7 +9,7 @@ from functools import singledispatch
 from itertools import chain
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError, TooLarge, Untrusted, shown
+from marith.errors import FormulaError, TooLarge, Untrusted, shown, suggestion
 from marith.formula.text.calls import CALLS
 from marith.formula.text.intent import is_meant_as_formula
 from marith.formula.text.packages import check_allowed
@@ -87,7 +87,8 @@ def unknown(name: str, terms: Iterable[str]) -> str:
     """The message for a name that is not among the terms."""
     if name in CALLS:
         return f"{name!r} is called, as in {name}(…), and is no term"
-    return f"unknown term {name!r}; known are {', '.join(sorted(terms)) or 'none'}"
+    known = sorted(terms)
+    return f"unknown term {name!r}{suggestion(name, known, f'; known are {_listed(known)}')}"
 
 
 def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
@@ -214,6 +215,10 @@ def _bound_term(name: str, formula: Formula, bound: Mapping[str, Formula]) -> Fo
     except FormulaError as error:
         problem = f"in term {name!r}: {error.problem}"
         raise FormulaError(problem, error.text, error.start, error.start + 1) from None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _arrows(names: Sequence[str]) -> str:

@@ -139,7 +139,9 @@ def _toml(path: str | Path) -> Mapping[str, Any]:
     except OSError as error:
         raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise FormulaError(f"{str(path)!r} is not TOML: {error}") from None
+        is_value = str(error).startswith(("Invalid value", "Expected newline"))
+        advice = "; put the formula in quotes, as every text" if is_value else ""
+        raise FormulaError(f"{str(path)!r} is not TOML: {error}{advice}") from None
 
 
 def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

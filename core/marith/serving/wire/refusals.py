@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.responses import JSONResponse
 
 from marith import (
@@ -101,6 +102,20 @@ def naming(param: str, kind: type[MarithError] = RequestError) -> Iterator[None]
         raise refused from None
 
 
+def meant(name: str, names: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: one that it resembles, or ""."""
+    near = get_close_matches(name[:80], [*names], 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _fields_of(kind: type[BaseModel] | None, where: Iterable[str]) -> Iterable[str]:
+    """The names of the fields of an object inside a body."""
+    for name in where:
+        inner = kind.model_fields[name].annotation if kind and name in kind.model_fields else None
+        kind = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+    return kind.model_fields if kind else ()
+
+
 def _place(error: FormulaError) -> dict[str, Any] | None:
     """Where the fault is in which text, for a caret; None where it is nowhere in a text."""
     if not error.text:
@@ -110,12 +125,18 @@ def _place(error: FormulaError) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def wrong_value(error: ValidationError) -> Refusal:
-    """What is said of the first field that is wrong."""
+def wrong_value(error: ValidationError, kind: type[BaseModel] | None = None) -> Refusal:
+    """What is said of the first field that is wrong; `kind` has the fields that there are."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = [str(part) for part in first["loc"]]
     problem = first["msg"].removeprefix("Value error, ")
-    if first["type"] != "value_error":  # pydantic's own sentence, which names neither
+    if first["type"] == "missing":  # its input is the whole object
+        problem = f"'{'.'.join(where[:4])}' is missing"
+    elif first["type"] == "extra_forbidden":
+        *of, name = where
+        hint = meant(name, _fields_of(kind, of))
+        problem = f"{name!r:.80} is no field of {'.'.join(of) or 'the body'}{hint}"
+    elif first["type"] != "value_error":  # pydantic's own sentence, which names neither
         at, given = ".".join(where[:4]) or "the body", repr(first.get("input"))[:80]
         problem = f"{at}: {problem[:1].lower()}{problem[1:]}, not {given}"
     return Refusal(problem, code="invalid_value", param=where[0] if where else None)

@@ -239,4 +239,4 @@ def read_fields(kind: type[Body], body: Mapping[str, Any]) -> Body:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        raise wrong_value(error) from None
+        raise wrong_value(error, kind) from None

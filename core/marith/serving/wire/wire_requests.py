@@ -107,7 +107,8 @@ def with_formula(
         name = min(brought)
         given = f"{of}.{name}" if of else name
         raise Refusal(
-            f"this server takes no formulas, and {given} is given; ask for one of its models",
+            f"this server takes no formulas, and {given} is given; ask for one of its models, or "
+            "start the server with --allow-formulas",
             code="formulas_not_allowed",
             param=of or name,
         )

@@ -102,6 +102,8 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
 
 BROKEN = [
     ("[terms", "is not TOML"),
+    ("[formulas]\nf = M - a", "is not TOML: .*; put the formula in quotes"),
+    ("[formulas]\nf = 2*M", "is not TOML: .*; put the formula in quotes"),
     ("[term]\nx = 'X'", "unknown table 'term'"),
     ("terms = 5", "'terms' .* is a table, not 5"),
     ("formulas = ['M']", "'formulas' .* is a table"),
