@@ -234,7 +234,7 @@ def test_a_server_answers_and_a_mistake_is_said_at_once(
     assert wrong.stderr == ("marith: the server has no model 'polit'; did you mean 'polite'?\n")
     elsewhere = chat(options=["--url", "http://localhost/v2"])
     assert elsewhere.exit_code == 2
-    assert "there is no '/v2/models' here" in elsewhere.stderr
+    assert "localhost/v2/models is no list of models; --url ends with /v1" in elsewhere.stderr
     monkeypatch.delenv("MARITH_API_KEY")
     keyless = asks()
     assert keyless.exit_code == 2

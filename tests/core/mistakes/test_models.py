@@ -148,7 +148,7 @@ OPTIONS = [
         "ChatMarith takes no option 'temprature'; did you mean 'temperature'?",
     ),
     ("ChatMarith(model='poket').invoke('Hi')", "there is no model 'poket'; did you mean 'pocket'?"),
-    ("Marith.from_file('marith.toml', 'cheerfull')", f"{NO_FORMULA}; there are plain, cheerful"),
+    ("Marith.from_file('marith.toml', 'cheerfull')", f"{NO_FORMULA}; did you mean 'cheerful'?"),
     (
         "Marith.from_file('marith.toml', 'plain').complete('x', model='cheerfull')",
         f"{NO_FORMULA}, and no model on this machine is called so; did you mean 'cheerful'?",

@@ -158,27 +158,31 @@ class ServerAnswers:
         raise RequestError("/why needs a model in this process: start without --url")
 
     def personas(self) -> list[str]:
-        """The models of the server."""
-        with self._open("/models") as answer:
-            return [model["id"] for model in json.load(answer)["data"]]
+        """The models of the server. Raises ModelError where it has no list of them."""
+        answer = self._open("/models", optional=True)
+        try:
+            if answer is not None:
+                with answer:
+                    return [model["id"] for model in json.load(answer)["data"]]
+        except (ValueError, KeyError, TypeError):
+            pass
+        problem = f"{self._url}/models is no list of models; --url ends with /v1 as a rule"
+        raise ModelError(problem)
 
     def choose(self, persona: str) -> None:
         """Let this model answer from now on. Raises RequestError."""
-        if persona not in (known := self.personas()):
+        self._take(persona, self.personas())
+
+    def _take(self, persona: str, known: Sequence[str]) -> None:
+        if persona not in known:
             hint = suggestion(persona, known, f", but {', '.join(known) or 'none'}")
             raise RequestError(f"the server has no model {persona!r}{hint}")
         self.model = persona
 
     def reach(self) -> None:
         """Ask the server for its models. Raises MarithError for a wrong address, key or model."""
-        try:
-            known = self.personas()
-        except (ValueError, KeyError, TypeError):
-            problem = f"{self._url}/models is no list of models; --url ends with /v1 as a rule"
-            raise ModelError(problem) from None
-        if self.model or not known:
-            self.choose(self.model)
-        self.model = self.model or known[0]
+        known = self.personas()
+        self._take(self.model or next(iter(known), ""), known)
 
     @property
     def name(self) -> str:
@@ -189,14 +193,17 @@ class ServerAnswers:
         """As the server explains it; one that explains none says what is wrong at a message."""
         own = {name: given[name] for name in ("formula", "terms") if name in given}
         body = json.dumps({"model": self.model, **own}).encode()
-        try:
-            with self._open("/explain", body) as answer:
-                return str(json.load(answer)["formula"])
-        except (_NotThere, ValueError, KeyError, TypeError):
+        answer = self._open("/explain", body, optional=True)
+        if answer is None:
             return str(given.get("formula", ""))
+        with answer:
+            return str(json.load(answer)["formula"])
 
-    def _open(self, path: str, body: bytes | None = None) -> Any:
-        """An answer of the server. Raises ModelError with its sentence about an error."""
+    def _open(self, path: str, body: bytes | None = None, *, optional: bool = False) -> Any:
+        """An answer of the server, None for an `optional` path that it does not have.
+
+        Raises ModelError with what it says of an error.
+        """
         headers = {"content-type": "application/json"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
@@ -204,14 +211,11 @@ class ServerAnswers:
         try:
             return urllib.request.urlopen(request, timeout=_SECONDS)  # noqa: S310 (checked)
         except urllib.error.HTTPError as error:
-            kind = _NotThere if error.code in _NOT_THERE else ModelError
-            raise kind(_message(error)) from None
+            if optional and error.code in _NOT_THERE:
+                return None
+            raise ModelError(_message(error)) from None
         except (OSError, ValueError) as error:
             raise ModelError(f"{self._url} does not answer: {error}") from None
-
-
-class _NotThere(ModelError):
-    """A path that a server does not have."""
 
 
 def _message(error: urllib.error.HTTPError) -> str:
