@@ -20,7 +20,7 @@ import torch
 from marith.scoring.layouts.kept_counts import kept
 
 _log = logging.getLogger(__name__)
-_FEW = 1, 2, 4, 8, 16
+_FEW = 1, 2, 4, 8, 16, 32, 64
 _MANY = 256
 _FOUR = 4  # take less time than one on some processors
 _ENOUGH = 2**28  # bytes of weights: more than a processor caches
@@ -34,7 +34,7 @@ def set_fewest_rows(layers: Sequence[Any]) -> None:
     for layer in layers:
         shape = f"{layer.in_features} × {layer.out_features} {layer.weight.dtype}"
         if shape not in counts:
-            counts[shape] = kept(f"{shape}, fewest rows", _FEW, partial(_least_alike, layer))
+            counts[shape] = kept(f"{shape}, fewest rows of {_FEW[-1]}", _FEW, partial(_least_alike, layer))
         layer.fewest_rows = counts[shape]
     if layers:
         what = f"{len(layers)} layers ({', '.join(counts)}), whether four rows take less than one"

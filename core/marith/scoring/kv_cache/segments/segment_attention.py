@@ -192,14 +192,17 @@ class _Attention:
     def _wide(
         self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
+        # Some processors add up one query alone in another order than several.
+        rows = query.shape[2]
+        queries = query.float().repeat(1, 1, 2, 1) if rows == 1 else query.float()
         out, score = _flash(
-            query.float(),
+            queries,
             keys.float(),
             values.float(),
             attn_mask=None if mask is None else mask.float(),
             scale=self.scale,
         )
-        return out.to(query.dtype), score
+        return out[:, :, :rows].to(query.dtype), score[:, :, :rows]
 
 
 AttentionInterface.register(NAME, attention)
