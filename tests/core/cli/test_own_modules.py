@@ -174,7 +174,7 @@ def test_every_command_that_takes_a_formula_imports() -> None:
         for name, command in commands.items()
         if any("--term" in each.opts for each in command.params)
     }
-    assert importing == with_terms | {"recipes", "harness", "serve"}
+    assert importing == with_terms | {"recipes", "harness", "serve", "play"}
 
 
 def test_methods_of_packages_are_listed_apart_and_without_torch(tmp_path: Path) -> None:
