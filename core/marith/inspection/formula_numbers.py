@@ -10,6 +10,7 @@ from marith.errors import FormulaError, shown
 from marith.formula.meaning.binding import parse
 from marith.formula.text.calls import CALLS
 from marith.formula.text.syntax import read_tree
+from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.printing import number_text
 from marith.formula.tree.terms import Term
@@ -56,6 +57,15 @@ class NumberedFormula:
             for c in constants
         )
         return cls(source, tuple(numbers))
+
+    def without_texts(self) -> NumberedFormula:
+        """The same with "…" in place of each text that is quoted in it; the numbers move along."""
+
+        def moved(number: FormulaNumber) -> FormulaNumber:
+            start = len(unquoted(self.text[: number.start]))  # no number is within a quotation
+            return FormulaNumber(number.value, start, start + number.end - number.start)
+
+        return NumberedFormula(unquoted(self.text), tuple(map(moved, self.numbers)))
 
     def changed(self, number: int, value: float) -> str:
         """The text with another value for the number of this index.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from marith.decoding.composition.evaluate import evaluate
 from marith.engine.prepare import Prepared, plan_of
 from marith.errors import FormulaError, MarithError, RequestError
 from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
 from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
@@ -42,6 +43,11 @@ class Redrawn:
     first_flip: tuple[int | None, ...]
     flipped_to: tuple[str | None, ...]
     refused: tuple[str | None, ...]
+
+    def without_texts(self) -> Redrawn:
+        """The same with "…" in place of each text that a reason quotes."""
+        hidden = (None if reason is None else unquoted(reason) for reason in self.refused)
+        return replace(self, refused=tuple(hidden))
 
 
 class WhatIf:

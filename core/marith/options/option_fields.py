@@ -171,6 +171,11 @@ class OptionFields(BaseModel):
         return value
 
     @property
+    def names_of_terms(self) -> dict[str, str]:
+        """The name of each term, and of `M`, by the text that a bound formula prints for it."""
+        return {str(term): name for name, term in meaning.resolved(self._meaning[1]).items()}
+
+    @property
     def _meaning(self) -> tuple[str, tuple[tuple[str, str], ...], float, str | None]:
         """The options that determine the formula."""
         return self.formula, tuple(self.terms.items()), self.faithful, self.faithful_to

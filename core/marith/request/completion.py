@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from marith.errors import RequestError
+from marith.formula.tree.hidden_texts import numbered, renamed
 from marith.request.display.completion_html import completion_html
 from marith.request.inspected.inspection import Inspection
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,19 @@ class Completion:
     stop_string: str | None = None
     inspection: Inspection | None = None
 
+    def without_texts(self, names: Mapping[str, str]) -> Completion:
+        """The same for whoever may not read the terms; `names` has that of each term by its text.
+
+        "…" stands in place of a text without a name.
+        """
+        stages = (replace(each, part=renamed(each.part, names)) for each in self.stats.stages)
+        stats = replace(self.stats, stages=tuple(stages), terms=_renamed(self.stats.terms, names))
+        logprobs = self.logprobs and tuple(
+            replace(token, terms=_renamed(token.terms, names)) for token in self.logprobs
+        )
+        inspection = self.inspection and self.inspection.without_texts()
+        return replace(self, stats=stats, logprobs=logprobs, inspection=inspection)
+
     def __repr__(self) -> str:
         calls = [f"calls {', '.join(call.name for call in self.calls)}"] * bool(self.calls)
         after = [*calls, self.finish_reason, _counted(len(self.tokens)), _time(self.stats.seconds)]
@@ -257,6 +272,11 @@ class Choice:
 
 _SHOWN = 60  # letters of a text in a `repr`
 _LISTED = 5  # texts of a choice
+
+
+def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
+    """The same by names; an equal name has a number after it."""
+    return dict(zip(numbered(renamed(text, names) for text in terms), terms.values(), strict=True))
 
 
 def _brief(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -188,13 +189,65 @@ def test_without_allow_formulas_a_models_own_is_inspected(
     folder = tmp_path_factory.mktemp("no_formulas")
     with served(folder, BOUNDS, keys=KEYS) as server, client(server, headers=BEARER) as web:
         asked = {"model": "polite", "messages": CHAT, "continuation": " Well."}
-        assert post(web, "/v1/inspect", **asked)["inspection"]["formula"] == FORMULA
+        told = web.post("/v1/inspect", json=asked)
+        hides(told)
+        inspection = told.json()["inspection"]
+        assert inspection["formula"] == FORMULA
+        assert [term["text"] for term in inspection["terms"]] == ["M", "rude", "kind"]
         for own in ({"formula": "M"}, {"terms": {"a": "b"}}):
             for path in ("/v1/inspect", "/v1/chat/completions"):
                 error = post(web, path, 400, **asked, marith=own)["error"]
                 assert error["code"] == "formulas_not_allowed"
         with client(server) as stranger:
             assert post(stranger, "/v1/inspect", 401, **asked)
+
+
+SECRET = """
+[terms]
+rude = "A secret."
+[formulas]
+named = "M - 0.5*union(rude, M)"
+quoted = 'M - 0.5*union(prompted("A \\"secret\\" of 0.25"), M) + balance(rude, M)*0.25*rude'
+"""
+
+
+def hides(answer: httpx.Response) -> None:
+    """Whether no text of a term is in the answer."""
+    assert answer.status_code == 200, answer.text
+    assert "secret" not in answer.text
+    assert "You are" not in answer.text
+
+
+@pytest.mark.parametrize("model", ["named", "quoted"])
+def test_without_allow_formulas_no_text_of_a_term_is_told(tmp_path: Path, model: str) -> None:
+    with served(tmp_path, BOUNDS, SECRET) as server, client(server) as web:
+        asked = {"model": model, "messages": CHAT, "seed": 3}
+        hides(web.post("/v1/inspect", json={**asked, "continuation": " Well."}))
+        own = {"inspect": 2, "composition": True}
+        for stream in (False, True):
+            chat = {**asked, "max_tokens": 3, "marith": own, "stream": stream}
+            hides(web.post("/v1/chat/completions", json=chat))
+        only = {"composition": True}
+        response = {"input": "A", "max_output_tokens": 3, "marith": only, "model": model}
+        hides(web.post("/v1/responses", json=response))
+        text = {"prompt": "A", "max_tokens": 3, "marith": own, "model": model, "logprobs": 1}
+        told = web.post("/v1/completions", json=text)
+        hides(told)
+        [costs] = told.json()["marith"]["composition"]
+        inner = ['prompted("…")'] * (model == "quoted")
+        assert costs["terms"].keys() == costs["logprobs"].keys() >= {"M", *inner, "rude"}
+        given = {"continuation": [7, 8], "number": 0, "values": [0.5, 5]}
+        told = web.post("/v1/what_if", json={**asked, **given})
+        hides(told)
+        places = [(one["start"], one["end"]) for one in told.json()["numbers"]]
+        numbers = [told.json()["formula"][start:end] for start, end in places]
+        assert numbers == ["0.5", "0.25"][: 1 + (model == "quoted")]
+        hides(web.post("/v1/explain", json={"model": model}))
+        assert (
+            web.post("/v1/explain", json={"model": model}).json()["numbers"]
+            == (told.json()["numbers"])
+        )
+        hides(web.get("/v1/models"))
 
 
 def test_who_leaves_frees_the_lanes(server: Server) -> None:

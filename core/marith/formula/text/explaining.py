@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, singledispatch
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from marith.formula.meaning.binding import Terms, names_in, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import Weights
 from marith.formula.tree.factors import Arithmetic
+from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered, children
 from marith.formula.tree.operators import (
     Agreed,
@@ -67,6 +68,18 @@ class Explanation:
             tuple(map(str, warnings)),
             names,
             draw_tree(tree),
+        )
+
+    def without_texts(self) -> Explanation:
+        """The same with "…" in place of each text that is quoted in the formula."""
+        return replace(
+            self,
+            formula=unquoted(self.formula),
+            tree=tuple((depth, unquoted(text)) for depth, text in self.tree),
+            weight=unquoted(self.weight),
+            normalised=unquoted(self.normalised),
+            warnings=tuple(map(unquoted, self.warnings)),
+            drawn=unquoted(self.drawn),
         )
 
     def __str__(self) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from functools import singledispatch
 from typing import TypeAlias
 
 from marith.formula.tree.bounds import MAX_ROW
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
+from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
@@ -19,7 +19,6 @@ Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the pre
 SUM, PRODUCT, ATOM = 1, 2, 3  # precedences; a part of a lower one gets parentheses
 
 _START, _END = "\ue000", "\ue001"
-_QUOTED = re.compile(r"""(["'])(?:[^\\]|\\.)*?\1""")
 
 
 def to_text(node: Node) -> str:
@@ -29,7 +28,7 @@ def to_text(node: Node) -> str:
 
 def without_texts(node: Node) -> str:
     """The same for logs and warnings: quoted texts, such as system prompts, are left out."""
-    return _QUOTED.sub('"…"', to_text(node))
+    return unquoted(to_text(node))
 
 
 def times_text(factor: Factor) -> str:

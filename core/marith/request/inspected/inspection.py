@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from marith.errors import RequestError
+from marith.formula.tree.hidden_texts import renamed, unquoted
 from marith.request.inspected.inspected_position import InspectedPosition
 from marith.request.inspected.inspection_html import inspection_html
 from marith.request.inspected.inspection_rows import dataframe_of
@@ -89,6 +90,20 @@ class Inspection:
     def flipped(self) -> tuple[InspectedPosition, ...]:
         """The positions at which another token is the bare model's likeliest."""
         return tuple(position for position in self.positions if position.flipped)
+
+    def without_texts(self) -> Inspection:
+        """The same for whoever may not read the system prompts of the terms.
+
+        The name of a term stands in place of its text, and "…" in place of a text without a name.
+        """
+        names = {term.text: term.names[0] for term in self.terms if term.names}
+        return replace(
+            self,
+            formula=unquoted(self.formula),
+            terms=tuple(replace(term, text=renamed(term.text, names)) for term in self.terms),
+            parts=tuple(replace(part, text=unquoted(part.text)) for part in self.parts),
+            observations=tuple(renamed(text, names) for text in self.observations),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The same as dictionaries, lists, texts, numbers and None, as `to_json` writes them."""

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
 
-from marith import __version__
+from marith import NumberedFormula, __version__
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server
 from marith.serving.server_metrics import CONTENT_TYPE
@@ -34,8 +34,9 @@ async def model(server: Server, web: WebRequest) -> Response:
 def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
     """A model; the texts of its terms where a formula of the client's own may use them."""
     options = model.options
+    formula = options.formula
     described = {
-        "formula": options.formula,
+        "formula": formula if with_terms else NumberedFormula.of(formula).without_texts().text,
         "description": model.description,
         "system_fingerprint": model.fingerprint,
         "faithful": options.faithful_to is not None,

@@ -78,7 +78,7 @@ class Answering:
             self._abandon()
             raise
         self._count(found)
-        return found
+        return self._shown(found)
 
     def stream(self, writer: AnswerWriter, place: ExitStack) -> EventStream:
         """The answer in events; the place among those of its key is given up at its end."""
@@ -104,11 +104,19 @@ class Answering:
                     yield data
         found = [ticket.result(0) for ticket in self._tickets]
         self._count(found)
+        found = self._shown(found)
         last = writer.last(found)
         if any(completion.inspection for completion in found):
             last = iter(await self._server.runner.off_loop(lambda: [*writer.last(found)]))
         for data in last:
             yield data
+
+    def _shown(self, found: Sequence[Completion]) -> list[Completion]:
+        """The completions without the texts of terms, unless clients may bring terms."""
+        if self._server.settings.allow_formulas:
+            return [*found]
+        names = self._persona.options.names_of_terms
+        return [completion.without_texts(names) for completion in found]
 
     def _arrived(self, index: int, chunk: Chunk) -> None:
         self._paces[index].chunk(chunk)

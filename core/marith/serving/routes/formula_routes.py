@@ -37,6 +37,9 @@ async def explain(server: Server, web: WebRequest) -> Response:
             brought = fields.model_dump(include={"formula", "terms"}, exclude_none=True)
             options = with_formula(brought, persona, settings)
             explanation = Explanation.of(options.formula, options.terms)
+            formula = NumberedFormula.of(explanation.formula)
+            if not settings.allow_formulas:
+                explanation, formula = explanation.without_texts(), formula.without_texts()
             terms = options.terms if settings.allow_formulas else {}
             named = [(name, terms[name]) for name in explanation.names if name in terms]
             return {
@@ -46,7 +49,7 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "weight": explanation.weight,
                 "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
                 "warnings": [*explanation.warnings],
-                "numbers": numbered(NumberedFormula.of(explanation.formula).numbers),
+                "numbers": numbered(formula.numbers),
                 "terms": [{"name": name, "text": text} for name, text in named],
                 **warnings_note(warnings),
             }

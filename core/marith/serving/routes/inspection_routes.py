@@ -12,7 +12,16 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 
-from marith import Completion, Engine, Inspection, Request, Stats, Usage, WhatIf
+from marith import (
+    Completion,
+    Engine,
+    Inspection,
+    NumberedFormula,
+    Request,
+    Stats,
+    Usage,
+    WhatIf,
+)
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import LEFT, until_gone
 from marith.serving.kept_texts import KeptText
@@ -49,6 +58,8 @@ async def inspect(server: Server, web: WebRequest) -> Response:
 
         future = await server.runner.off_loop(begin)
         inspection = await until_gone(web, asyncio.wrap_future(future))
+        if not server.settings.allow_formulas:
+            inspection = inspection.without_texts()
         server.metrics.read(persona.name, len(inspection.positions))
         note(web, model=persona.name, inspected=len(inspection.positions))
         head = {"object": OBJECT, "model": persona.name, **warnings_note(warnings)}
@@ -91,12 +102,15 @@ async def what_if(server: Server, web: WebRequest) -> Response:
         kept = server.kept.find(key, name)
         note(web, model=kept.persona.name, values=len(fields.values))
         head = {"object": "marith.what_if", "kept": name, "model": kept.persona.name}
+        hides = not server.settings.allow_formulas
         left = threading.Event()
         try:
             answer = await until_gone(
                 web,
                 server.runner.at_length(
-                    lambda: _redrawn({**head, **warnings_note(warnings)}, kept, fields, left.is_set)
+                    lambda: _redrawn(
+                        {**head, **warnings_note(warnings)}, kept, fields, hides, left.is_set
+                    )
                 ),
             )
         finally:
@@ -132,10 +146,16 @@ async def _made(
 
 
 def _redrawn(
-    head: dict[str, Any], kept: KeptText, fields: WhatIfFields, left: Callable[[], bool]
+    head: dict[str, Any],
+    kept: KeptText,
+    fields: WhatIfFields,
+    hides: bool,
+    left: Callable[[], bool],
 ) -> bytes:
-    """The answer, value by value, until the client has left."""
+    """The answer, value by value, until the client has left; `hides` texts of the formula."""
     what_if, engine = kept.what_if, kept.persona.engine
+    formula = NumberedFormula(what_if.text, what_if.numbers)
+    formula = formula.without_texts() if hides else formula
     answer: dict[str, list[Any]] = {
         name: [] for name in ("tokens", "texts", "first_flip", "flipped_to", "refused")
     }
@@ -144,6 +164,7 @@ def _redrawn(
         if left():
             raise Refusal("the client has left", LEFT)
         redrawn = what_if.at(fields.number, [value])
+        redrawn = redrawn.without_texts() if hides else redrawn
         drawn = [token if token >= 0 else None for token in redrawn.tokens[0]]
         tokens = [*kept.prefix, *drawn] if drawn else []
         answer["tokens"].append(tokens)
@@ -155,8 +176,8 @@ def _redrawn(
         answer["refused"] += redrawn.refused
     whole = {
         **head,
-        "formula": what_if.text,
-        "numbers": numbered(what_if.numbers),
+        "formula": formula.text,
+        "numbers": numbered(formula.numbers),
         "number": fields.number,
         "values": fields.values,
         **answer,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from marith import Grammar, Options, Request, Tools
+from marith import Grammar, NumberedFormula, Options, Request, Tools
 from marith.openai_format import to_choice, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
@@ -60,7 +60,7 @@ def chat_requests(
         inspect=inspected_top(fields, persona, bounds) or False,
         cache_salt=salt,
     )
-    return _answers(request, fields, options, warnings)
+    return _answers(request, fields, options, warnings, settings)
 
 
 def text_requests(
@@ -86,7 +86,7 @@ def text_requests(
         inspect=inspected_top(fields, persona, settings.bounds) or False,
         cache_salt=salt,
     )
-    return _answers(request, fields, options, warnings)
+    return _answers(request, fields, options, warnings, settings)
 
 
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
@@ -272,6 +272,7 @@ def _answers(
     fields: AskedFields,
     options: Options,
     warnings: Sequence[str],
+    settings: ServerSettings,
 ) -> WireRequest:
     """A request for each of `n` choices, by the seeds seed, seed + 1 and so on."""
     count = fields.n or 1
@@ -283,7 +284,10 @@ def _answers(
             replace(request, sampling=replace(request.sampling, seed=_wrapped(first + i)))
             for i in range(count)
         ]
-    return WireRequest(requests, warnings, fields, options.formula)
+    formula = options.formula
+    if not settings.allow_formulas:
+        formula = NumberedFormula.of(formula).without_texts().text
+    return WireRequest(requests, warnings, fields, formula)
 
 
 def _wrapped(seed: int) -> int:
