@@ -188,6 +188,16 @@ def test_without_leaving_out_exact_parts_remain(house: House) -> None:
     assert [part.kind for part in parts] == ["exact", "exact"]
 
 
+@pytest.mark.parametrize("formula", ["M + unscaled(M + 0.5*x)", "x + x", "x + 2*y - x/2 + x"])
+def test_a_table_has_parts_of_equal_text_each(house: House, formula: str) -> None:
+    pytest.importorskip("pandas")
+    inspection = house.engine.inspect(PROMPT, TEXT, formula, house.terms)
+    table = inspection.to_pandas()
+    exact = [name for name in table.columns if name.startswith("exact: ")]
+    assert len(exact) == len(inspection.parts)
+    assert list(table[exact].sum(axis=1)) == pytest.approx(list(table["log_odds"]), rel=1e-9)
+
+
 def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:
     engine = house.engine
     with pytest.raises(RequestError, match="top is a whole number from 1, not 0"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from marith.errors import RequestError
+from marith.formula.tree.hidden_texts import numbered
 
 if TYPE_CHECKING:
     import pandas
@@ -23,17 +24,22 @@ _OF_TERM = "logprob", "rank", "weight", "entropy", "kl"
 
 
 def rows_of_positions(inspection: Inspection) -> Iterator[dict[str, Any]]:
-    """A row for each position; a term's column is named as in `rank: prompted("Be kind.")`."""
+    """A row for each position; a term's column is named as in `rank: prompted("Be kind.")`.
+
+    Of names that are equal, as those of both parts of `a + a`, the second is `exact: a (2)`.
+    """
+    terms = [*numbered(term.text for term in inspection.terms)]
+    parts = [*numbered(f"{part.kind}: {part.text}" for part in inspection.parts)]
+    observations = [*numbered(f"observed: {text}" for text in inspection.observations)]
     for position in inspection.positions:
         row = {name: getattr(position, name) for name in _PLAIN}
         row["bare_likeliest"] = position.bare_likeliest.text
         row["reference"] = position.reference.text
-        for term, view in zip(inspection.terms, position.terms, strict=True):
-            row.update({f"{name}: {term.text}": getattr(view, name) for name in _OF_TERM})
-        for part, contribution in zip(inspection.parts, position.contributions, strict=True):
-            row[f"{part.kind}: {part.text}"] = contribution.value
-        for text, value in zip(inspection.observations, position.observations, strict=True):
-            row[f"observed: {text}"] = value
+        for text, view in zip(terms, position.terms, strict=True):
+            row.update({f"{name}: {text}": getattr(view, name) for name in _OF_TERM})
+        for part, contribution in zip(parts, position.contributions, strict=True):
+            row[part] = contribution.value
+        row.update(zip(observations, position.observations, strict=True))
         yield row
 
 
