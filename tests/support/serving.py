@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import uvicorn
+from support.holding import held
 
+from marith import Engine
 from marith.serving.app import application
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds, ServerSettings
@@ -48,16 +52,16 @@ def served(
     file = folder / "marith.toml"
     file.write_text(personas, encoding="utf-8")
     server = Server(ServerSettings(file, bounds=bounds or Bounds(), **settings))
-    socket = folder / "socket"
+    path = folder / "socket"
     config = uvicorn.Config(
-        application(server), uds=str(socket), http="h11", ws="none", log_config=None,
+        application(server), uds=str(path), http="h11", ws="none", log_config=None,
         access_log=False, timeout_graceful_shutdown=2,
     )  # fmt: skip
     process = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(process.serve()), daemon=True)
     thread.start()
     until(lambda: process.started, 60)
-    server.socket = socket  # type: ignore[attr-defined]
+    server.socket = path  # type: ignore[attr-defined]
     try:
         yield server
     finally:
@@ -69,6 +73,45 @@ def client(server: Any, **options: Any) -> httpx.Client:
     """A client of a server's socket."""
     transport = httpx.HTTPTransport(uds=str(server.socket))
     return httpx.Client(transport=transport, base_url="http://localhost", timeout=60, **options)
+
+
+@contextmanager
+def asking(server: Any, path: str, body: Any) -> Iterator[None]:
+    """A client that has sent a request, and leaves where this ends."""
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    head += f"authorization: {BEARER['authorization']}\r\ncontent-length: {len(data)}\r\n\r\n"
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(server.socket))
+        connection.sendall(head.encode() + data)
+        yield
+
+
+def require_nothing_left(server: Any, path: str, body: Any, submit: str) -> None:
+    """Whoever leaves ends the pass, while the engine's `submit` begins it and while it runs."""
+    begin, begun, resume = getattr(Engine, submit), threading.Event(), threading.Event()
+    futures: list[Any] = []
+
+    def slow(*given: Any, **options: Any) -> Any:
+        begun.set()
+        resume.wait(20)
+        futures.append(begin(*given, **options))
+        return futures[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, submit, slow)
+        with held(server.engines()[0]):
+            with asking(server, path, body):
+                assert begun.wait(20)
+            until(lambda: server.running == 0)
+            resume.set()
+            until(lambda: bool(futures) and futures[0].cancelled())
+    until(lambda: lanes(server) == 0)
+    with held(server.engines()[0]) as passing:
+        with asking(server, path, body):
+            assert passing.wait(20)
+        until(lambda: server.running == 0)
+    until(lambda: lanes(server) == 0)
 
 
 def events(text: str, done: bool = True) -> list[Any]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from marith.errors import FormulaError, shown
+from marith.errors import FormulaError, RequestError, shown
 from marith.formula.meaning.binding import parse
 from marith.formula.text.calls import CALLS
 from marith.formula.text.syntax import read_tree
@@ -72,11 +72,17 @@ class NumberedFormula:
 
         Raises RequestError where there is no such number, and FormulaError for no finite value.
         """
-        at = self.numbers[whole("number", number, 0, len(self.numbers) - 1)]
+        at = self.require(number)
         new = finite(value)
         if new is None:
             raise FormulaError(f"a number of a formula is finite, not {shown(value)}")
         return f"{self.text[: at.start]}{number_text(new)}{self.text[at.end :]}"
+
+    def require(self, number: int) -> FormulaNumber:
+        """The number of this index. Raises RequestError where there is none."""
+        if not self.numbers:
+            raise RequestError(f"the formula {shown(unquoted(self.text))} has no numbers")
+        return self.numbers[whole("number", number, 0, len(self.numbers) - 1)]
 
     def without_zeros(self) -> Formula:
         """The formula with 1 for each number that is 0, so that no term is multiplied by zero."""

@@ -109,7 +109,7 @@ class WhatIf:
         """
         if len(values) > MOST_VALUES:
             raise RequestError(f"at most {MOST_VALUES:,} values at once, not {len(values):,}")
-        self._numbered.changed(number, 1.0)
+        self._numbered.require(number)
         drawn = [self._at(number, value) for value in values]
         tokens = [row if isinstance(row, tuple) else () for row in drawn]
         flips = [self._redrawing.first_flip(row) for row in tokens]

@@ -72,6 +72,7 @@ class Server:
                 one.engine.next_logprobs("a", one.options.formula, one.options.terms)
             Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
             self._models = models
+            self.kept = KeptTexts(self.settings.bounds)  # what was kept is of the former models
         return models
 
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from support.openapi import hold
-from support.serving import BEARER, CHAT, KEYS, client, events, lanes, served, until
+from support.serving import BEARER, CHAT, KEYS, client, events, require_nothing_left, served
 
 from marith import Inspection, Options, Prompted
 from marith.serving.server import Server
@@ -251,10 +251,45 @@ def test_without_allow_formulas_no_text_of_a_term_is_told(tmp_path: Path, model:
 
 
 def test_who_leaves_frees_the_lanes(server: Server) -> None:
-    impatient = client(server, headers=BEARER)
-    impatient.timeout = httpx.Timeout(0.05)
     body = {"messages": CHAT, "model": "polite", "continuation": [7] * 400, "top": 1}
-    with impatient, pytest.raises(httpx.ReadTimeout):
-        impatient.post("/v1/inspect", json=body)
-    until(lambda: lanes(server) == 0, 5)
-    until(lambda: server.running == 0, 5)
+    require_nothing_left(server, "/v1/inspect", body, "submit_inspection")
+
+
+def test_a_field_that_changes_no_inspection_is_named(
+    server: Server, web: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"messages": CHAT, "model": "polite", "continuation": [7, 8], "top": 2}
+    idle: dict[str, Any] = {
+        "temperature": 0, "stop": "a", "min_tokens": 2, "grammar": "start: /a/", "seed": 0,
+        "top_k": 3, "response_format": {"type": "text"},
+    }  # fmt: skip
+    own = {"ban": ["a"], "inspect": 3, "composition": True, "speculation": "none"}
+    told = post(web, "/v1/inspect", **asked, **idle, marith=own)
+    names = sorted([*idle, *(f"marith.{name}" for name in own)])
+    wanted = [f"{name!r} is no field here, and was ignored" for name in names]
+    assert told["marith"]["warnings"] == wanted
+    plain = post(web, "/v1/inspect", **asked, marith={"composition": False}, seed=None)
+    assert "marith" not in plain
+    require_close(plain["inspection"], told["inspection"])
+    monkeypatch.setattr(server, "settings", replace(server.settings, strict=True))
+    error = post(web, "/v1/inspect", 400, **asked, seed=3)["error"]
+    assert error["message"] == "'seed' is no field here"
+
+
+def test_what_follows_a_prefix_is_inspected(web: httpx.Client) -> None:
+    asked = {"messages": CHAT, "model": "polite", "continuation": [7, 8, 9]}
+    whole = post(web, "/v1/inspect", **asked)["inspection"]["positions"]
+    rest = post(web, "/v1/inspect", **asked, marith={"prefix": [7, 8]})["inspection"]
+    assert [position["place"] for position in rest["positions"]] == [2]
+    require_close(rest["positions"], whole[2:])
+    problem = post(web, "/v1/inspect", 400, **asked, marith={"prefix": [8]})["error"]["message"]
+    assert problem == "the continuation begins with marith.prefix"
+
+
+def test_nothing_is_left_out_where_nobody_asks_for_it(web: httpx.Client) -> None:
+    asked = {"messages": CHAT, "continuation": [7], "marith": {"formula": "M - union(kind, M)/2"}}
+    asked["marith"]["terms"] = {"kind": TERMS["kind"]}  # type: ignore[index]
+    for leave_one_out in (True, False):
+        told = post(web, "/v1/inspect", **asked, leave_one_out=leave_one_out)
+        kinds = {part["kind"] for part in told["inspection"]["parts"]}
+        assert kinds == {"exact", *["leave_one_out"] * leave_one_out}

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from support.openapi import hold
-from support.serving import BEARER, CHAT, KEYS, client, lanes, served, until
+from support.serving import BEARER, CHAT, KEYS, client, require_nothing_left, served
 
 from marith import Options
 from marith.serving import kept_texts
@@ -111,14 +111,21 @@ def test_what_is_kept_is_asked_again_without_a_model(server: Server, web: httpx.
 
 def test_an_answer_after_a_prefix_has_its_flips_there(web: httpx.Client) -> None:
     prefix = made(web)[:3]
-    tokens = [*prefix, *made(web, LENGTH - 3, marith={"prefix": prefix}, ignore_eos=True)]
+    tokens = [*prefix, *made(web, 2 * LENGTH - 3, marith={"prefix": prefix}, ignore_eos=True)]
     own = {"prefix": prefix}
     asked = {**TALK, "continuation": tokens, "ignore_eos": True, "number": 0}
-    answered = post(web, "/v1/what_if", **asked, values=[0.5, 0.99], marith=own)
+    values = [0.5, 0.0, 0.2, 0.8, 0.99]
+    answered = post(web, "/v1/what_if", **asked, values=values, marith=own)
     assert answered["tokens"][0] == tokens
     assert answered["first_flip"][0] is None
-    assert [row[:3] for row in answered["tokens"]] == [prefix, prefix]
-    assert answered["first_flip"][1] == differs(tokens, answered["tokens"][1])
+    assert any(flip is not None for flip in answered["first_flip"])
+    for value, drawn, flip in zip(values, answered["tokens"], answered["first_flip"], strict=True):
+        changed = {"prefix": prefix, "formula": FORMULA.replace("0.5", str(value))}
+        again = made(web, 2 * LENGTH - 3, ignore_eos=True, model="pocket", marith=changed)
+        assert drawn[:3] == prefix
+        assert differs(tokens, [*prefix, *again]) == flip
+        if flip is not None:
+            assert drawn[flip] == [*prefix, *again][flip]
 
 
 def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> None:
@@ -202,10 +209,42 @@ def test_the_texts_of_a_key_are_counted(
 
 
 def test_who_leaves_frees_the_lanes(server: Server) -> None:
-    impatient = client(server, headers=BEARER)
-    impatient.timeout = httpx.Timeout(0.02)
     asked = {**TALK, "continuation": [7] * LENGTH * 2, "number": 0, "values": [0.5] * 21}
-    with impatient, pytest.raises(httpx.ReadTimeout):
-        impatient.post("/v1/what_if", json=asked)
-    until(lambda: lanes(server) == 0, 5)
-    until(lambda: server.running == 0, 5)
+    require_nothing_left(server, "/v1/what_if", asked, "submit_what_if")
+
+
+def test_what_was_kept_of_a_former_file_is_gone(server: Server, web: httpx.Client) -> None:
+    asked = {"number": 0, "values": [0.5]}
+    first = post(web, "/v1/what_if", **TALK, continuation=[7, 8], **asked)
+    server.load()
+    error = post(web, "/v1/what_if", 404, kept=first["kept"], **asked)["error"]
+    assert error["code"] == "kept_gone"
+    assert server.kept.byte_count == 0
+
+
+def test_beside_what_is_kept_there_is_no_other_field(web: httpx.Client) -> None:
+    first = post(web, "/v1/what_if", **TALK, continuation=[7, 8], number=0, values=[0.5])
+    asked = {"kept": first["kept"], "number": 0, "values": [0.5]}
+    for name, value in {
+        "continuation": [7], "messages": CHAT, "seed": 4, "ended": True, "temperature": 0,
+        "marith": {"formula": "M"}, "tools": [],
+    }.items():  # fmt: skip
+        problem = post(web, "/v1/what_if", 400, **asked, **{name: value})["error"]["message"]
+        assert name in problem
+        assert "beside kept" in problem
+    problem = post(web, "/v1/what_if", 400, **asked, model="pocket")["error"]["message"]
+    assert "kept of 'polite', not of 'pocket'" in problem
+    assert post(web, "/v1/what_if", **asked, model="polite", user="a", stop=None) == first
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [("polite", "from 0 to 1, not 9"), ("pocket", "the formula 'M' has no numbers")],
+)
+def test_a_number_is_checked_before_anything_is_kept(
+    server: Server, web: httpx.Client, model: str, problem: str
+) -> None:
+    before, steps = server.kept.byte_count, server.engines()[0].status().steps
+    asked = {**TALK, "model": model, "continuation": [7, 8], "number": 9, "values": [0.5]}
+    assert problem in post(web, "/v1/what_if", 400, **asked)["error"]["message"]
+    assert (server.kept.byte_count, server.engines()[0].status().steps) == (before, steps)

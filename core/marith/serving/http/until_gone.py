@@ -69,6 +69,28 @@ class Runner:
             cancel(tickets)
             raise
 
+    async def result_of(self, begin: Callable[[], Future[T]]) -> T:
+        """The result of the future that some work begins on a thread.
+
+        Whoever stops waiting cancels the future, also one that is begun only after that.
+        """
+        begun: list[Future[T]] = []
+        left = False
+
+        def work() -> None:
+            begun.append(begin())
+            if left:
+                begun[0].cancel()
+
+        try:
+            await self.off_loop(work)
+            return await asyncio.wrap_future(begun[0])
+        except asyncio.CancelledError:
+            left = True
+            for future in begun:
+                future.cancel()
+            raise
+
     def close(self) -> None:
         """Take on no more work."""
         for threads in (self._threads, self._long):

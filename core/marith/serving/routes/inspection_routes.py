@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -50,14 +49,15 @@ async def inspect(server: Server, web: WebRequest) -> Response:
         def begin() -> Future[Inspection]:
             request = _request(fields, persona, server, web)
             tokens = _tokens(fields, persona, server.settings.bounds)
+            prefix = _prefix(fields, tokens)
             return persona.engine.submit_inspection(
                 request.prompt, tokens, request.formula, request.terms,
-                top=fields.top, timeout=request.timeout, cache_salt=request.cache_salt,
+                top=fields.top, start=len(prefix), leave_one_out=fields.leave_one_out,
+                timeout=request.timeout, cache_salt=request.cache_salt,
                 tools=request.tools, template_options=request.template_options,
             )  # fmt: skip
 
-        future = await server.runner.off_loop(begin)
-        inspection = await until_gone(web, asyncio.wrap_future(future))
+        inspection = await until_gone(web, server.runner.result_of(begin))
         if not server.settings.allow_formulas:
             inspection = inspection.without_texts()
         server.metrics.read(persona.name, len(inspection.positions))
@@ -82,6 +82,14 @@ def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list
     return tokens
 
 
+def _prefix(fields: MadeTextFields, tokens: Sequence[int]) -> list[int]:
+    """The tokens that an answer went on from. Raises Refusal where it does not begin with them."""
+    prefix = fields.marith.prefix or []
+    if [*tokens[: len(prefix)]] != prefix:
+        raise Refusal("the continuation begins with marith.prefix", param="continuation")
+    return prefix
+
+
 async def what_if(server: Server, web: WebRequest) -> Response:
     """Which tokens a text would have had, were a number of its formula another.
 
@@ -94,12 +102,13 @@ async def what_if(server: Server, web: WebRequest) -> Response:
         if len(fields.values) > bounds.values:
             problem = f"there are at most {bounds.values} values at once, not {len(fields.values)}"
             raise Refusal(problem, param="values")
-        key, name = web.scope.get(KEY), fields.kept
+        key, name, texts = web.scope.get(KEY), fields.kept, server.kept
         if name is None:
             made = await until_gone(web, _made(fields, persona, server, web))
-            name = server.kept.keep(key, KeptText(made, persona, fields.marith.prefix or ()))
+            name = texts.keep(key, KeptText(made, persona, fields.marith.prefix or ()))
             server.metrics.read(persona.name, len(made.tokens))
-        kept = server.kept.find(key, name)
+        kept = texts.find(key, name)
+        fields.require_kept(kept.persona.name)
         note(web, model=kept.persona.name, values=len(fields.values))
         head = {"object": "marith.what_if", "kept": name, "model": kept.persona.name}
         hides = not server.settings.allow_formulas
@@ -126,23 +135,20 @@ async def _made(
     most = min(bounds.kept_bytes_of_text, bounds.kept_bytes_of_key, bounds.kept_bytes)
     if fields.continuation is None:
         raise Refusal("the tokens of a text are needed, or kept", param="continuation")
-    prefix = fields.marith.prefix or []
 
     def begin() -> Future[WhatIf]:
         request = _request(fields, persona, server, web)
+        NumberedFormula.of(request.formula).require(fields.number)
         persona.hold_tokens(fields.continuation or (), "continuation")
         tokens = [*(fields.continuation or ())]
-        if tokens[: len(prefix)] != prefix:
-            raise Refusal("the continuation begins with marith.prefix", param="continuation")
-        tokens = tokens[len(prefix) :]
+        tokens = tokens[len(_prefix(fields, tokens)) :]
         completion = Completion(
             "", tokens, "stop" if fields.ended else "length", Usage(0, 0), Stats(0, 0, 0, 0.0)
         )
         return persona.engine.submit_what_if(request, completion, most)
 
     async with server.keeping:
-        future = await server.runner.off_loop(begin)
-        return await asyncio.wrap_future(future)
+        return await server.runner.result_of(begin)
 
 
 def _redrawn(

@@ -20,6 +20,9 @@ from marith.serving.wire.wire_fields import (
 )
 
 
+_BESIDE_KEPT = {"kept", "number", "values", "model"}
+
+
 class PageKeyFields(BaseModel):
     """A token of one use, for which the page gets its key: `POST /page/key`."""
 
@@ -42,6 +45,8 @@ class MadeTextFields(DrawnFields):
         "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs",
     }  # fmt: skip
 
+    idle: ClassVar[frozenset[str]] = frozenset(("marith.inspect", "marith.composition"))
+
     messages: list[dict[str, Any]] | None = None
     prompt: StrictStr | list[StrictInt] | None = None
     tools: list[dict[str, Any]] | None = None
@@ -49,6 +54,20 @@ class MadeTextFields(DrawnFields):
     parallel_tool_calls: StrictBool | None = None
     response_format: dict[str, Any] | None = None
     chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
+
+    @property
+    def given(self) -> list[str]:
+        """The fields that have a value in the body; those of `marith` as `marith.ban`."""
+        fields = (name for name in self.model_fields_set if name != "marith")
+        own = (name for name in self.marith.model_fields_set)
+        return [
+            *(name for name in fields if getattr(self, name) is not None),
+            *(f"marith.{name}" for name in own if getattr(self.marith, name) not in (None, False)),
+        ]
+
+    def unknown(self) -> list[str]:
+        """Fields that nobody here knows, and those that change nothing of this answer."""
+        return [*super().unknown(), *sorted(self.idle.intersection(self.given))]
 
     @property
     def asked(self) -> AskedFields:
@@ -64,10 +83,16 @@ class MadeTextFields(DrawnFields):
 
 
 class InspectFields(MadeTextFields):
-    """A continuation to be inspected: `POST /v1/inspect`."""
+    """A continuation to be inspected: `POST /v1/inspect`. No token of it is drawn."""
+
+    idle: ClassVar[frozenset[str]] = MadeTextFields.idle | {
+        *(DrawnFields.model_fields.keys() - KnownFields.model_fields.keys() - {"stream", "marith"}),
+        "response_format", "marith.ban", "marith.speculation",
+    }  # fmt: skip
 
     continuation: StrictStr | list[StrictInt]
     top: StrictInt = Field(default=10, ge=1)
+    leave_one_out: StrictBool = True
 
 
 class WhatIfFields(MadeTextFields):
@@ -82,3 +107,14 @@ class WhatIfFields(MadeTextFields):
     kept: StrictStr | None = Field(default=None, max_length=100)
     number: StrictInt = Field(ge=0)
     values: list[Number] = Field(min_length=1)
+
+    def require_kept(self, model: str) -> None:
+        """Raises Refusal for fields beside `kept`, where it is given: they are what was kept."""
+        if self.kept is None:
+            return
+        given = (name for name in self.given if name not in _BESIDE_KEPT | self.harmless)
+        if name := min(given, default=None):
+            problem = f"beside kept there are number and values alone, and no {name}"
+            raise Refusal(f"{problem}; without kept the text is read anew", param=name)
+        if self.model and self.model != model:
+            raise Refusal(f"this text was kept of {model!r}, not of {self.model!r}", param="model")
