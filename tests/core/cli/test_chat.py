@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +56,9 @@ class Scripted:
         if text == "fails":
             raise ModelError("it fails")
         yield from text
+
+    def answered(self) -> Callable[[], Any]:
+        return lambda: pytest.fail("nobody asks why")
 
     def personas(self) -> list[str]:
         return ["one", "two"]

@@ -6,16 +6,30 @@ import io
 import json
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.serving import served, urllib_asks
 from typer.testing import CliRunner
 
-from marith import Engine, Inspection, Sampling, Stop
+from marith import Engine, Inspection, Options, Sampling, Stop
 from marith.cli import app
+from marith.cli.chatting.conversation import Conversation
+from marith.cli.chatting.talking import (
+    LIKELIEST,
+    Answers,
+    EngineAnswers,
+    Messages,
+    ServerAnswers,
+    Why,
+)
 from marith.cli.why import why_page
+from marith.cli.why.given_text import inspection_of
 from marith.cli.why.why_page import print_inspection, strip_of
+from marith.errors import ModelError
 from marith.request.inspected.inspected_position import LikelyToken
 
 PROMPT = "How do I boil an egg?"
@@ -36,6 +50,11 @@ class Terminal(io.StringIO):
 def why(*arguments: str) -> tuple[int, str, str]:
     result = CliRunner().invoke(app, ["why", PROMPT, *arguments])
     return result.exit_code, result.stdout, result.stderr
+
+
+def plain(strip: str) -> str:
+    """The text of a line without colours, brackets and pushes."""
+    return re.sub(r"\[|\]| [+-][\d.]+(?=\])", "", strip)
 
 
 @pytest.fixture(scope="module")
@@ -70,22 +89,32 @@ def test_an_answer_is_explained_in_signs_and_numbers() -> None:
 
 
 def test_a_given_text_is_explained_without_a_token_drawn() -> None:
-    code, out, err = why(*FORMULA, "--continuation", "Hello there", "--all")
+    code, out, err = why(*FORMULA[:-2], "--continuation", "Hello there", "--all")
     assert code == 0, err
-    assert re.sub(r"\[|\]| [+-][\d.]+(?=\])", "", out.splitlines()[0]) == "Hello there"
+    assert plain(out.splitlines()[0]) == "Hello there"
     assert "log-odds" in out
 
 
 def test_bad_input_is_one_sentence() -> None:
     code, out, err = why("--top", "0")
+    assert (code, out, err) == (2, "", "marith: --top is a whole number from 1, not 0\n")
+    code, out, err = why("--all", "--json")
     assert (code, out) == (2, "")
-    assert err == (
-        "marith: inspect is True, False or how many of the likeliest tokens to show, from 1, "
-        "not 0\n"
-    )
+    assert err == "marith: --json has every position; write --json without --all\n"
     code, _, err = why("--formula", "2*nobody - M")
     assert code == 2
     assert "unknown term 'nobody'" in err
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--seed=0", "--max-tokens=3", "--temperature=0", "--top-k=1", "--top-p=0.5", "--stop=a"],
+)
+def test_a_given_text_takes_no_option_of_drawing(option: str) -> None:
+    code, out, err = why("--continuation", "Hello", option)
+    name = option.partition("=")[0]
+    assert (code, out) == (2, "")
+    assert err == f"marith: --continuation draws no token; write it without {name}\n"
 
 
 def hostile(inspection: Inspection, text: str) -> Inspection:
@@ -161,6 +190,75 @@ def test_why_in_a_conversation_explains_the_last_answer() -> None:
     (counted,) = re.findall(r"\d+ of (\d+) tokens are not the bare model's", result.stdout)
     assert int(counted) <= 8
     answer, shown, *_ = result.stdout.splitlines()
-    assert re.sub(r"\[|\]| [+-][\d.]+(?=\])", "", shown) == answer
-    server = chat("/why", options=("--url", "http://127.0.0.1:9/v1"))
-    assert "there is no answer yet" in server.stderr
+    assert plain(shown) == answer
+
+
+def talk(monkeypatch: pytest.MonkeyPatch, answers: Answers, given: Any, *lines: str) -> None:
+    left = iter((*lines, "/quit"))
+    monkeypatch.setattr("builtins.input", lambda _: next(left))
+    Conversation(answers, given).run()
+
+
+DRAWN = {"seed": 3, "max_tokens": 8}
+CALM = {"formula": "2*calm - M", "terms": {"calm": "Be calm."}}
+
+
+@pytest.mark.parametrize(
+    "between", [["Another one?", "/undo"], ["It fails."], ["/formula M", "/seed 4"]]
+)
+def test_why_explains_the_answer_that_is_the_last_one_now(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], between: list[str]
+) -> None:
+    options = Options(**DRAWN, **CALM)
+    messages = [{"role": "user", "content": PROMPT}]
+    wanted = options.submit(messages).result()
+    talk(monkeypatch, _Failing(options, None), {}, PROMPT, *between, "/why")
+    lines = capsys.readouterr().out.splitlines()
+    assert wanted.text == lines[0]
+    inspected = inspection_of(options, messages, wanted.tokens, LIKELIEST)
+    assert lines[-len(page := printed(inspected, capsys)) :] == page
+
+
+class _Failing(EngineAnswers):
+    """An engine that fails within the answer to one message."""
+
+    def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
+        yield from super().stream(messages, given)
+        if messages[-1]["content"] == "It fails.":
+            raise ModelError("it fails")
+
+
+def printed(inspection: Inspection, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_inspection(inspection, every=False)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_why_asks_the_server_that_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(tmp_path, allow_formulas=True) as server, urllib_asks(server) as url:
+        answers = ServerAnswers(url, "pocket", "")
+        talk(monkeypatch, answers, DRAWN | CALM, PROMPT, "Another one?", "/undo", "/why")
+        out, err = capsys.readouterr()
+        assert "marith:" not in err
+        answer, _, *page = out.splitlines()
+        assert plain(page[0]) == answer.strip()
+        wanted = inspection_of(
+            Options(**CALM), [{"role": "user", "content": PROMPT}], answer, LIKELIEST
+        )
+        assert page == printed(wanted, capsys)
+        talk(monkeypatch, _Elsewhere(answers), DRAWN, PROMPT, "/why")
+        out, err = capsys.readouterr()
+        assert err.count("marith:") == 1
+        assert "/why needs `marith serve` with this model, and" in err
+
+
+class _Elsewhere(ServerAnswers):
+    """A server with OpenAI's paths alone."""
+
+    def __init__(self, answers: ServerAnswers) -> None:
+        super().__init__(answers._url, answers.model, "")
+
+    def answered(self) -> Why:
+        self._url = "http://localhost/v2"
+        return super().answered()

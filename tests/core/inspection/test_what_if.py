@@ -130,7 +130,7 @@ def test_numbers_stand_where_the_text_has_them() -> None:
     )
     with pytest.raises(FormulaError, match="finite"):
         numbered.changed(0, math.nan)
-    with pytest.raises(RequestError, match="^the formula 'M' has no numbers$"):
+    with pytest.raises(RequestError, match=r"^the formula 'M' has no numbers$"):
         NumberedFormula.of("M").changed(0, 1.0)
 
 

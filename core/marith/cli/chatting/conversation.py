@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from marith.cli.chatting.talking import Answers
+from marith.cli.chatting.talking import Answers, Why
 from marith.cli.terminal.colours import styled
 from marith.cli.terminal.shown_text import for_terminal, harmless
 from marith.cli.why.why_page import print_inspection
@@ -37,6 +37,7 @@ class Conversation:
         self._answers, self._given = answers, dict(given)
         self._system = [{"role": "system", "content": system}] if system else []
         self._messages: list[dict[str, str]] = []
+        self._reasons: dict[int, Why] = {}  # of each answer, by its place among the messages
         self._commands: dict[str, Callable[[str], None]] = {
             "persona": self._persona,
             "formula": lambda text: self._change(formula=text or None),
@@ -110,6 +111,7 @@ class Conversation:
         finally:
             if pieces:
                 typer.echo()
+        self._reasons[len(self._messages)] = self._answers.answered()
         self._messages.append({"role": "assistant", "content": "".join(pieces)})
 
     def _command(self, line: str) -> None:
@@ -162,7 +164,7 @@ class Conversation:
     def _why(self, _: str) -> None:
         if not self._messages or self._messages[-1]["role"] != "assistant":
             raise RequestError("there is no answer yet")
-        print_inspection(self._answers.why(), every=False)
+        print_inspection(self._reasons[len(self._messages) - 1](), every=False)
 
     def _clear(self, _: str) -> None:
         self._messages.clear()

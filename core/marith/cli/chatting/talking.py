@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from marith.cli.why.given_text import inspection_of
 from marith.errors import ModelError, RequestError, from_validation, suggestion
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Messages = Sequence[Mapping[str, str]]
 KEY = "MARITH_API_KEY"
+Why: TypeAlias = "Callable[[], Inspection]"  # raises MarithError
 _SECONDS = 600
 _NOT_THERE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 LIKELIEST = 3  # tokens of each position that /why shows
@@ -30,8 +32,8 @@ class Answers(Protocol):
         """The answer, by options that override its own. Raises MarithError."""
         ...
 
-    def why(self) -> Inspection:
-        """Why each token of the last answer is there. Raises MarithError."""
+    def answered(self) -> Why:
+        """What tells why each token of the answer that was streamed last is there, also later."""
         ...
 
     def personas(self) -> list[str]:
@@ -89,12 +91,11 @@ class EngineAnswers:
             self._tokens += chunk.tokens
             yield chunk.text
 
-    def why(self) -> Inspection:
-        """Why each token of the last answer is there. Raises MarithError."""
-        if self._asked is None:
-            raise RequestError("there is no answer yet")
+    def answered(self) -> Why:
+        """What inspects the answer that was streamed last, by the options that it was made by."""
+        assert self._asked is not None, "an answer was streamed"
         options, messages = self._asked
-        return inspection_of(options, messages, self._tokens, LIKELIEST)
+        return partial(inspection_of, options, messages, self._tokens, LIKELIEST)
 
     def personas(self) -> list[str]:
         """The formulas of the file."""
@@ -132,16 +133,20 @@ class ServerAnswers:
         if not url.startswith(("http://", "https://")):
             raise RequestError(f"--url begins with http:// or https://, not {url!r}")
         self._url, self.model, self._key = url.rstrip("/"), model, key
+        self._asked: dict[str, Any] = {}
+        self._pieces: list[str] = []
 
     def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
         """The answer, by options that override its own. Raises ModelError."""
         own = {name: given[name] for name in ("formula", "terms") if name in given}
         drawn = {name: value for name, value in given.items() if name not in own}
-        body: dict[str, Any] = {"messages": [*messages], "stream": True, **drawn}
+        asked: dict[str, Any] = {"messages": [*messages]}
         if self.model:
-            body["model"] = self.model
+            asked["model"] = self.model
         if own:
-            body["marith"] = own
+            asked["marith"] = own
+        self._asked, self._pieces = asked, []
+        body = {**asked, "stream": True, **drawn}
         with self._open("/chat/completions", json.dumps(body).encode()) as answer:
             for line in answer:
                 text = line.decode("utf-8").strip()
@@ -151,11 +156,27 @@ class ServerAnswers:
                 if "error" in event:
                     raise ModelError(str(event["error"].get("message")))
                 for choice in event["choices"]:
-                    yield choice["delta"].get("content") or ""
+                    self._pieces.append(choice["delta"].get("content") or "")
+                    yield self._pieces[-1]
 
-    def why(self) -> Inspection:
-        """Raises RequestError: a server sends no distributions with an answer."""
-        raise RequestError("/why needs a model in this process: start without --url")
+    def answered(self) -> Why:
+        """What asks the server to inspect the text of the answer that was streamed last."""
+        return partial(self._inspected, {**self._asked, "continuation": "".join(self._pieces)})
+
+    def _inspected(self, body: Mapping[str, Any]) -> Inspection:
+        """The server's inspection of a text. Raises ModelError where it has none."""
+        from marith import Inspection
+
+        none = f"/why needs `marith serve` with this model, and {self._url} has no /inspect for it"
+        data = json.dumps({**body, "top": LIKELIEST}).encode()
+        answer = self._open("/inspect", data, optional=True)
+        try:
+            if answer is not None:
+                with answer:
+                    return Inspection.from_json(json.dumps(json.load(answer)["inspection"]))
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise ModelError(none)
 
     def personas(self) -> list[str]:
         """The models of the server. Raises ModelError where it has no list of them."""

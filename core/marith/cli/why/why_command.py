@@ -39,6 +39,7 @@ from marith.cli.terminal.loading_bar import loading
 from marith.cli.terminal.shown_text import for_terminal
 from marith.cli.why.given_text import inspection_of
 from marith.cli.why.why_page import print_inspection
+from marith.errors import RequestError
 
 if TYPE_CHECKING:
     from marith import Inspection
@@ -56,6 +57,7 @@ Every = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JSON.")]
 
 _NOT_OPTIONS = "continuation", "top", "every"
+_DRAWING = "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"
 
 
 @app.command()
@@ -97,8 +99,21 @@ def why(
             print_inspection(inspection, every)
 
 
+def _require_used(given: Mapping[str, Any]) -> None:
+    """Raises RequestError for an option that would be ignored, or has no meaning."""
+    if given["top"] < 1:
+        raise RequestError(f"--top is a whole number from 1, not {given['top']}")
+    if given["every"] and given["as_json"]:
+        raise RequestError("--json has every position; write --json without --all")
+    drawing = [name for name in _DRAWING if given[name] not in (None, [])]
+    if given["continuation"] is not None and drawing:
+        option = f"--{drawing[0].replace('_', '-')}"
+        raise RequestError(f"--continuation draws no token; write it without {option}")
+
+
 def _inspection(given: Mapping[str, Any]) -> "Inspection":
     """That of an answer, or of the text that is given. Raises MarithError."""
+    _require_used(given)
     values = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
     options = options_of({**values, "inspect": given["top"]})
     messages = messages_of(given["prompt"], given["system"])

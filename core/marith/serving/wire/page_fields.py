@@ -19,7 +19,6 @@ from marith.serving.wire.wire_fields import (
     read_fields,
 )
 
-
 _BESIDE_KEPT = {"kept", "number", "values", "model"}
 
 
