@@ -17,7 +17,7 @@ def inspection(text: str = " kind") -> Inspection:
     view = TermView(-0.5, 1, 2.0, 0.25, None, (-0.5, None), (1, None), likely)
     position = InspectedPosition(
         0, 7, text, -0.5, 1, 0.75, 1.0, likely, -3.0, 4, likely[1], (-3.0, -0.25), True,
-        likely[1], None, (view,), (Contribution(1.5, (1.5, None)),), (2.0,),
+        likely[1], None, (view,), (Contribution(1.5, (1.5, None)),), (2.0,), None,
     )  # fmt: skip
     terms = (InspectedTerm('prompted("Be kind.")', ("k",), "model"),)
     parts = (InspectedPart('2*prompted("Be kind.")', "exact", 0),)

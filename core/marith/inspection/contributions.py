@@ -42,7 +42,8 @@ class LogOdds:
 
     `rows` holds for each term its float32 log-probabilities [positions, vocab], as `evaluate` takes
     them; `tokens` is [positions, count], whose first column is the reference. Log-odds are log P(t)
-    − log P(reference), [positions, count] in float64.
+    − log P(reference), [positions, count] in float64. `check` refuses a weight that differs from
+    token to token; an application's own node may have one all the same.
     """
 
     def __init__(self, formula: Formula, rows: Mapping[Term, Tensor], tokens: Tensor) -> None:

@@ -10,8 +10,7 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.inspected.inspected_ticket import InspectedTicket
 from marith.engine.prepare import Prepared
 from marith.inspection.inspected_formula import InspectedFormula, top_of
-from marith.inspection.inspecting import Inspecting
-from marith.inspection.submitting import spelling
+from marith.inspection.inspecting import Inspecting, TokenTexts
 from marith.request.completion import Completion
 from marith.request.request import Request
 from marith.tensor_rows import Row
@@ -67,7 +66,7 @@ class Follower:
         add: Callable[[Following], None],
     ) -> None:
         self._prepared, self._add = prepared, add
-        self._decode, self._spell = answers.vocabulary.decode, spelling(answers)
+        self._decode, self._texts = answers.vocabulary.decode, TokenTexts(answers.lexicon)
         self._formula = InspectedFormula.of(request, prepared, top_of(request.inspect), True)
         self._formula.require_bounded(prepared.more - len(prepared.prefix))
 
@@ -80,7 +79,7 @@ class Follower:
             replace(self._prepared, more=len(continuation)),
             continuation,
             self._formula,
-            self._spell,
+            self._texts,
             text,
             start=len(prefix),
         )

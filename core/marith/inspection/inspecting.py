@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
+from marith.decoding.constraints.matcher import Lexicon
 from marith.engine.jobs.queries import TextQuery
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
@@ -19,6 +22,34 @@ from marith.speculation.window import Block
 AT_ONCE = 1 << 22  # log-probabilities that are measured together
 
 
+class TokenTexts:
+    """Texts of tokens by their numbers, each decoded once; a special token has its name."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+        self._known: dict[int, str] = {}
+
+    def of(self, token: int) -> str:
+        """The text of one token, with "�" for a part of a character."""
+        if token not in self._known:
+            self._known[token] = self._lexicon.data_of(token).decode(errors="replace")
+        return self._known[token]
+
+    def completed(self, tokens: Sequence[int]) -> list[str | None]:
+        """For each token of a text what `InspectedPosition.completed` is."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        found: list[str | None] = []
+        pending = b""
+        for token in tokens:
+            before, data = pending, self._lexicon.data_of(token)
+            text = decoder.decode(data)
+            pending = decoder.getstate()[0]
+            found.append(text if before or pending else None)
+        if pending:
+            found[-1] = f"{found[-1]}{decoder.decode(b'', final=True)}"
+        return found
+
+
 class Inspecting(TextQuery[Inspection]):
     """An inspection of the tokens of a continuation from `start` on; see `Inspection`."""
 
@@ -27,13 +58,14 @@ class Inspecting(TextQuery[Inspection]):
         prepared: Prepared,
         continuation: Sequence[int],
         formula: InspectedFormula,
-        spell: Callable[[int], str],
+        texts: TokenTexts,
         text: str,
         keeper: object = None,
         start: int = 0,
     ) -> None:
         super().__init__(prepared, continuation, keeper, start)
-        self._formula, self._spell, self._text = formula, spell, text
+        self._formula, self._texts, self._text = formula, texts, text
+        self._start = start
         self._positions: list[InspectedPosition] = []
         self._answers: Mapping[Term, Scored] = {}
         if start == len(continuation):
@@ -53,7 +85,7 @@ class Inspecting(TextQuery[Inspection]):
             part = slice(first, first + at_once)
             some = {term: values[part] for term, values in rows.items()}
             measures = PositionMeasures(
-                self._formula, some, logprobs[part], tokens[part], self._spell
+                self._formula, some, logprobs[part], tokens[part], self._texts.of
             )
             positions += measures.positions(self._known + first)
         self._positions += positions
@@ -62,6 +94,8 @@ class Inspecting(TextQuery[Inspection]):
     def result(self) -> Inspection:
         """What has been found, once all positions have been inspected."""
         formula = self._formula
+        completed = self._texts.completed(self._continuation)[self._start :]
+        positions = zip(self._positions, completed, strict=True)
         return Inspection(
             formula.text,
             self._text,
@@ -69,5 +103,5 @@ class Inspecting(TextQuery[Inspection]):
             formula.described_terms(),
             formula.described_parts(),
             tuple(map(str, formula.observations)),
-            tuple(self._positions),
+            tuple(p if text is None else replace(p, completed=text) for p, text in positions),
         )

@@ -87,6 +87,7 @@ class PositionMeasures:
             "terms": _by_position([self._views(term) for term in self._formula.terms], tokens),
             "contributions": _by_position(contributions, tokens),
             "observations": _by_position(self._observed(), tokens),
+            "completed": [None] * len(tokens),  # known once there are all tokens
         }
         rows = zip(*columns.values(), strict=True)
         return [InspectedPosition(**dict(zip(columns, row, strict=True))) for row in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
 from marith.inspection.formula_numbers import NumberedFormula
 from marith.inspection.inspected_formula import InspectedFormula, top_of
-from marith.inspection.inspecting import Inspecting
+from marith.inspection.inspecting import Inspecting, TokenTexts
 from marith.inspection.keeping_rows import KeepingRows
 from marith.inspection.redrawing import Redrawing
 from marith.inspection.what_if import WhatIf, require_bytes
@@ -45,19 +44,8 @@ def inspecting(
     formula = InspectedFormula.of(request, prepared, top_of(top), by_leaving_out)
     formula.require_bounded(len(continuation) - first)
     text = answers.vocabulary.decode(continuation[first:])
-    spell = spelling(answers)
-    return Inspecting(prepared, continuation, formula, spell, text, keeper, first)
-
-
-def spelling(answers: AnswerGrammars) -> Callable[[int], str]:
-    """The text of a token by its number; a special token has its name."""
-    lexicon = answers.lexicon
-
-    @cache
-    def spell(token: int) -> str:
-        return lexicon.data_of(token).decode(errors="replace")
-
-    return spell
+    texts = TokenTexts(answers.lexicon)
+    return Inspecting(prepared, continuation, formula, texts, text, keeper, first)
 
 
 def keeping(

@@ -157,8 +157,8 @@ def test_colours_say_what_pushed_and_what_surprises(
     (first, *_), plain = inspection.positions, replace
     liked = plain(first, text="x", logprob=-3.0, bare_logprob=-9.0, flipped=False)
     cases = {
-        "\x1b[38;5;208m\x1b[4mx\x1b[0m": liked,
-        "\x1b[38;5;117m\x1b[1mx\x1b[0m": plain(liked, logprob=-0.2, bare_logprob=0.0, flipped=True),
+        "\x1b[38;5;33m\x1b[4mx\x1b[0m": liked,
+        "\x1b[38;5;222m\x1b[1mx\x1b[0m": plain(liked, logprob=-0.2, bare_logprob=0.0, flipped=True),
         "x\x1b[0m": plain(liked, logprob=-1.0, bare_logprob=-1.0),
     }
     for expected, position in cases.items():

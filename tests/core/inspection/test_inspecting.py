@@ -14,6 +14,7 @@ from marith import Engine, Inspection, RequestError
 from marith.errors import UnknownOption
 from marith.inspection import inspecting as one_pass
 from marith.inspection.inspected_formula import MOST_VALUES
+from marith.request.inspected.characters import runs_of
 from marith.request.inspected.inspected_position import RANKED, InspectedPosition, LikelyToken
 from marith.testing import tiny_model, tiny_tokenizer
 
@@ -196,6 +197,21 @@ def test_a_table_has_parts_of_equal_text_each(house: House, formula: str) -> Non
     exact = [name for name in table.columns if name.startswith("exact: ")]
     assert len(exact) == len(inspection.parts)
     assert list(table[exact].sum(axis=1)) == pytest.approx(list(table["log_odds"]), rel=1e-9)
+
+
+def test_the_parts_of_a_character_are_known() -> None:
+    text = "Größe 日本 🙂."
+    with Engine.load("pocket") as engine:
+        tokens = engine.encode(text)
+        whole = engine.inspect("Hi.", tokens, top=1).positions
+        rest = engine.inspect("Hi.", tokens, top=1, start=3).positions
+        cut = engine.inspect("Hi.", tokens[:-2], top=1).positions
+    assert [p.completed for p in rest] == [p.completed for p in whole[3:]]
+    assert any("�" in p.text for p in whole)
+    assert all((p.completed is None) == ("�" not in p.text) for p in whole)
+    assert "".join(run.text for run in runs_of(whole)).strip() == text
+    assert {len(run.text) for run in runs_of(whole) if len(run.positions) > 1} == {1}
+    assert cut[-1].completed == "�"
 
 
 def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:

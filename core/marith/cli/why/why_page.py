@@ -1,6 +1,6 @@
 """Prints an inspection: the text with its pushes, and a table of positions.
 
-Blue is less likely than by the bare model, orange is likelier, an underlined token is surprising,
+Blue is likelier than by the bare model, orange is less likely, an underlined token is surprising,
 and a bold one is not the bare model's choice. Without colours a token that is not its choice stands
 in brackets with its push. Text of a model is shown, and never obeyed.
 """
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from marith.cli.terminal.colours import has_colours
 from marith.cli.terminal.shown_text import harmless
+from marith.request.inspected.characters import TokenRun, runs_of
 from marith.request.inspected.inspected_position import InspectedPosition
 from marith.request.inspected.inspection import Inspection
 from marith.request.inspected.wording import likely_text, part_text, quoted, signed
@@ -43,18 +44,16 @@ def print_inspection(inspection: Inspection, every: bool) -> None:
 def strip_of(inspection: Inspection) -> str:
     """The text, each token coloured by its push; without colours what flipped is in brackets."""
     coloured = has_colours(sys.stdout)
-    return "".join(_token(position, coloured) for position in inspection.positions)
+    return "".join(_token(run, coloured) for run in runs_of(inspection.positions))
 
 
-def _token(position: InspectedPosition, coloured: bool) -> str:
-    text = harmless(position.text)
+def _token(run: TokenRun, coloured: bool) -> str:
+    text = harmless(run.text)
     if coloured:
-        surprising = position.logprob is None or position.logprob < -SURPRISING
-        colour = _colour(position.push)
-        return typer.style(
-            text, fg=colour, underline=surprising or None, bold=position.flipped or None
-        )
-    return f"[{text} {signed(position.push)}]" if position.flipped else text
+        surprising = run.logprob is None or run.logprob < -SURPRISING
+        colour = _colour(run.push)
+        return typer.style(text, fg=colour, underline=surprising or None, bold=run.flipped or None)
+    return f"[{text} {signed(run.push)}]" if run.flipped else text
 
 
 def _colour(push: float | None) -> int | None:
@@ -62,7 +61,7 @@ def _colour(push: float | None) -> int | None:
     if push is None:
         return None
     strength = sum(abs(push) >= step for step in STEPS)
-    return (ORANGES if push > 0 else BLUES)[strength - 1] if strength else None
+    return (BLUES if push > 0 else ORANGES)[strength - 1] if strength else None
 
 
 def _table(inspection: Inspection, positions: Iterable[InspectedPosition]) -> Table:

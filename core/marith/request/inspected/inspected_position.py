@@ -71,6 +71,9 @@ class InspectedPosition:
     log-probability: the bare model's likeliest, or, where that is the token itself or cannot
     follow, the likeliest other token by the composed distribution. `log_odds` is log P(token) −
     log P(reference) in float64: the sum of the exact contributions.
+
+    Of a token that is part of a character, `completed` is the text of what it completes: "" before
+    the last part. It is None for every other token.
     """
 
     place: int
@@ -91,6 +94,7 @@ class InspectedPosition:
     terms: tuple[TermView, ...]
     contributions: tuple[Contribution, ...]
     observations: tuple[float | None, ...]
+    completed: str | None
 
     @property
     def push(self) -> float | None:

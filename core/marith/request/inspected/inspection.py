@@ -47,13 +47,15 @@ class InspectedPart:
     The formula is P = softmax(S / W), with the score S = Σ sᵢ of the flattened sum and its weight
     W (theorem 1 of the paper). The part i contributes sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of
     the token t against the reference r, which is (sᵢ(t) − sᵢ(r)) / W unless the weight differs from
-    token to token. These contributions add up to log P(t) − log P(r). A summand is a term times its
+    token to token, as only that of an application's own node can. These contributions add up to
+    log P(t) − log P(r), wherever both tokens can follow. A summand is a term times its
     factor, or a union, an intersection, a condition and so on as a whole.
 
-    A term within such a part, within a cut or within a factor is left out in addition: its
-    contribution is how much smaller the log-odds are where its distribution is replaced by that of
-    the bare model, or for a classifier its guidance by 0. These do not add up. The candidates of
-    classifiers, and what is known of the text so far, stay as they were.
+    A term within such a part, within a cut or within a factor, also a classifier but not `M`, is
+    left out in addition: its contribution is how much smaller the log-odds are where its
+    distribution is replaced by that of the bare model, or a classifier's guidance by 0. These do
+    not add up. The candidates of classifiers, and what is known of the text so far, stay as they
+    were.
 
     `text` is the part as formula text; `term` is its index in `Inspection.terms`, None for a part
     that is no single term.

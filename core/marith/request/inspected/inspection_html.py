@@ -7,13 +7,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from marith.request.display.visible_text import harmless
+from marith.request.inspected.characters import TokenRun, runs_of
 from marith.request.inspected.wording import likely_text, part_text, quoted, signed
 
 if TYPE_CHECKING:
     from marith.request.inspected.inspected_position import InspectedPosition
     from marith.request.inspected.inspection import Inspection
 
-LIKELIER, LESS_LIKELY = "230, 120, 20", "40, 120, 220"  # orange and blue: red, green, blue
+LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"  # blue and orange: red, green, blue
 STRONGEST = 3.0  # nats of push that have the darkest tint, which text of either colour is read on
 DARKEST = 0.5
 SURPRISES = (1.0, 2.0, 4.0)  # nats: the underline is one pixel thicker from each of them on
@@ -25,11 +26,11 @@ _CELL = "text-align: left; padding: 0 .8em 0 0"
 def inspection_html(inspection: Inspection) -> str:
     """The inspection as HTML without scripts; all that was generated, or given, is escaped.
 
-    A token is orange where the formula made it likelier than the bare model, and blue where less
+    A token is blue where the formula made it likelier than the bare model, and orange where less
     likely; the thicker its underline, the more surprising it is; a bold one is not the bare model's
     likeliest. The table has the positions of these, or all where there is none.
     """
-    strip = "".join(map(_token, inspection.positions))
+    strip = "".join(map(_token, runs_of(inspection.positions)))
     positions = inspection.flipped or inspection.positions
     return "".join(
         [
@@ -41,17 +42,17 @@ def inspection_html(inspection: Inspection) -> str:
     )
 
 
-def _token(position: InspectedPosition) -> str:
+def _token(run: TokenRun) -> str:
     styles = []
-    if tint := _tint(position.push):
+    if tint := _tint(run.push):
         styles.append(f"background: rgba({tint})")
-    surprise = float("inf") if position.logprob is None else -position.logprob
+    surprise = float("inf") if run.logprob is None else -run.logprob
     if thick := sum(surprise >= least for least in SURPRISES):
         styles.append(f"border-bottom: {thick}px solid currentColor")
-    if position.flipped:
+    if run.flipped:
         styles.append("font-weight: bold")
-    style, title = escape("; ".join(styles)), escape(_title(position))
-    return f'<span style="{style}" title="{title}">{escape(harmless(position.text))}</span>'
+    style, title = escape("; ".join(styles)), escape("\n".join(map(_title, run.positions)))
+    return f'<span style="{style}" title="{title}">{escape(harmless(run.text))}</span>'
 
 
 def _tint(push: float | None) -> str:
@@ -78,8 +79,8 @@ def _title(position: InspectedPosition) -> str:
 def _summary(inspection: Inspection) -> str:
     count, flipped = len(inspection.positions), len(inspection.flipped)
     return (
-        f"{flipped} of {count} tokens are not the likeliest of M (bold) · orange: made likelier, "
-        "blue: less likely, the thicker the line the more surprising · log-probabilities in nats"
+        f"{flipped} of {count} tokens are not the likeliest of M (bold) · blue: made likelier, "
+        "orange: less likely, the thicker the line the more surprising · log-probabilities in nats"
     )
 
 

@@ -19,6 +19,12 @@ from marith.serving.wire.wire_fields import (
     read_fields,
 )
 
+
+def _own(name: str) -> str:
+    """A field of marith's own as errors and warnings name it."""
+    return ".".join(("marith", name))
+
+
 _BESIDE_KEPT = {"kept", "number", "values", "model"}
 
 
@@ -44,7 +50,7 @@ class MadeTextFields(DrawnFields):
         "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs",
     }  # fmt: skip
 
-    idle: ClassVar[frozenset[str]] = frozenset(("marith.inspect", "marith.composition"))
+    idle: ClassVar[frozenset[str]] = frozenset(map(_own, ("inspect", "composition")))
 
     messages: list[dict[str, Any]] | None = None
     prompt: StrictStr | list[StrictInt] | None = None
@@ -61,7 +67,7 @@ class MadeTextFields(DrawnFields):
         own = (name for name in self.marith.model_fields_set)
         return [
             *(name for name in fields if getattr(self, name) is not None),
-            *(f"marith.{name}" for name in own if getattr(self.marith, name) not in (None, False)),
+            *(_own(name) for name in own if getattr(self.marith, name) not in (None, False)),
         ]
 
     def unknown(self) -> list[str]:
@@ -86,7 +92,7 @@ class InspectFields(MadeTextFields):
 
     idle: ClassVar[frozenset[str]] = MadeTextFields.idle | {
         *(DrawnFields.model_fields.keys() - KnownFields.model_fields.keys() - {"stream", "marith"}),
-        "response_format", "marith.ban", "marith.speculation",
+        "response_format", *map(_own, ("ban", "speculation")),
     }  # fmt: skip
 
     continuation: StrictStr | list[StrictInt]

@@ -42,8 +42,8 @@ def test_nothing_that_was_generated_or_given_is_markup(text: str) -> None:
 def test_colour_line_and_weight_say_what_happened() -> None:
     calm = {"logprob": -0.5, "bare_logprob": -0.5, "flipped": False}
     assert styles(**calm) == ""
-    assert styles(**calm | {"bare_logprob": -3.5}) == "background: rgba(230, 120, 20, 0.50)"
-    assert styles(**calm | {"bare_logprob": 1.0}) == "background: rgba(40, 120, 220, 0.25)"
+    assert styles(**calm | {"bare_logprob": -3.5}) == "background: rgba(40, 120, 220, 0.50)"
+    assert styles(**calm | {"bare_logprob": 1.0}) == "background: rgba(230, 120, 20, 0.25)"
     assert styles(**calm | {"flipped": True}) == "font-weight: bold"
     surprising = styles(logprob=-2.5, bare_logprob=-2.5, flipped=False)
     assert surprising == "border-bottom: 2px solid currentColor"
@@ -62,3 +62,19 @@ def test_the_table_lists_what_flipped_and_says_what_it_leaves_out() -> None:
     count, text = rows(*[ONE] * (inspection_html.MOST_ROWS + 7))
     assert count == inspection_html.MOST_ROWS
     assert "7 more positions are not listed" in text
+
+
+def test_the_tokens_of_one_character_are_shown_together() -> None:
+    parts = replace(ONE, text="�", completed="", flipped=False, logprob=-0.5)
+    texts = ("a", "日", "🙂", "b")
+    positions = [
+        replace(ONE, text="a"), parts, parts, replace(parts, completed="日"),
+        parts, replace(ONE, text="�", completed="🙂"), replace(ONE, text="b"),
+    ]  # fmt: skip
+    page = ParsedHtml(replace(WHOLE, positions=tuple(positions))._repr_html_())
+    assert tuple(page.texts[:4]) == texts
+    whole, *_ = [style for style in page.values("style") if "background" in style][1:]
+    assert whole == "background: rgba(40, 120, 220, 0.50); border-bottom: 1px solid currentColor"
+    assert page.values("title")[1].count("log P -0.50") == 3
+    cut = ParsedHtml(replace(WHOLE, positions=(positions[0], parts))._repr_html_())
+    assert cut.texts[1] == "�"
