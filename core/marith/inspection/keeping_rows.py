@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -35,7 +34,9 @@ class KeepingRows(TextQuery[Kept]):
         super().__init__(prepared, continuation, keeper, start)
         self._made = made
         self._answers: Mapping[Term, Scored] = {}
-        self._kept: dict[Term, list[Tensor]] = defaultdict(list)
+        self._kept: dict[Term, Tensor] = {}
+        self._count = len(continuation) - start
+        self._taken = 0
 
     def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
         """Keep the rows of every term, until they are copied."""
@@ -44,10 +45,15 @@ class KeepingRows(TextQuery[Kept]):
 
     def take(self, logprobs: Tensor, tokens: Tensor) -> None:
         """Copy the rows of these positions."""
+        end = self._taken + len(tokens)
         for term, scored in self._answers.items():
-            self._kept[term].append(scored.logprobs.to("cpu", copy=True))
+            rows = scored.logprobs
+            if term not in self._kept:  # whole at once: to join parts would take them twice
+                self._kept[term] = torch.empty(self._count, rows.shape[-1], dtype=rows.dtype)
+            self._kept[term][self._taken : end] = rows
+        self._taken = end
         self._answers = {}
 
     def result(self) -> Kept:
-        """What is made of the rows of each term, joined."""
-        return self._made({term: torch.cat(rows) for term, rows in self._kept.items()})
+        """What is made of the rows of each term."""
+        return self._made(self._kept)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.forking import fork, told_by
 from support.holding import held
 from support.house import House, wait_until_idle
 
@@ -23,8 +29,12 @@ from marith import (
     RequestError,
     Sampling,
     Stop,
+    Ticket,
     Tools,
 )
+from marith.engine.jobs.queries import AT_ONCE
+from marith.inspection.follow_up import Following
+from marith.tensor_rows import Row
 from marith.testing import tiny_model, tiny_tokenizer
 
 FORMULA = "2*x - 0.5*M - 0.3*union(y, M)"
@@ -167,3 +177,69 @@ def test_the_deadline_is_that_of_text_and_inspection(house: House) -> None:
         time.sleep(0.1)
     with pytest.raises(DeadlineExceeded):
         late.result(10)
+
+
+@contextmanager
+def followed(request: Request) -> Iterator[tuple[Engine, Ticket, threading.Event, threading.Event]]:
+    """The engine is held within the inspection of an ended text; the last event lets it go."""
+    inspecting, go_on = threading.Event(), threading.Event()
+    check = Following.check
+
+    def slow(self: Following, rows: Sequence[Row]) -> None:
+        inspecting.set()
+        go_on.wait(20)
+        check(self, rows)
+
+    loaded = Engine.load(tiny_model(seed=1), tokenizer=tiny_tokenizer())
+    with loaded as engine, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Following, "check", slow)
+        ticket = engine.submit(request)
+        assert inspecting.wait(20)
+        try:
+            yield engine, ticket, inspecting, go_on
+        finally:
+            go_on.set()
+
+
+SHORT = Request("a b", "2*x - M", {"x": "b c"}, Sampling(seed=5), Stop(5), inspect=2)
+LONG = replace(SHORT, stop=Stop(2 * AT_ONCE - 20, ignore_eos=True))  # two steps
+
+
+def test_an_inspection_that_is_cancelled_ends_nothing_else() -> None:
+    with followed(LONG) as (engine, ticket, inspecting, go_on):
+        assert not ticket.ended
+        ticket.cancel()
+        with pytest.raises(RequestError, match="cancelled"):
+            ticket.result(5)
+        inspecting.clear()
+        go_on.set()
+        wait_until_idle(engine)
+        assert not inspecting.is_set(), "no second step is taken"
+        assert engine.status().lanes == 0
+        again = engine.submit(SHORT).result(20)
+        assert again.inspection is not None
+
+
+def test_the_deadline_of_a_text_is_that_of_its_inspection() -> None:
+    with followed(replace(SHORT, timeout=0.5)) as (engine, ticket, _, go_on):
+        with pytest.raises(DeadlineExceeded):
+            ticket.result(10)
+        go_on.set()
+        wait_until_idle(engine)
+        assert engine.submit(SHORT).result(20).inspection is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_has_no_inspection_of_its_parent() -> None:
+    with followed(LONG) as (_, ticket, _, go_on):
+
+        def told() -> str:
+            try:
+                return repr(ticket.result(10))
+            except Exception as error:
+                return type(error).__name__
+
+        released = threading.Timer(0.2, go_on.set)  # a fork waits for the step that runs
+        released.start()
+        assert told_by(fork(told)) == "EngineClosed"
+        assert ticket.result(20).inspection is not None

@@ -11,9 +11,13 @@ import torch
 from support.house import FORMULAS, House
 
 from marith import Engine, Inspection, RequestError
+from marith.decoding.composition.evaluate import evaluate
 from marith.errors import UnknownOption
 from marith.inspection import inspecting as one_pass
+from marith.inspection.contributions import DoubleRows
 from marith.inspection.inspected_formula import MOST_VALUES
+from marith.inspection.measures import ranking
+from marith.inspection.position_measures import PositionMeasures
 from marith.request.inspected.characters import runs_of
 from marith.request.inspected.inspected_position import RANKED, InspectedPosition, LikelyToken
 from marith.testing import tiny_model, tiny_tokenizer
@@ -71,19 +75,34 @@ def assert_close(value: float | None, expected: float) -> None:
 
 
 @pytest.mark.parametrize("formula", ALL)
-def test_exact_contributions_add_up(house: House, formula: str) -> None:
-    inspection = house.engine.inspect(PROMPT, TEXT, formula, house.terms, top=3)
-    exact = [part.kind == "exact" for part in inspection.parts]
-    for position in inspection.positions:
-        values = [
-            c.value for c, is_exact in zip(position.contributions, exact, strict=True) if is_exact
-        ]
-        if position.log_odds is None:
-            assert set(values) == {None}
-        else:
-            assert math.fsum(v for v in values if v is not None) == pytest.approx(
-                position.log_odds, rel=1e-9, abs=1e-12
-            )
+def test_exact_contributions_are_the_log_odds_in_float64(
+    house: House, formula: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+
+    def compare(self: PositionMeasures, place: int) -> list[InspectedPosition]:
+        nonlocal compared
+        whole = evaluate(self._formula.formula, DoubleRows(self._rows))
+        exact = len(self._formula.summands)
+        positions = measured(self, place)
+        for row, position in zip(whole.tolist(), positions, strict=True):
+            parts = position.contributions[:exact]
+            asked = [position.token, *(likely.token for likely in position.top)]
+            values = zip(*([part.value, *part.of_top] for part in parts), strict=True)
+            for token, of_parts in zip(asked, values, strict=True):
+                odds = row[token] - row[position.reference.token]
+                if math.isfinite(odds):
+                    compared += 1
+                    total = math.fsum(value for value in of_parts if value is not None)
+                    assert total == pytest.approx(odds, rel=1e-5, abs=1e-9)
+                else:
+                    assert {*of_parts} == {None}
+        return positions
+
+    measured = PositionMeasures.positions
+    monkeypatch.setattr(PositionMeasures, "positions", compare)
+    house.engine.inspect(PROMPT, TEXT, formula, house.terms, top=3)
+    assert compared
 
 
 def test_what_each_term_said(house: House) -> None:
@@ -163,13 +182,36 @@ def test_ranks_are_exact_up_to_a_thousand(monkeypatch: pytest.MonkeyPatch) -> No
             logprobs = engine.next_logprobs("w3", "x", {"x": "w1 w2"}, text[:place])
             rank = 1 + int((logprobs > logprobs[position.token]).sum())
             expected = rank if rank <= RANKED else None
-            assert position.terms[0].rank == pytest.approx(expected, abs=1)
+            assert position.terms[0].rank == pytest.approx(expected, abs=1)  # passes round
         assert {p.terms[0].rank is None for p in whole.positions} == {True, False}
         monkeypatch.setattr(one_pass, "AT_ONCE", 1)  # a position at a time says the same
         again = engine.inspect("w3", text, "2*x - M", {"x": "w1 w2"}, top=3)
     for one, other in zip(again.positions, whole.positions, strict=True):
         assert one.rank == other.rank
         assert one.log_odds == pytest.approx(other.log_odds, rel=1e-6)
+
+
+def test_ranks_are_exact_beside_ties_and_what_cannot_follow() -> None:
+    noise = torch.Generator().manual_seed(3)
+    plain = -torch.arange(1500.0)
+    ties = -(torch.arange(1500) // 3).float()
+    holes = plain.masked_fill(torch.arange(1500) % 2 == 1, -math.inf)
+    few = torch.full((1500,), -math.inf).index_fill(0, torch.arange(30), -1.0)
+    rows = torch.stack([plain, ties, holes, few])
+    places = [0, 1, 2, 29, 30, 62, 63, 64, 65, 66, 998, 999, 1000, 1001, 1002, 1499]
+    for asked in ([64], [999], [1000], places, *([place] for place in places)):
+        shuffled = torch.randperm(1500, generator=noise)
+        tokens = torch.argsort(shuffled)[asked].expand(len(rows), -1)
+        logprobs = rows[:, shuffled]
+        found = ranking(logprobs, tokens, 70 if len(asked) == 1 else 10)
+        for row, ranks, tokens_of_row in zip(
+            logprobs.tolist(), found.ranks.tolist(), tokens.tolist(), strict=True
+        ):
+            exact = [1 + sum(other > row[token] for other in row) for token in tokens_of_row]
+            known = [rank if rank <= RANKED else None for rank in exact]
+            assert [rank if rank <= RANKED else None for rank in ranks] == known
+        best = logprobs.sort(dim=-1, descending=True).values[:, : found.best.shape[1]]
+        assert found.best_logprobs.tolist() == best.tolist()
 
 
 def test_only_what_follows_the_start_is_inspected(house: House) -> None:

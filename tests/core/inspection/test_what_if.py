@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from support.house import House
 from support.redrawn import cases, first_difference, flips
 
 from marith import Ban, Engine, FormulaError, Grammar, Plan, Request, RequestError, Sampling, Stop
+from marith.formula.meaning.binding import resolve
+from marith.inspection import keeping_rows
 from marith.inspection.formula_numbers import NumberedFormula
 
 TRIED = 40
@@ -75,6 +78,28 @@ def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
         kept.at(2, [1.0])
     with pytest.raises(RequestError, match="at most 1,000 values"):
         kept.at(0, [1.0] * 1001)
+
+
+def test_rows_are_held_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request("a", "2*x - 1*M", house.terms, Sampling(seed=3), Stop(110, ignore_eos=True))
+    completion = house.engine.submit(request).result()
+    shapes: list[tuple[int, ...]] = []
+
+    def joined(rows: list[torch.Tensor], *rest: Any, **how: Any) -> torch.Tensor:
+        whole = join(rows, *rest, **how)
+        shapes.append(tuple(whole.shape))
+        return whole
+
+    join = torch.cat
+    monkeypatch.setattr(keeping_rows.torch, "cat", joined)
+    kept = house.engine.what_if(request, completion)
+    monkeypatch.undo()
+    assert len(completion.tokens) == 110
+    assert (110, 28) not in shapes, "both terms' rows are copied to where they stay"
+    scores = house.engine.score("a", completion.tokens, "x", house.terms)
+    x = kept._rows[resolve(house.terms)["x"]]  # type: ignore[index]  # a term
+    of_text = x.gather(1, torch.tensor(completion.tokens)[:, None])[:, 0]
+    assert of_text.tolist() == pytest.approx(scores, abs=1e-4)
 
 
 def test_a_term_that_was_multiplied_by_zero_is_kept(house: House) -> None:
