@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -21,9 +23,13 @@ from marith.serving.server import Server
 PAGE_KEY = "the-key-of-the-page"
 # Does what the page does, and writes what it got.
 BROWSER = """
-import json, sys, urllib.error, urllib.request
-from urllib.parse import urldefrag
-address, fragment = urldefrag(sys.argv[1])
+import html, json, os, re, stat, sys, urllib.error, urllib.request
+from pathlib import Path
+from urllib.parse import urldefrag, urlsplit
+file = Path(urlsplit(sys.argv[1]).path)
+modes = [stat.S_IMODE(os.stat(path).st_mode) for path in (file, file.parent)]
+[leads] = re.findall(r'content="0; url=([^"]*)"', file.read_text())
+address, fragment = urldefrag(html.unescape(leads))
 def ask(path, body=None, **headers):
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json", "origin": address.rstrip("/"), **headers}
@@ -39,7 +45,7 @@ key = json.loads(given[1]).get("key", "")
 models = ask("v1/models", authorization="Bearer " + key)
 again, without = ask("page/key", token), ask("v1/models")
 with open(sys.argv[2], "w") as file:
-    json.dump([page, given, models, again, without, key], file)
+    json.dump([page, given, models, again, without, key, sys.argv[1], modes], file)
 """
 
 
@@ -124,7 +130,10 @@ def test_a_browser_is_opened_on_the_page(tmp_path: Path) -> None:
         finally:
             playing.kill()
             playing.wait(20)
-    page, given, models, again, without, key = json.loads(found.read_text())
+    page, given, models, again, without, key, opened, modes = json.loads(found.read_text())
+    assert modes == [0o600, 0o700]
+    assert re.fullmatch(r"file:///\S+/play\.html", opened), "nothing that others see has the token"
+    assert not Path(urlsplit(opened).path).parent.exists()
     assert page[0] == given[0] == models[0] == 200
     assert again[0] == without[0] == 401
     assert [one["id"] for one in json.loads(models[1])["data"]] == ["pocket", "polite"]

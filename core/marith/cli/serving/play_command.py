@@ -1,6 +1,9 @@
 """The command that opens the page: `marith play`."""
 
 import webbrowser
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,13 +44,32 @@ def play(
         typer.echo(page)
         if server.settings.page_key is not None:
             typer.echo(f"(good once, for {page_token.SECONDS:.0f} seconds)", err=True)
-        if not no_browser and not webbrowser.open(page):
+        if not no_browser and not webbrowser.open(leading_to(page, Path(folder))):
             typer.echo("no browser was found here: open this address in one", err=True)
 
     settings = {"file": file, "model": model, "allow_formulas": True}
-    with clear_errors():
+    with clear_errors(), TemporaryDirectory(prefix="marith-play-") as folder:
         bounds = {"tokens": max_tokens}
         run_server(settings, api_key_file, bounds, (LOOPBACK, port), ready, has_own_key=True)
+
+
+def leading_to(page: str, folder: Path) -> str:
+    """The address of a file in a private folder that leads to the page; without a token the page's.
+
+    Others may read the command line of a browser, and so its address, but not the file.
+    """
+    if "#" not in page:
+        return page
+    address = escape(page)
+    file = folder / "play.html"
+    file.touch(mode=0o600)
+    file.write_text(
+        '<!doctype html><meta charset="utf-8">'
+        f'<meta http-equiv="refresh" content="0; url={address}">'
+        f'<title>marith</title><a href="{address}">The page of marith</a>\n',
+        encoding="utf-8",
+    )
+    return file.as_uri()
 
 
 def page_address(server: "Server", address: str) -> str:
