@@ -32,9 +32,9 @@ class Redrawn:
 
     `tokens` is [values, positions]: the token that would be drawn at each position, given the kept
     text before it; -1 where no token may follow. `first_flip` has for each value the first position
-    whose token is another than the text's, and `flipped_to` the text of the token there; None where
-    none is, and then the text is the same. For a value that the formula cannot have, `refused` says
-    why, and it has no tokens.
+    whose token is another than the text's, and `flipped_to` the text of the token there. `refused`
+    says why the formula cannot have a value, and is None for one that it can have. Where
+    `first_flip` is None and `refused` too, the text is the same; a refused value has no tokens.
     """
 
     number: int
@@ -121,6 +121,11 @@ class WhatIf:
             tuple(self._text_at(row, flip) for row, flip in zip(tokens, flips, strict=True)),
             tuple(None if isinstance(row, tuple) else row for row in drawn),
         )
+
+    def __repr__(self) -> str:
+        count, numbers = len(self.tokens), ", ".join(f"{one.value:g}" for one in self.numbers)
+        tokens = "1 token" if count == 1 else f"{count} tokens"
+        return f"<WhatIf of {tokens} by {self.text!r}: numbers {numbers or 'none'}>"
 
     def _text_at(self, tokens: Sequence[int], place: int | None) -> str | None:
         if place is None or tokens[place] == NO_TOKEN:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -122,14 +122,23 @@ class Inspection:
         return _adapter().validate_json(text)
 
     @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Inspection:
+        """The inspection that `as_dict` wrote, as adapters have it in the metadata of an answer.
+
+        Raises ValueError for any other mapping.
+        """
+        return _adapter().validate_python(data)
+
+    @classmethod
     def json_schema(cls) -> dict[str, Any]:
         """The JSON schema of `to_json`."""
         return _adapter().json_schema(mode="serialization")
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each position, with columns for each term and each part, named by their texts.
+        """A row for each position, with columns for each term, part and observation.
 
-        Raises RequestError where pandas is absent.
+        A term's columns are named by the first name that stands for it, as in `rank: chef`, or else
+        by its text. Raises RequestError where pandas is absent, which is in the extra `evals`.
         """
         return dataframe_of(self)
 

@@ -34,7 +34,9 @@ def set_fewest_rows(layers: Sequence[Any]) -> None:
     for layer in layers:
         shape = f"{layer.in_features} × {layer.out_features} {layer.weight.dtype}"
         if shape not in counts:
-            counts[shape] = kept(f"{shape}, fewest rows of {_FEW[-1]}", _FEW, partial(_least_alike, layer))
+            counts[shape] = kept(
+                f"{shape}, fewest rows of {_FEW[-1]}", _FEW, partial(_least_alike, layer)
+            )
         layer.fewest_rows = counts[shape]
     if layers:
         what = f"{len(layers)} layers ({', '.join(counts)}), whether four rows take less than one"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -11,7 +12,8 @@ import pytest
 from support.inspected import inspection
 
 from marith import Inspection, RequestError
-from marith.request.inspected.inspection import names_of
+from marith.request.inspected.inspection import InspectedTerm, names_of
+from marith.request.inspected.inspection_rows import rows_of_positions
 
 
 def test_json_reads_back_the_same_and_follows_the_schema() -> None:
@@ -21,11 +23,14 @@ def test_json_reads_back_the_same_and_follows_the_schema() -> None:
     assert data == whole.as_dict()
     assert data["positions"][0]["top"][1] == {"token": 8, "text": " cruel", "logprob": None}
     assert Inspection.from_json(whole.to_json(indent=1)) == whole
+    assert Inspection.from_dict(data) == whole
 
 
 def test_what_is_no_inspection_is_refused() -> None:
     with pytest.raises(ValueError, match="positions"):
         Inspection.from_json('{"formula": "M"}')
+    with pytest.raises(ValueError, match="positions"):
+        Inspection.from_dict({"formula": "M"})
 
 
 def test_it_says_how_far_the_formula_pushed_a_token() -> None:
@@ -40,9 +45,20 @@ def test_a_table_of_pandas_has_a_row_for_each_position() -> None:
     pytest.importorskip("pandas")
     table = inspection().to_pandas()
     assert list(table["text"]) == [" kind"]
-    assert list(table['weight: prompted("Be kind.")']) == [2.0]
+    assert list(table["weight: k"]) == [2.0]
     assert list(table['exact: 2*prompted("Be kind.")']) == [1.5]
     assert list(table["push"]) == [2.5]
+
+
+def test_a_column_is_named_by_the_text_of_a_term_whose_name_another_has() -> None:
+    whole = inspection()
+    (position,) = whole.positions
+    terms = (*whole.terms, InspectedTerm('prompted("Be brief.")', ("k",), "model"))
+    terms += (InspectedTerm("uniform()", (), "uniform"),)
+    positions = (replace(position, terms=position.terms * 3),)
+    (row,) = rows_of_positions(replace(whole, terms=terms, positions=positions))
+    names = [name.removeprefix("kl: ") for name in row if name.startswith("kl: ")]
+    assert names == [term.text for term in terms]
 
 
 def test_without_pandas_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
