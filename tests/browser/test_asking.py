@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from support.browsing import become, generate, pane, settle, text_of, write, write_formula
@@ -20,7 +21,9 @@ def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
     settle(page)
     assert streamed.is_hidden()
     assert pane(page, 1).locator(".token").count() > 5
-    assert "M's likeliest token is another" in pane(page, 1).locator(".status").inner_text()
+    count, flipped = (pane(page, 1).locator(f".token{kind}").count() for kind in ("", ".flipped"))
+    sentence = f"At {flipped} of {count} tokens M's likeliest token is another."
+    assert sentence in pane(page, 1).locator(".status").inner_text()
 
 
 def test_both_panes_have_one_seed_and_their_first_difference_is_marked(page: Any) -> None:
@@ -170,3 +173,32 @@ def test_a_text_is_stopped_and_another_one_made(page: Any) -> None:
     generate(page)
     assert text_of(page, 1)
     assert page.locator("#sliders input").first.is_enabled()
+
+
+def test_a_classifier_has_a_line_under_the_text(page: Any) -> None:
+    write(page, seed=3, max_tokens=20)
+    pane(page, 1).locator("select").select_option("judged")
+    generate(page)
+    assert pane(page, 0).locator(".judged").is_hidden()
+    chart = pane(page, 1).locator(".judged figure")
+    assert chart.locator(".legend").inner_text().strip() == "formality"
+    tokens = pane(page, 1).locator(".token")
+    drawn = chart.locator(".plot path").get_attribute("d")
+    assert len(re.findall("[ML]", drawn)) == tokens.count()
+    chart.locator(".plot svg").click(position={"x": 1, "y": 5})
+    assert tokens.first.get_attribute("aria-pressed") == "true"
+    tokens.nth(4).click()
+    assert chart.locator("line.chosen").get_attribute("x1") == "4"
+
+
+def test_the_frame_of_a_token_is_within_it(page: Any) -> None:
+    write(page, seed=3, max_tokens=10)
+    generate(page)
+    page.keyboard.press("Tab")
+    token = pane(page, 1).locator(".token").nth(3)
+    token.click()
+    token.focus()
+    style = token.evaluate(
+        "one => [getComputedStyle(one).outlineOffset, getComputedStyle(one).outlineWidth]"
+    )
+    assert style == ["-2px", "2px"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsing import Serving, become, generate, opened, text_of, write, write_formula
+from support.browsing import Serving, become, generate, opened, pane, text_of, write, write_formula
 
 HOSTILE = "It's '; $(touch owned) `touch owned` \"quoted\" \\n \\\\ %s {x}\n"
 HOSTILE += "next line — ünï \U0001f600 \u202ex"
@@ -128,3 +128,12 @@ def test_every_copy_gives_the_text_of_the_page(
     told += ["--persona", "composed", "--json"]
     answer = json.loads(run(told, tmp_path, input=HOSTILE))
     assert text in json.dumps(answer, ensure_ascii=False) or text in str(answer)
+
+
+def test_what_no_copy_has_is_asked_of_the_server_alone(page: Any) -> None:
+    for model, languages in (("cheerful", 5), ("judged", 1)):
+        pane(page, 1).locator("select").select_option(model)
+        page.click("#copy")
+        assert page.locator("#language option").count() == languages
+        assert page.locator("#copy-note").is_visible() == (languages == 1)
+        page.click("#copy-close")

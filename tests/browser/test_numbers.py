@@ -83,7 +83,14 @@ def test_a_number_that_makes_no_formula_says_why(page: Any) -> None:
     generate(page)
     assert "add up to more than zero" in move(page, 5)
     let_go(page)
-    page.wait_for_timeout(300)
+    become(page, "document.querySelector('#number-0').value === '10'")
+    field = page.locator("#sliders input[type=number]")
+    assert field.input_value() == "2"
+    field.fill("0.123")
+    field.press("Enter")
+    said(page, "^With 0.123 ")
+    become(page, "document.querySelector('#number-0').value === '10'")
+    assert field.input_value() == "2"
     assert page.input_value("#formula") == "2*happy - M"
 
 

@@ -57,12 +57,15 @@ def test_without_formulas_the_editor_and_sliders_are_off_and_say_why(
     context = browser.new_context()
     page = context.new_page()
     page.goto(locked.url)
+    page.wait_for_selector("#notice:not([hidden])")
     page.fill("#key", KEY)
     page.keyboard.press("Enter")
     become(page, "document.querySelectorAll('.pane select option').length > 0")
     for name in ("editor-off", "numbers-off"):
         assert "--allow-formulas" in page.inner_text(f"#{name}")
     assert page.locator("#formula").is_disabled()
+    assert page.input_value("#formula") == "2*happy - M"
+    assert page.locator("#terms .term").count() == 0
     assert page.locator(".pane select option[value='@formula']").count() == 0
     assert pane(page, 1).locator("select").input_value() == "cheerful"
     write(page, max_tokens=10)

@@ -27,11 +27,13 @@ faithful_to = "(?s)<context>.*?</context>"
 
 [terms]
 happy = "You are a happy assistant."
+formality = 'classifier("pocket-formality", label="formal")'
 written = """ngram(texts=("{MARKUP}",), order=4)"""
 
 [formulas]
 cheerful = "2*happy - M"
 markup = "written"
+judged = {{formula = "M + formality", ban = ["dog"]}}
 "say \\"hi\\" <b>it's</b>" = "M + 0.5*happy"
 '''
 
@@ -108,10 +110,13 @@ def write(page: Any, message: str = "Tell me of your day.", **numbers: Any) -> N
 
 def write_formula(page: Any, formula: str) -> None:
     """Write a formula and wait for its meaning."""
-    with page.expect_response(lambda answer: _explains(answer, formula)):
+    with page.expect_response(lambda answer: _explains(answer, formula)) as answer:
         page.fill("#formula", "")
         page.fill("#formula", formula)
     become(page, "!document.querySelector('#meaning').hidden")
+    if answer.value.ok:
+        normalised = answer.value.json()["normalised"]
+        become(page, "n => document.querySelector('#normalised').textContent === n", normalised)
 
 
 def _explains(answer: Any, formula: str) -> bool:

@@ -15,6 +15,13 @@ from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal, meant
 
+# Options that every request over HTTP has anyway, and those that no text depends on.
+NOT_SHAPING = frozenset((
+    "model", "formula", "terms", "temperature", "top_p", "max_tokens", "seed", "device",
+    "max_lanes", "max_queue", "cache_bytes", "loaded_bytes", "max_memory", "timeout", "max_retries",
+    "faithful_to", "file", "trusted", "allowed", "frozen", "cache_salt", "inspect", "loaded_engine",
+))  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
@@ -31,6 +38,18 @@ class ServedModel:
         """What its file says of it, for people; "" where it says nothing."""
         file = self.options.file
         return "" if file is None else file.descriptions.get(file.formula_name or "", "")
+
+    @property
+    def shaping(self) -> list[str]:
+        """Names of options that shape a text and are not as by default, beside those of calls."""
+        defaults = {
+            name: field.get_default(call_default_factory=True)
+            for name, field in Options.model_fields.items()
+        }
+        values = self.options.values()
+        return [
+            name for name in values if name not in NOT_SHAPING and values[name] != defaults[name]
+        ]
 
     @property
     def own_tokens(self) -> int | None:

@@ -21,7 +21,7 @@ odd = "{HOSTILE.replace(chr(27), chr(92) + "u001b").replace('"', chr(92) + '"')}
 [formulas]
 polite = "M - 0.5*rude"
 "{NAME}" = {{formula = "M + 0.25*odd", description = "<b>bold</b>"}}
-retrieves = {{formula = "M", faithful_to = "Context: (.*)"}}
+retrieves = {{formula = "M", faithful_to = "Context: (.*)", ban = ["dog"], temperature = 0.5}}
 """
 
 
@@ -134,6 +134,9 @@ def test_models_say_what_the_page_begins_from(brings: httpx.Client, brings_none:
     assert [card["faithful"] for card in cards.values()] == [False, False, False, True]
     assert cards["polite"]["formula"] == "M - 0.5*rude"
     assert cards["polite"]["description"] == ""
+    assert {name: card["options"] for name, card in cards.items() if card["options"]} == {
+        "retrieves": ["ban"]
+    }
     assert set(cards["polite"]["terms"]) == {"rude", "odd"}
     with client(brings_none, headers=BEARER) as web:
         listed = web.get("/v1/models").json()

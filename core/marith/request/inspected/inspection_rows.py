@@ -24,11 +24,16 @@ _OF_TERM = "logprob", "rank", "weight", "entropy", "kl"
 
 
 def rows_of_positions(inspection: Inspection) -> Iterator[dict[str, Any]]:
-    """A row for each position; a term's columns are named by its name, or else by its text.
+    """A row for each position; a term's columns are named by its own name, or else by its text.
 
     Of names that are equal, as those of both parts of `a + a`, the second is `exact: a (2)`.
     """
-    terms = [*numbered(term.names[0] if term.names else term.text for term in inspection.terms)]
+    firsts = [term.names[0] if term.names else term.text for term in inspection.terms]
+    own = (
+        term.text if firsts.count(first) > 1 else first
+        for term, first in zip(inspection.terms, firsts, strict=True)
+    )
+    terms = [*numbered(own)]
     parts = [*numbered(f"{part.kind}: {part.text}" for part in inspection.parts)]
     observations = [*numbered(f"observed: {text}" for text in inspection.observations)]
     for position in inspection.positions:

@@ -145,19 +145,30 @@ function framed(label, caption, heads, groups) {
   );
 }
 
-/** The curves of an inspection: entropy, divergence of each term, and probabilities of classifiers. */
+/** The curves of an inspection: entropy, and divergence of each term. */
 export function curvesOf(inspection, onChoose) {
-  const { positions, terms, observations } = inspection;
+  const { positions, terms } = inspection;
   const kl = terms
     .map((term, i) => ({ name: nameOf(term), values: positions.map((one) => one.terms[i].kl) }))
     .filter(({ values }) => values.some((value) => value !== null));
   const entropy = [{ name: "composed", values: positions.map((one) => one.entropy) }];
-  const judged = observations.map((text, i) => (
-    { name: shown(text), values: positions.map((one) => one.observations[i]) }));
   const tokens = positions.map((one) => one.text);
   return [
     lineChart("Entropy", "nats", entropy, tokens, onChoose),
     kl.length ? lineChart("KL(term ‖ composed)", "nats", kl, tokens, onChoose) : null,
+  ].filter(Boolean);
+}
+
+/** The curves of classifiers, token by token, and of what factors are computed from. */
+export function judgedCurvesOf({ positions, terms, observations }, onChoose) {
+  const ratios = terms
+    .map((term, i) => ({ term, name: nameOf(term), values: positions.map((one) => one.terms[i].logprob) }))
+    .filter(({ term }) => term.kind === "classifier");
+  const judged = observations.map((text, i) => (
+    { name: shown(text), values: positions.map((one) => one.observations[i]) }));
+  const tokens = positions.map((one) => one.text);
+  return [
+    ratios.length ? lineChart("Log-ratio of a classifier", "nats", ratios, tokens, onChoose) : null,
     judged.length ? lineChart("What is known of the text so far", "", judged, tokens, onChoose) : null,
   ].filter(Boolean);
 }

@@ -194,9 +194,10 @@ function copies() {
   const own = panes[1].model === THE_FORMULA;
   const formula = own ? body.marith.formula : card?.marith.formula ?? "M";
   const terms = own ? editor.terms : termsFor(formula, Object.entries(card?.marith.terms ?? {}));
-  const whole = own || card?.parent === null || Boolean(card?.marith.terms);
+  const isWhole = own || card?.parent === null || Boolean(card?.marith.terms);
   const asked = { ...body, model: cardOf(base)?.root ?? base, formula, terms };
-  return copiesOf(whole && body.marith.faithful === undefined ? asked : null, body, hasKey());
+  const isPlain = cardOf(body.model)?.marith.options.length === 0 && body.marith.faithful === undefined;
+  return copiesOf(isWhole && isPlain ? asked : null, body, hasKey());
 }
 
 /** Runs `work`; what is wrong becomes a sentence above the form. */
@@ -224,7 +225,8 @@ async function load() {
   const personas = models.map(({ id, marith: { formula, terms } }) => (
     [id, formula, termsFor(formula, Object.entries(terms ?? {}))]));
   editor.offer(personas, recipes.data);
-  if (allowed && personas.length > 1 && !isFilled) editor.fill(...personas[1].slice(1));
+  const first = personas[1] ?? (allowed ? null : personas[0]); // the example needs its own terms
+  if (first && !isFilled) editor.fill(...first.slice(1));
   isFilled = true;
   editor.allow(allowed, NO_FORMULAS, base);
   sliders.turnOff(allowed ? "" : NO_FORMULAS);

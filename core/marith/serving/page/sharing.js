@@ -221,7 +221,7 @@ export function openCopies(found) {
   copies = found;
   at("copy-note").hidden = "Python" in found;
   at("copy-note").textContent =
-    "Only the server knows the terms, or what was retrieved; so there is curl, which asks it.";
+    "Only the server knows the terms, the other options, or what was retrieved; so there is curl, which asks it.";
   at("language").replaceChildren(...Object.keys(found).map(option));
   showCopy();
   at("copy-dialog").showModal();

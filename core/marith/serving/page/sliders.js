@@ -136,7 +136,10 @@ export class Sliders {
     }
     const pane = this.#pane();
     const flip = await this.#moved(i);
-    if (flip === null || flip.refused !== null || !this.#isCurrent(pane)) return;
+    if (flip === null || flip.refused !== null || !this.#isCurrent(pane)) {
+      if (row.number === number) row.takeBack();
+      return;
+    }
     const printed = await this.#onRelease(replaced(formula, start, end, String(number)));
     if (printed !== null) await this.#writeAnew(pane, printed, flip);
   }
@@ -218,6 +221,13 @@ class Row {
     }
     this.#value = value;
     if (!this.#moving) this.#set(nearest(this.values, value));
+  }
+
+  /** Shows the number that the formula has. */
+  takeBack() {
+    this.#moving = false;
+    if (!this.values.includes(this.#value)) this.values = sliderValues(this.#value);
+    this.#set(nearest(this.values, this.#value));
   }
 
   #set(index) {

@@ -40,6 +40,7 @@ def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
         "description": model.description,
         "system_fingerprint": model.fingerprint,
         "faithful": options.faithful_to is not None,
+        "options": model.shaping,
     }
     return {
         "id": model.name,

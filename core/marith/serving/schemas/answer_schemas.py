@@ -238,6 +238,7 @@ SCHEMAS: Mapping[str, Schema] = {
                     "description": TEXT,
                     "system_fingerprint": TEXT,
                     "faithful": FLAG,
+                    "options": listed(TEXT),
                 },
                 {"terms": mapped(TEXT)},
             ),

@@ -1,6 +1,6 @@
 // An inspection in a notebook: its tokens, and the card and the curves of the chosen one.
 
-import { curvesOf, markInCurves, tokenCard } from "../../../serving/page/card.js";
+import { curvesOf, judgedCurvesOf, markInCurves, tokenCard } from "../../../serving/page/card.js";
 import { filterOf, legend, TokenStrip } from "../../../serving/page/strip.js";
 import { element } from "../../../serving/page/values.js";
 
@@ -21,7 +21,9 @@ function render({ model, el }) {
     curves.hidden = index === null;
     card.replaceChildren(index === null ? hint(inspection) : tokenCard(inspection, index));
     if (index === null) return;
-    if (!curves.hasChildNodes()) curves.append(...curvesOf(inspection, choose));
+    if (!curves.hasChildNodes()) {
+      curves.append(...curvesOf(inspection, choose), ...judgedCurvesOf(inspection, choose));
+    }
     markInCurves(curves, index);
   };
   // Rules of the notebook for tables and lists end at a shadow root, and those of the widget too.
