@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from marith.errors import (
-    ModelError,
     RequestError,
     UnknownOption,
     require_known,
@@ -16,7 +15,7 @@ from marith.errors import (
 )
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.checks import memory_limits, whole
+from marith.request.checks import whole
 from marith.request.completion import Completion
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
@@ -244,11 +243,3 @@ def _joined(name: str, base: Options, options: Mapping[str, Any]) -> Options:
             )
         changed[field.name] = value
     return replace(base, **changed) if changed else base
-
-
-def limits_by_device(
-    max_memory: Mapping[str, int | str] | None,
-) -> tuple[tuple[str, int | str], ...] | None:
-    """The limits of memory as a `Placement` has them. Raises ModelError."""
-    limits = memory_limits("max_memory", max_memory, ModelError)
-    return None if limits is None else tuple(sorted(limits.items()))

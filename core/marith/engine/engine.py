@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import calibrate, check_samples
-from marith.engine.call import NOT_HERE, limits_by_device, no_request, scoring_request
+from marith.engine.call import NOT_HERE, no_request, scoring_request
 from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.inspected.inspection_calls import InspectionCalls
@@ -28,9 +28,10 @@ from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import ForkSafeLock
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
-from marith.errors import faults_named, names_checked
+from marith.errors import ModelError, faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
+from marith.request.checks import memory_limits
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
@@ -98,7 +99,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         cannot be loaded; so does a request after these weights were changed.
         """
         placement = Placement(
-            device, dtype, revision, context_length, quantize, backend, limits_by_device(max_memory)
+            device, dtype, revision, context_length, quantize, backend, _by_device(max_memory)
         )
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
@@ -125,7 +126,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
     ) -> Engine:
         """The one engine of the process for these options, loaded by the first call."""
         where = _placement(
-            device, dtype, revision, context_length, quantize, backend, limits_by_device(max_memory)
+            device, dtype, revision, context_length, quantize, backend, _by_device(max_memory)
         )
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
@@ -288,3 +289,11 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
             tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
         deadline.check()
         return replace(prepared, more=len(tokens)), tokens
+
+
+def _by_device(
+    max_memory: Mapping[str, int | str] | None,
+) -> tuple[tuple[str, int | str], ...] | None:
+    """The limits of memory as a `Placement` has them. Raises ModelError."""
+    limits = memory_limits("max_memory", max_memory, ModelError)
+    return None if limits is None else tuple(sorted(limits.items()))
