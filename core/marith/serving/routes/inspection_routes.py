@@ -30,7 +30,7 @@ from marith.serving.server import Server, note
 from marith.serving.server_settings import Bounds
 from marith.serving.wire.inspected_answers import OBJECT, hold_top, inspection_json
 from marith.serving.wire.page_fields import InspectFields, MadeTextFields, WhatIfFields
-from marith.serving.wire.refusals import Refusal
+from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_fields import ChatFields, TextFields
 from marith.serving.wire.wire_requests import chat_requests, text_requests, warnings_of
@@ -138,8 +138,9 @@ async def _made(
 
     def begin() -> Future[WhatIf]:
         request = _request(fields, persona, server, web)
-        NumberedFormula.of(request.formula).require(fields.number)
         persona.hold_tokens(fields.continuation or (), "continuation")
+        with naming("number"):
+            NumberedFormula.of(request.formula).require(fields.number)
         tokens = [*(fields.continuation or ())]
         tokens = tokens[len(_prefix(fields, tokens)) :]
         completion = Completion(
