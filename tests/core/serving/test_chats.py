@@ -28,12 +28,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server) as web:
-        yield web
-
-
 def ask(web: httpx.Client, **body: Any) -> Any:
     answer = web.post("/v1/chat/completions", json={"messages": CHAT, "model": "polite", **body})
     assert answer.status_code == 200, answer.text

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from support.holding import model_of
-from support.serving import BEARER, JSON, KEYS, PAGE, client, guarded
+from support.serving import JSON, KEYS, PAGE, client
 
 from marith import ModelError, RequestError
 from marith.serving.server import Server
 from marith.serving.server_settings import is_loopback, read_keys, require_key
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with guarded(tmp_path_factory.mktemp("guarded")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server, headers=BEARER) as web:
-        yield web
-
 
 ROUTES = [
     "/v1/models", "/v1/models/pocket", "/metrics", "/tokenizer_info", "/openapi.json", "/nowhere",

@@ -31,17 +31,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server, headers=BEARER) as web:
-        yield web
-
-
-@pytest.fixture(scope="module")
-def document(web: httpx.Client) -> Any:
-    return web.get("/openapi.json").json()
-
-
 def post(web: httpx.Client, path: str, status: int = 200, **body: Any) -> Any:
     answer = web.post(path, json=body)
     assert answer.status_code == status, answer.text

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from support.serving import BEARER, CHAT, JSON, WEATHER, client, guarded, lanes
+from support.serving import CHAT, JSON, WEATHER, lanes
 
 from marith.serving.server import Server
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.response_fields import ResponseFields
 from marith.serving.wire.response_requests import response_requests
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with guarded(tmp_path_factory.mktemp("guarded")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server, headers=BEARER) as web:
-        yield web
 
 
 def post(web: httpx.Client, body: str) -> httpx.Response:

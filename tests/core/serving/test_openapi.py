@@ -38,17 +38,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server, headers=BEARER) as web:
-        yield web
-
-
-@pytest.fixture(scope="module")
-def document(web: httpx.Client) -> Any:
-    return web.get("/openapi.json").json()
-
-
 def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
     """A schema and those in it."""
     if not isinstance(schema, dict):

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from support.serving import BEARER, WEATHER, client, guarded, lanes
+from support.serving import WEATHER, lanes
 
 from marith.serving.server import Server
 from marith.serving.wire.response_fields import ResponseFields
 from marith.serving.wire.response_requests import chat_of, messages_of
 
 TOOL = {"type": "function", **WEATHER["function"]}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with guarded(tmp_path_factory.mktemp("guarded")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server, headers=BEARER) as web:
-        yield web
 
 
 def call(name: str) -> dict[str, Any]:

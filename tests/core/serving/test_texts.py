@@ -24,12 +24,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server) as web:
-        yield web
-
-
-@pytest.fixture(scope="module")
 def engine() -> Engine:
     return Options().engine()
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from support.openapi import hold
-from support.serving import BEARER, CHAT, KEYS, client, require_nothing_left, served
+from support.serving import CHAT, KEYS, client, require_nothing_left, served
 
 from marith import Options
 from marith.serving import kept_texts
@@ -36,12 +36,6 @@ SECOND = {"authorization": f"Bearer {KEYS[1]}"}
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with served(tmp_path_factory.mktemp("what_ifs"), BOUNDS, keys=KEYS, allow_formulas=True) as it:
         yield it
-
-
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server, headers=BEARER) as web:
-        yield web
 
 
 def post(web: httpx.Client, path: str, status: int = 200, **body: Any) -> Any:

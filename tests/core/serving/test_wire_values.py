@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.serving import BEARER, CHAT, JSON, WEATHER, client, guarded, lanes
+from support.serving import CHAT, JSON, WEATHER, client, lanes
 
 from marith.serving.server import Server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with guarded(tmp_path_factory.mktemp("guarded")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def web(server: Server) -> Iterator[httpx.Client]:
-    with client(server, headers=BEARER) as web:
-        yield web
 
 
 def post(web: httpx.Client, body: bytes | str, **headers: str) -> httpx.Response:

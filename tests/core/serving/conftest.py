@@ -1,0 +1,32 @@
+"""One server for each file of tests, a client of it, and its OpenAPI document.
+
+A file whose server is another one than that with keys and small bounds has its own `server`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import BEARER, client, guarded
+
+from marith.serving.server import Server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with guarded(tmp_path_factory.mktemp("guarded")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web(server: Server) -> Iterator[httpx.Client]:
+    with client(server, headers=BEARER if server.settings.keys else None) as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def document(web: httpx.Client) -> Any:
+    return web.get("/openapi.json").json()
