@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from marith.errors import RequestError
-from marith.formula.tree.hidden_texts import numbered, renamed
+from marith.formula.tree.hidden_texts import distinct, renamed
 from marith.request.display.completion_html import completion_html
 from marith.request.inspected.inspection import Inspection
 
@@ -276,7 +276,7 @@ _LISTED = 5  # texts of a choice
 
 def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
     """The same by names; an equal name has a number after it."""
-    return dict(zip(numbered(renamed(text, names) for text in terms), terms.values(), strict=True))
+    return dict(zip(distinct(renamed(text, names) for text in terms), terms.values(), strict=True))
 
 
 def _brief(text: str) -> str:

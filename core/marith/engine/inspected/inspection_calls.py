@@ -15,7 +15,7 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.call import InspectionOptions, inspection_request
 from marith.engine.inspected.inspected_ticket import InspectedTicket
 from marith.engine.prepare import Prepared
-from marith.engine.queueing.job_queue import require_lanes
+from marith.engine.queueing.job_queue import require_enough_lanes
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
@@ -120,7 +120,7 @@ class InspectionCalls(ABC):
 
         read = replace(request, speculation=None, inspect=False)
         prepared = self._open(read, deadline, Name(BARE))
-        require_lanes(prepared, self._thread.queue.limits)
+        require_enough_lanes(prepared, self._thread.queue.limits)
         follower = Follower(request, prepared, self._answers, self._thread.follow)
         return InspectedTicket(follower.begin, keeper=self)
 

@@ -61,7 +61,7 @@ class JobQueue:
         One that `follows` from a job that ran stands before its salt's others, and is never too
         many.
         """
-        require_lanes(job.prepared, self.limits)
+        require_enough_lanes(job.prepared, self.limits)
         with self.lock:
             self.require_open()
             if not follows:
@@ -256,7 +256,7 @@ def _beginning(prepared: Prepared) -> int:
     return prepared.plan.lanes * (prepared.prompt_tokens + 1)
 
 
-def require_lanes(prepared: Prepared, limits: Limits) -> None:
+def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
     """Raises RequestError for a formula that needs more lanes than there may ever be."""
     lanes, most = prepared.plan.lanes, limits.max_lanes
     if lanes > most:

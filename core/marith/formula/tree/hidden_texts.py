@@ -25,7 +25,7 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     return unquoted(text)
 
 
-def numbered(texts: Iterable[str]) -> Iterator[str]:
+def distinct(texts: Iterable[str]) -> Iterator[str]:
     """The texts; one that has come before has its number after it: `M`, `M (2)`."""
     counts: Counter[str] = Counter()
     for text in texts:

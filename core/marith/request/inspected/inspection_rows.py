@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from marith.errors import RequestError
-from marith.formula.tree.hidden_texts import numbered
+from marith.formula.tree.hidden_texts import distinct
 
 if TYPE_CHECKING:
     import pandas
@@ -33,9 +33,9 @@ def rows_of_positions(inspection: Inspection) -> Iterator[dict[str, Any]]:
         term.text if firsts.count(first) > 1 else first
         for term, first in zip(inspection.terms, firsts, strict=True)
     )
-    terms = [*numbered(own)]
-    parts = [*numbered(f"{part.kind}: {part.text}" for part in inspection.parts)]
-    observations = [*numbered(f"observed: {text}" for text in inspection.observations)]
+    terms = [*distinct(own)]
+    parts = [*distinct(f"{part.kind}: {part.text}" for part in inspection.parts)]
+    observations = [*distinct(f"observed: {text}" for text in inspection.observations)]
     for position in inspection.positions:
         row = {name: getattr(position, name) for name in _PLAIN}
         row["bare_likeliest"] = position.bare_likeliest.text

@@ -49,7 +49,7 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "weight": explanation.weight,
                 "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
                 "warnings": [*explanation.warnings],
-                "numbers": numbered(formula.numbers),
+                "numbers": number_entries(formula.numbers),
                 "terms": [{"name": name, "text": text} for name, text in named],
                 **warnings_note(warnings),
             }
@@ -58,6 +58,6 @@ async def explain(server: Server, web: WebRequest) -> Response:
             return JSONResponse(await server.runner.off_loop(explained))
 
 
-def numbered(numbers: Sequence[FormulaNumber]) -> list[dict[str, Any]]:
+def number_entries(numbers: Sequence[FormulaNumber]) -> list[dict[str, Any]]:
     """Each number of a formula with its index, and where it is in the formula's text."""
     return [{"index": index, **asdict(number)} for index, number in enumerate(numbers)]

@@ -24,7 +24,7 @@ from marith import (
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import LEFT, until_gone
 from marith.serving.kept_texts import KeptText
-from marith.serving.routes.formula_routes import numbered
+from marith.serving.routes.formula_routes import number_entries
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_settings import Bounds
@@ -184,7 +184,7 @@ def _redrawn(
     whole = {
         **head,
         "formula": formula.text,
-        "numbers": numbered(formula.numbers),
+        "numbers": number_entries(formula.numbers),
         "number": fields.number,
         "values": fields.values,
         **answer,
