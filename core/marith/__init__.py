@@ -72,20 +72,20 @@ if TYPE_CHECKING:
         ToolCall,
         Usage,
     )
-    from marith.request.grammar import Grammar
+    from marith.request.forms.grammar import Grammar
+    from marith.request.forms.tools import Tools
     from marith.request.inspected.inspection import Inspection
     from marith.request.limits import EngineStatus
     from marith.request.plan import Plan
     from marith.request.request import Request
     from marith.request.sampling import Sampling
     from marith.request.stop import Stop
-    from marith.request.tools import Tools
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Ban": "marith.request.ban",
-    "Grammar": "marith.request.grammar",
+    "Grammar": "marith.request.forms.grammar",
     "Inspection": "marith.request.inspected.inspection",
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
@@ -99,7 +99,7 @@ _LATER = {
     "Plan": "marith.request.plan",
     "Request": "marith.request.request",
     "Ticket": "marith.engine.ticket",
-    "Tools": "marith.request.tools",
+    "Tools": "marith.request.forms.tools",
     **dict.fromkeys(
         (
             "Alternative",

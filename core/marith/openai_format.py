@@ -17,10 +17,10 @@ from pydantic import BaseModel
 from marith.errors import RequestError, shown
 from marith.request.checks import whole
 from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
-from marith.request.grammar import Grammar
+from marith.request.forms.grammar import Grammar
+from marith.request.forms.json_schema import schema_of
+from marith.request.forms.tools import CHOICES, Tools
 from marith.request.inspected.inspection import Inspection
-from marith.request.json_schema import schema_of
-from marith.request.tools import CHOICES, Tools
 
 ToDefinitions: TypeAlias = (
     "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions

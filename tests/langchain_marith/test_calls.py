@@ -14,7 +14,7 @@ from langchain_core.tools import tool
 import marith
 from langchain_marith import ChatMarith
 from marith.formula.text import syntax
-from marith.request import grammar
+from marith.request.forms import grammar
 
 ROOT = Path(marith.__file__).parents[2]
 MOST_CALLS, MOST_FILES = 500, 50

@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 from marith.decoding.constraints.matcher import Compiled, Lexicon
 from marith.errors import RequestError
 from marith.recent import Recent
-from marith.request.grammar import Grammar
+from marith.request.forms.grammar import Grammar
+from marith.request.forms.tools import Tools
 from marith.request.request import Request
-from marith.request.tools import Tools
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_text
 

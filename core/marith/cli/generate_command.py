@@ -34,7 +34,7 @@ from marith.formula.tree.terms import Prompted
 
 if TYPE_CHECKING:
     from marith import Options
-    from marith.request.grammar import Grammar
+    from marith.request.forms.grammar import Grammar
 
 Prompt = Annotated[str, typer.Argument(metavar="PROMPT", help="What to answer; - reads it.")]
 Model = Annotated[
@@ -219,7 +219,7 @@ def messages_of(prompt: str, system: str | None) -> list[dict[str, str]]:
 
 def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
     """What the answer has to be. Raises RequestError for what is no schema or expression."""
-    from marith.request.grammar import Grammar  # slow to import, and not needed for help
+    from marith.request.forms.grammar import Grammar  # slow to import, and not needed for help
 
     if schema is not None and regex is not None:
         raise RequestError("an answer follows --schema or --regex, not both")

@@ -17,11 +17,11 @@ from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 from marith.request.completion import Completion
+from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import Stop, read_stop
-from marith.request.tools import Tools
 
 Stops: TypeAlias = "Stop | str | Sequence[str] | None"
 Options = TypeVar("Options", Sampling, Stop)

@@ -7,8 +7,8 @@ from typing import Any
 
 from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE_MODEL
+from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, to_prompt
-from marith.request.tools import Tools
 from marith.scoring.registry import Registry
 
 

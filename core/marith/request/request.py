@@ -25,12 +25,12 @@ from marith.request.checks import (
     whole,
     whole_from,
 )
-from marith.request.grammar import Grammar
+from marith.request.forms.grammar import Grammar
+from marith.request.forms.tools import Tools
 from marith.request.plan import Plan, check_speculation
 from marith.request.prompt import AnyPrompt
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
-from marith.request.tools import Tools
 
 
 class RequestOptions(TypedDict, total=False):

@@ -10,9 +10,9 @@ from tokenizers import pre_tokenizers
 
 from marith.answers.answer_grammar import answer_source
 from marith.decoding.constraints.matcher import Compiled, Matcher
-from marith.request.grammar import Grammar
+from marith.request.forms.grammar import Grammar
+from marith.request.forms.tools import Tools
 from marith.request.request import Request
-from marith.request.tools import Tools
 
 END = 1
 LOOK = tool("look", "at", at="string", times="integer")

@@ -15,9 +15,9 @@ from transformers import PreTrainedTokenizerFast
 
 from marith.answers.answer_grammar import AnswerGrammars, Spelling, without
 from marith.decoding.constraints.matcher import Compiled, Matcher
-from marith.request.grammar import Grammar
+from marith.request.forms.grammar import Grammar
+from marith.request.forms.tools import Tools
 from marith.request.request import Request
-from marith.request.tools import Tools
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 END = 1

@@ -21,9 +21,9 @@ from marith.answers.output_parser import OutputParser
 from marith.answers.stop_strings import StopStringFilter
 from marith.request.ban import Ban
 from marith.request.completion import Chunk, Completion, TokenLogprob
+from marith.request.forms.tools import Tools
 from marith.request.request import Request
 from marith.request.stop import Stop
-from marith.request.tools import Tools
 from marith.scoring.prompting.detokenizer import Detokenizer
 from marith.scoring.prompting.tokenizer import Vocabulary
 

@@ -17,7 +17,7 @@ from support.strategies import NAMES, formulas
 
 from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
 from marith.formula.meaning.binding import resolve
-from marith.request.tools import Tools
+from marith.request.forms.tools import Tools
 
 PLAN = Plan((("formal", 4),), ("ngram(order=4, online=True)",), 6)
 TWO = {"formula": "M + formal", "terms": {"formal": "Write formally."}}

@@ -10,7 +10,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from torch import Tensor
 
 from marith.errors import RequestError
-from marith.request.grammar import LIMITS, one_line
+from marith.request.forms.grammar import LIMITS, one_line
 
 CANNOT_WRITE = (
     "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need a "

@@ -13,8 +13,8 @@ from support.families import answers, speaker
 
 from marith.decoding.constraints.matcher import Compiled, Matcher
 from marith.errors import RequestError
-from marith.request.grammar import Grammar
-from marith.request.json_schema import schema_text
+from marith.request.forms.grammar import Grammar
+from marith.request.forms.json_schema import schema_text
 
 END = 1
 A = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from marith.errors import RequestError, shown, suggestion
 from marith.request.checks import distinct_texts
-from marith.request.json_schema import LEVELS, levels, schema_of, schema_text
+from marith.request.forms.json_schema import LEVELS, levels, schema_of, schema_text
 
 _MAKE: dict[str, Callable[[str], str]] = {
     "json_schema": LLMatcher.grammar_from_json_schema,

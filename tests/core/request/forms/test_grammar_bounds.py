@@ -13,8 +13,8 @@ from support.families import speaker
 from marith.decoding.constraints import matcher as matching
 from marith.decoding.constraints.matcher import Compiled, Lexicon, Matcher
 from marith.errors import RequestError
-from marith.request.grammar import LETTERS, RULES, Grammar
-from marith.request.json_schema import LEVELS
+from marith.request.forms.grammar import LETTERS, RULES, Grammar
+from marith.request.forms.json_schema import LEVELS
 
 
 def wide(count: int, required: bool = False) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from marith.errors import RequestError, shown
 from marith.request.checks import by, flag, hold, optional, require_json
-from marith.request.grammar import Grammar
-from marith.request.json_schema import EMPTY, schema_text
+from marith.request.forms.grammar import Grammar
+from marith.request.forms.json_schema import EMPTY, schema_text
 
 CHOICES = ("auto", "required", "none")
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from marith.errors import RequestError
-from marith.request.grammar import Grammar
+from marith.request.forms.grammar import Grammar
 
 
 class River(BaseModel):

@@ -1,0 +1,1 @@
+"""The form of an answer: grammars, JSON schemas, and calls of tools."""
