@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from marith.inspection.what_if import Redrawn, WhatIf
     from marith.options.options import Options
     from marith.request.ban import Ban
+    from marith.request.cache_salt import CacheSalt
     from marith.request.completion import (
         Alternative,
         CallChunk,
@@ -85,6 +86,7 @@ __version__ = "0.1.0"
 
 _LATER = {
     "Ban": "marith.request.ban",
+    "CacheSalt": "marith.request.cache_salt",
     "Grammar": "marith.request.forms.grammar",
     "Inspection": "marith.request.inspected.inspection",
     "Sampling": "marith.request.sampling",
@@ -121,6 +123,7 @@ __all__ = [
     "Alternative",
     "Ban",
     "Busy",
+    "CacheSalt",
     "CallChunk",
     "Choice",
     "Chunk",

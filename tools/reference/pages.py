@@ -34,7 +34,10 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "engine.md": ("Engine", (marith.Engine, marith.Ticket, marith.EngineStatus, Limits)),
     "request.md": (
         "Request",
-        (marith.Request, marith.Sampling, marith.Stop, marith.Ban, marith.Grammar, marith.Tools),
+        (
+            marith.Request, marith.Sampling, marith.Stop, marith.Ban, marith.Grammar, marith.Tools,
+            marith.CacheSalt,
+        ),
     ),
     "plan.md": ("Plan", (marith.Plan,)),
     "completion.md": (

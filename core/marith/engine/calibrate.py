@@ -15,12 +15,14 @@ from marith.engine.prepare import Prepared
 from marith.errors import RequestError
 from marith.formula.tree.terms import Term
 from marith.request.plan import Plan
+from marith.request.stop import Stop
 from marith.scoring.scorer import Scored
 from marith.speculation.cost_model import Price, Samples, choose
 from marith.tensor_rows import Row, rows_of
 
 WIDTHS = (1, 4, 8)
 REPEATS = 5
+SAMPLE = Stop(64)  # the end of each text that a formula is calibrated by
 
 
 def calibrate(

@@ -15,6 +15,7 @@ from marith.errors import (
 )
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
+from marith.request.cache_salt import AnySalt
 from marith.request.checks import whole
 from marith.request.completion import Completion
 from marith.request.forms.tools import Tools
@@ -51,7 +52,7 @@ class ScoringOptions(TypedDict, total=False):
     timeout: float | None
     trusted: bool
     allowed: Collection[str]
-    cache_salt: str | None
+    cache_salt: AnySalt
 
 
 class InspectionOptions(ScoringOptions, total=False):
@@ -111,7 +112,7 @@ def scoring_request(
     timeout: float | None,
     trusted: bool,
     allowed: Collection[str],
-    cache_salt: str | None,
+    cache_salt: AnySalt,
 ) -> Request:
     """A request of which no token is drawn."""
     return Request(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
-from marith.engine.calibrate import calibrate, check_samples
+from marith.engine.calibrate import SAMPLE, calibrate, check_samples
 from marith.engine.call import NOT_HERE, no_request, scoring_request
 from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
@@ -31,13 +31,13 @@ from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
+from marith.request.cache_salt import AnySalt
 from marith.request.checks import memory_limits
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
 from marith.request.sampling import Sampling
-from marith.request.stop import Stop
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.locate import locate
@@ -50,7 +50,6 @@ _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
 _placement = lru_cache(maxsize=16, typed=True)(Placement)  # each call of an adapter makes one
 _limits = lru_cache(maxsize=16, typed=True)(Limits)
-SAMPLE = Stop(64)  # the end of each text that a formula is calibrated by
 
 
 class Engine(Entrypoints, InspectionCalls, TokenCalls):
@@ -190,7 +189,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
-        cache_salt: str | None = None,
+        cache_salt: AnySalt = None,
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32."""
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
@@ -208,7 +207,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
-        cache_salt: str | None = None,
+        cache_salt: AnySalt = None,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation."""
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
@@ -224,7 +223,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
-        cache_salt: str | None = None,
+        cache_salt: AnySalt = None,
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does; texts scored together share passes.
 

@@ -16,9 +16,11 @@ from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, parse, resolv
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
+from marith.request.cache_salt import CacheSalt
 from marith.request.plan import Plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
+from marith.scoring.kv_cache.lanes import Scope
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.registry import Registry
@@ -34,13 +36,14 @@ class Prepared:
     of each draft that has a context. `opened` says that the prompt, as the bare model reads it,
     ends where reasoning has begun. `loaded` is what was loaded for its terms, which stays while
     this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
-    keeps what it has read for a term, and `salt` with whom it shares that. At most `more` tokens
-    follow the prompt, of which `prefix` are given.
+    keeps what it has read for a term, and `scopes` with whom it shares that; `tenant` says whom
+    the lanes are served to. At most `more` tokens follow the prompt, of which `prefix` are given.
     """
 
     plan: ExecutionPlan
     scorers: Mapping[Term, Scorer]
     readings: Mapping[Term, Reading]
+    scopes: Mapping[Term, Scope]
     prompt_tokens: int
     room: int
     rooms: Mapping[Term, int]
@@ -49,7 +52,7 @@ class Prepared:
     width: int = 1
     deadline: Deadline = NEVER
     more: int = 0
-    salt: str | None = None
+    tenant: str | None = None
     prefix: tuple[int, ...] = ()
     lanes: Mapping[Term, Hashable] = field(init=False)
 
@@ -64,7 +67,7 @@ class Prepared:
         texts = []
         for term in {self.lanes[term]: term for term in self.readings}.values():
             scorer = self.scorers[term]
-            demand = Demand(term, self.readings[term], self.more, self.salt)
+            demand = Demand(term, self.readings[term], self.more, self.scopes[term])
             if (text := scorer.planned(demand)) is not None:
                 texts.append((scorer, text))
         return texts
@@ -82,8 +85,7 @@ def prepare(
     Every error of a request is raised here, DeadlineExceeded too. New checkpoints are loaded one at
     a time, under `loading`. The terms of a formula `beside` it are evaluated too.
     """
-    tools = request.tools.definitions if request.tools else ()
-    prompt = _with_text(to_prompt(request.prompt, tools, request.template_options), registry)
+    prompt = _prompt(request, registry)
     prefix = _prefix(request, registry)
     plan, bare = bound(request, beside)
     deadline.check()
@@ -99,6 +101,7 @@ def prepare(
         plan,
         scorers,
         readings,
+        _scopes(request.salt, scorers, readings),
         len(visible) + len(prefix),
         room,
         {draft: rooms[draft] for draft in plan.drafts if draft in rooms},
@@ -107,13 +110,27 @@ def prepare(
         registry.vocabulary.size,
         deadline,
         min(len(prefix) + (request.stop.max_tokens or room), room),
-        request.cache_salt,
+        request.salt.tenant,
         prefix,
     )
 
 
-def _with_text(prompt: Prompt, registry: Registry) -> Prompt:
-    """A prompt of tokens with their text, for what reads no tokens. Raises RequestError."""
+def _scopes(
+    salt: CacheSalt, scorers: Mapping[Term, Scorer], readings: Mapping[Term, Reading]
+) -> dict[Term, Scope]:
+    """Whose texts may use what is read for each term."""
+    if not salt.share_system:
+        return dict.fromkeys(readings, Scope(salt.text))
+    return {
+        term: Scope(salt.text, scorers[term].public(term, reading))
+        for term, reading in readings.items()
+    }
+
+
+def _prompt(request: Request, registry: Registry) -> Prompt:
+    """The prompt; one of tokens with their text, for what reads no tokens. Raises RequestError."""
+    tools = request.tools.definitions if request.tools else ()
+    prompt = to_prompt(request.prompt, tools, request.template_options)
     if not prompt.tokens:
         return prompt
     _require_known(prompt.tokens, registry, "the prompt")

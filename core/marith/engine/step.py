@@ -29,7 +29,7 @@ class Turn:
     """A job, what it wants now, and the terms that have been evaluated.
 
     It may take several steps: one term still reads a long prompt while another has been evaluated.
-    `served` says how many tokens of the text its salt has been charged for.
+    `served` says how many tokens of the text its tenant has been charged for.
     """
 
     job: Job
@@ -189,11 +189,11 @@ def _spans(
     prepared: Prepared, text: Sequence[int], counts: Mapping[Term, int]
 ) -> list[tuple[Scorer, Span]]:
     """What a job wants of each term, but of classifiers, which judge what others return."""
-    salt = prepared.salt
+    lanes, readings, scopes = prepared.lanes, prepared.readings, prepared.scopes
     return [
         (
             prepared.scorers[term],
-            Span(term, prepared.lanes[term], prepared.readings[term], text, count, None, salt),
+            Span(term, lanes[term], readings[term], text, count, None, scopes[term]),
         )
         for term, count in counts.items()
         if not isinstance(term, Classifier)
@@ -211,7 +211,8 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
             logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
             tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
             lane, reading = prepared.lanes[classifier], prepared.readings[classifier]
-            span = Span(classifier, lane, reading, turn.text, count, tokens, prepared.salt)
+            scope = prepared.scopes[classifier]
+            span = Span(classifier, lane, reading, turn.text, count, tokens, scope)
             yield prepared.scorers[classifier], span
 
 

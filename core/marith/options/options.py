@@ -18,6 +18,7 @@ from marith.options.file import Personas
 from marith.options.object_options import NO_DATA, is_found_by_name, unique_name
 from marith.options.option_checks import ALIASES, ONCE, PLACED, by_name, check_call
 from marith.options.option_fields import OptionFields, opened_file
+from marith.request.cache_salt import CacheSalt
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, hides, to_prompt
 from marith.request.request import Request, RequestOptions
@@ -170,6 +171,8 @@ class Options(OptionFields):
         plan = self.speculation
         plain = json.loads(plan.to_json()) if isinstance(plan, Plan) else plan
         values = {**self.values(), "speculation": plain}
+        if isinstance(self.cache_salt, CacheSalt):
+            values["cache_salt"] = asdict(self.cache_salt)
         return {name: v for name, v in values.items() if name not in (*NO_DATA, "file")}
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:

@@ -13,9 +13,9 @@ from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import check_template_options
 from marith.request.ban import Ban
+from marith.request.cache_salt import NO_SALT, AnySalt, CacheSalt, cache_salt
 from marith.request.checks import (
     by,
-    filled,
     flag,
     hold,
     of_kind,
@@ -45,7 +45,7 @@ class RequestOptions(TypedDict, total=False):
     trusted: bool
     allowed: Collection[str]
     constraints: Sequence[RowFunction]
-    cache_salt: str | None
+    cache_salt: AnySalt
     prefix: str | Sequence[int]
     inspect: bool | int
 
@@ -145,12 +145,14 @@ class Request:
     it.
 
     Requests share what was read of their texts only if they have the same `cache_salt` (vLLM's
-    word, RFC 16016), or none: keys, values, states, and a classifier's tokens. With a salt for
+    word, RFC 16016), or none: keys, values, states, and a classifier's tokens. A `CacheSalt` may
+    except the system prompts of the formula. With a salt for
     each tenant, neither `cached` nor how soon the first token comes says what another's texts
     begin with. Not scoped: what is kept by formula (its system prompts are in it), grammar, tools,
     checkpoint or adapter; the times and the share of drafts that stood, which only set how much is
     drafted; and the load. What is drafted from texts is from the request's own, whatever the salt.
-    Where requests of several salts wait, that salt is next whose lanes have read fewer tokens.
+    Where requests of several tenants wait, by default each salt one, that tenant is next whose
+    lanes have read fewer tokens.
     """
 
     prompt: AnyPrompt
@@ -172,7 +174,7 @@ class Request:
     trusted: bool = field(default=True, metadata=by(flag))
     allowed: Collection[str] = ()
     constraints: Sequence[RowFunction] = field(default=(), metadata=by(row_functions))
-    cache_salt: str | None = field(default=None, metadata=by(optional(filled)))
+    cache_salt: AnySalt = field(default=None, metadata=by(cache_salt))
     prefix: str | Sequence[int] = field(default=(), metadata=by(prefix_of))
     inspect: bool | int = field(default=False, metadata=by(inspected))
 
@@ -193,6 +195,14 @@ class Request:
             formula, terms = restricted(self.formula, self.terms, self.allowed)
             object.__setattr__(self, "formula", formula)
             object.__setattr__(self, "terms", terms)
+
+    @property
+    def salt(self) -> CacheSalt:
+        """Whose texts may use what is read of its own, and who asks."""
+        given = self.cache_salt
+        if isinstance(given, str):
+            return CacheSalt(given)
+        return NO_SALT if given is None else given
 
     @property
     def steered(self) -> bool:

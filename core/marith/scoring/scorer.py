@@ -11,6 +11,7 @@ from torch import Tensor
 
 from marith.formula.tree.terms import Term
 from marith.request.prompt import Prompt
+from marith.scoring.kv_cache.lanes import EVERYONE, Scope
 from marith.scoring.kv_cache.planned import Planned
 from marith.tensor_rows import Row, gather, rows_of
 
@@ -24,8 +25,8 @@ class Span:
     The first asked position follows all but the last `count − 1` tokens of the continuation, the
     last follows the whole of it. `reading` is the prompt as the term reads it. `lane` says whose
     reading this is: a scorer may keep state under it, but never answers differently for it.
-    `candidates` are the tokens that a classifier evaluates, for each position its own. What is kept
-    of its text serves spans of the same `salt` alone.
+    `candidates` are the tokens that a classifier evaluates, for each position its own. `scope` says
+    whose spans may use what is kept of its text.
     """
 
     term: Term
@@ -34,7 +35,7 @@ class Span:
     continuation: Sequence[int]
     count: int = 1
     candidates: Sequence[Sequence[int]] | None = None
-    salt: str | None = None
+    scope: Scope = EVERYONE
 
 
 @dataclass(slots=True)
@@ -84,13 +85,13 @@ def brought(answers: list[Scored | None], device: torch.device | None) -> list[S
 class Demand:
     """What a lane will hold at most: a prompt as its term reads it, and so many tokens more.
 
-    What prompts of the same `salt` have in common is held once.
+    What prompts have in common is held once, as far as their `scope` lets them share it.
     """
 
     term: Term
     reading: Reading
     more: int
-    salt: str | None = None
+    scope: Scope = EVERYONE
 
 
 UNBOUNDED = 1 << 30  # tokens that a term without a context of its own has room for
@@ -106,6 +107,10 @@ class Scorer(Protocol):
 
     def read(self, term: Any, prompt: Prompt) -> Reading:
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
+        ...
+
+    def public(self, term: Any, reading: Reading) -> int:
+        """How many first tokens of a reading are of the term and its template alone."""
         ...
 
     @property
@@ -142,6 +147,10 @@ class WithoutContext:
     """Scorers that read no tokens by a language model of their own."""
 
     tokens_read = 0
+
+    def public(self, term: Any, reading: Reading) -> int:
+        """None: what is read of one prompt serves no other."""
+        return 0
 
     def room(self, reading: Reading) -> int:
         """As much as anyone asks for."""

@@ -15,7 +15,7 @@ from hypothesis import given
 from pydantic import ValidationError
 from support.strategies import NAMES, formulas
 
-from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
+from marith import CacheSalt, Classifier, Formula, Options, Plan, Prompted, RequestError
 from marith.formula.meaning.binding import resolve
 from marith.request.forms.tools import Tools
 
@@ -196,3 +196,14 @@ def test_the_terms_of_a_call_are_added_to_those_of_the_model(trusted: bool) -> N
     call = model.over({"terms": {"c": "Be brief."}})
     assert call.terms == {**model.terms, "c": "Be brief."}
     assert Options(terms={"a": "x"}, formula="a").over({"terms": {"a": "y"}}).terms == {"a": "y"}
+
+
+def test_a_salt_is_given_as_data_too() -> None:
+    salt = CacheSalt("a", share_system=True)
+    options = Options(cache_salt=salt)
+    assert Options.model_validate_json(options.model_dump_json()).cache_salt == salt
+    assert options.request("a").salt == salt == CacheSalt("a", tenant="a", share_system=True)
+    assert Options(cache_salt="a").request("a").salt == CacheSalt("a")
+    assert Options().request("a").salt == CacheSalt()
+    with pytest.raises(ValueError, match=r"or a CacheSalt, not .'texts': 'a'."):
+        Options(cache_salt={"texts": "a"})  # type: ignore[arg-type]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from typing import Any
 
 import httpx
@@ -47,7 +49,28 @@ def test_bodies_that_others_read_otherwise_are_refused(
 
 def test_only_json_as_it_is_is_read(web: httpx.Client) -> None:
     assert post(web, b"{}", **{"content-type": "text/plain"}).status_code == 415
-    assert post(web, b"{}", **{"content-encoding": "gzip"}).status_code == 415
+    assert post(web, b"{}", **{"content-encoding": "br"}).status_code == 415
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_bodies_are_read_within_the_same_bounds(
+    web: httpx.Client, encoding: str
+) -> None:
+    compress = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding]
+
+    def refused(body: bytes) -> tuple[int, str]:
+        answer = post(web, body, **{"content-encoding": encoding})
+        return answer.status_code, "" if answer.is_success else answer.json()["error"]["message"]
+
+    whole = json.dumps({"messages": CHAT, "max_tokens": 2}).encode()
+    assert refused(compress(whole)) == (200, "")
+    assert refused(compress(whole)[:-1]) == (400, "the body is not one whole compressed text")
+    assert refused(compress(whole) + b"a")[0] == 400
+    assert refused(whole) == (400, "the body is not what its content-encoding says")
+    assert refused(compress(b"[" * 9000)) == (400, "the body has more than 64 levels")
+    bomb = compress(b" " * 2**24)
+    assert len(bomb) < 20_000
+    assert refused(bomb) == (413, "the body has more than 220,000 bytes")
 
 
 BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}

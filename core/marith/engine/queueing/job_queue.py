@@ -16,11 +16,11 @@ from marith.engine.step import Turn
 from marith.errors import Busy, EngineClosed, RequestError
 from marith.request.limits import Limits
 
-Salt: TypeAlias = "str | None"
+Tenant: TypeAlias = "str | None"
 
 
 class JobQueue:
-    """A job waits until there is room for it, and none of its salt overtakes it.
+    """A job waits until there is room for it, and none of its tenant overtakes it.
 
     Callers add jobs, and the engine's thread admits and removes them between two steps. `closed`
     says why no further job is taken on; it is empty while jobs are.
@@ -58,7 +58,7 @@ class JobQueue:
     def add(self, job: Job, follows: bool = False) -> None:
         """Append a job. Raises at once if it could never run, or if too many wait.
 
-        One that `follows` from a job that ran stands before its salt's others, and is never too
+        One that `follows` from a job that ran stands before its tenant's others, and is never too
         many.
         """
         require_enough_lanes(job.prepared, self.limits)
@@ -152,19 +152,19 @@ class JobQueue:
 
 
 class WaitingJobs:
-    """First come, first served within a salt; the salts share the engine by what they were served.
+    """First come, first served within a tenant; the tenants take turns by what they were served.
 
-    Served is what the lanes of a salt read, in tokens, cached or not: a prompt when its job begins,
-    and then each token of the text. The salt that was served least comes next, and of several the
-    one whose job came first. A salt that had no job begins at the least that others were served, so
-    nobody saves up turns; what it was served beyond that is remembered for as long as others have
-    jobs (the virtual token counter of Sheng et al., "Fairness in Serving Large Language Models",
-    OSDI 2024, algorithm 2). With one salt, all jobs keep their order.
+    Served is what the lanes of a tenant read, in tokens, cached or not: a prompt when its job
+    begins, and then each token of the text. The tenant that was served least comes next, and of
+    several the one whose job came first. A tenant that had no job begins at the least that others
+    were served, so nobody saves up turns; what it was served beyond that is remembered for as long
+    as others have jobs (the virtual token counter of Sheng et al., "Fairness in Serving Large
+    Language Models", OSDI 2024, algorithm 2). With one tenant, all jobs keep their order.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[Salt, deque[tuple[int, Job]]] = {}
-        self._served: dict[Salt, int] = {}
+        self._lines: dict[Tenant, deque[tuple[int, Job]]] = {}
+        self._served: dict[Tenant, int] = {}
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -176,11 +176,11 @@ class WaitingJobs:
         return (job for _, job in sorted(pairs, key=lambda pair: pair[0]))
 
     def append(self, job: Job, running: Sequence[Turn], follows: bool = False) -> None:
-        """One more job waits beside those that run; one that `follows` is the next of its salt."""
-        salt = job.prepared.salt
-        if salt not in self._lines:
-            self._arrive(salt, running)
-        line, number = self._lines.setdefault(salt, deque()), next(self._numbers)
+        """One more job waits beside those that run; one that `follows` is its tenant's next."""
+        tenant = job.prepared.tenant
+        if tenant not in self._lines:
+            self._arrive(tenant, running)
+        line, number = self._lines.setdefault(tenant, deque()), next(self._numbers)
         if follows:
             line.appendleft((-number, job))
         else:
@@ -194,61 +194,61 @@ class WaitingJobs:
         return list(islice(self._in_turn(), most))
 
     def begin(self, job: Job, runs: bool) -> None:
-        """The next job of its salt waits no longer; unless it `runs`, it has failed."""
-        salt = job.prepared.salt
-        self._lines[salt].popleft()
-        if not self._lines[salt]:
-            del self._lines[salt]
+        """The next job of its tenant waits no longer; unless it `runs`, it has failed."""
+        tenant = job.prepared.tenant
+        self._lines[tenant].popleft()
+        if not self._lines[tenant]:
+            del self._lines[tenant]
         if runs:
-            self._served[salt] += _beginning(job.prepared)
+            self._served[tenant] += _beginning(job.prepared)
 
     def serve(self, running: Sequence[Turn]) -> None:
         """Count what the texts of those that run have grown by."""
         if len(self._served) < 2:
-            return  # it is counted when another salt comes
+            return  # it is counted when another tenant comes
         for turn in running:
             grown = len(turn.text) - turn.served
             if grown > 0:  # a draft that is refused, or a ban, makes a text shorter
                 turn.served += grown
                 prepared = turn.job.prepared
-                self._served[prepared.salt] += grown * prepared.plan.lanes
+                self._served[prepared.tenant] += grown * prepared.plan.lanes
 
     def remove(self, gone: Collection[int]) -> None:
         """Forget the jobs with these identities."""
-        for salt, line in [*self._lines.items()]:
+        for tenant, line in [*self._lines.items()]:
             left = deque(pair for pair in line if id(pair[1]) not in gone)
             if len(left) == len(line):
                 continue
             if left:
-                self._lines[salt] = left
+                self._lines[tenant] = left
             else:
-                del self._lines[salt]
+                del self._lines[tenant]
 
-    def _arrive(self, salt: Salt, running: Sequence[Turn]) -> None:
-        """A salt of which nothing waits gets a job. Of the absent only debts are remembered."""
-        present = {*self._lines, *(turn.job.prepared.salt for turn in running)}
+    def _arrive(self, tenant: Tenant, running: Sequence[Turn]) -> None:
+        """A tenant of which nothing waits gets a job. Of the absent only debts are remembered."""
+        present = {*self._lines, *(turn.job.prepared.tenant for turn in running)}
         if not present:
-            self._served = {salt: 0}
+            self._served = {tenant: 0}
             return
         for turn in running if len(self._served) < 2 else ():
             turn.served = len(turn.text)  # while it was alone
         least = min(self._served[other] for other in present)
         debts = {s: n for s, n in self._served.items() if s in present or n > least}
-        self._served = {**debts, salt: max(debts.get(salt, least), least)}
+        self._served = {**debts, tenant: max(debts.get(tenant, least), least)}
 
     def _in_turn(self) -> Iterator[Job]:
-        """The jobs of several salts, each as if those before it had begun."""
-        lines = {salt: iter(line) for salt, line in self._lines.items()}
-        heap = [(self._served[salt], *next(line), salt) for salt, line in lines.items()]
+        """The jobs of several tenants, each as if those before it had begun."""
+        lines = {tenant: iter(line) for tenant, line in self._lines.items()}
+        heap = [(self._served[tenant], *next(line), tenant) for tenant, line in lines.items()]
         heapify(heap)  # a number belongs to one job, so no two entries compare further
         while heap:
-            served, _, job, salt = heap[0]
+            served, _, job, tenant = heap[0]
             yield job
-            following = next(lines[salt], None)
+            following = next(lines[tenant], None)
             if following is None:
                 heappop(heap)
             else:
-                heapreplace(heap, (served + _beginning(job.prepared), *following, salt))
+                heapreplace(heap, (served + _beginning(job.prepared), *following, tenant))
 
 
 def _beginning(prepared: Prepared) -> int:

@@ -87,7 +87,7 @@ class ClassifierScorer(WithoutContext):
         """
         assert isinstance(demand.reading, str)
         read = len(demand.reading.encode("utf-8", "replace"))
-        return Planned(demand.salt, (), min(self._context_length, read + 2 * demand.more))
+        return Planned(demand.scope.salt, (), min(self._context_length, read + 2 * demand.more))
 
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes of keys and values these texts take together at most."""
@@ -105,14 +105,14 @@ class ClassifierScorer(WithoutContext):
         texts = [self._texts(span) for span in spans]
         lanes: dict[tuple[Texts, str | None], Hashable] = {}
         for span, asked in zip(spans, texts, strict=True):
-            lanes.setdefault((asked, span.salt), span.lane)
+            lanes.setdefault((asked, span.scope.salt), span.lane)
         cases = [
             Case(lane, self._tokens(asked, salt), salt) for (asked, salt), lane in lanes.items()
         ]
         logits = dict(zip(lanes, self.runner.classify(cases), strict=True))
         scored: list[Scored | None] = []
         for span, asked in zip(spans, texts, strict=True):
-            answer = logits[asked, span.salt]
+            answer = logits[asked, span.scope.salt]
             if answer is None:
                 scored.append(None)
                 continue

@@ -14,12 +14,31 @@ IDLE_LANES = 64
 TAIL = 16  # so many tokens are computed again sooner than copied
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose texts may use what was read of a text: those of the same `salt`.
+
+    Its first `public` tokens come of no request: what was read of them serves texts of every salt
+    whose own first tokens they are, and public too.
+    """
+
+    salt: str | None = None
+    public: int = 0
+
+    def shared(self, other: Scope, length: int) -> int:
+        """How many of the `length` first tokens that two texts have in common they may share."""
+        return length if self.salt == other.salt else min(length, self.public, other.public)
+
+
+EVERYONE = Scope()
+
+
 @dataclass(slots=True, eq=False)
 class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
-    `weights` names those that they were computed by, and the salt: lanes of the same weights may
-    take from each other, see `sharing`. `prompt` is the one asked last, which need not be compared
+    `weights` names those that they were computed by: lanes of the same weights may take from each
+    other what their `scope` allows. `prompt` is the one asked last, which need not be compared
     again: it cannot change. Where lanes share rows, its own row holds the tokens from `start`;
     those before are read in the rows of its `parent`, of the parent's parent, and so on. Layers
     with windows no longer hold what its own row held before `lost`. `waited` counts the calls that
@@ -28,6 +47,7 @@ class Lane:
 
     row: int
     weights: Hashable = None
+    scope: Scope = EVERYONE
     owner: Hashable | None = None
     tokens: list[int] = field(default_factory=list)
     used: int = 0
@@ -37,12 +57,17 @@ class Lane:
     lost: int = 0
     waited: int = 0
 
+    def shared(self, weights: Hashable, scope: Scope, length: int) -> int:
+        """How many of the `length` first tokens in common with a text may serve that too."""
+        return self.scope.shared(scope, length) if self.weights == weights else 0
+
     def lacks_one(
         self, weights: Hashable, prompt: Sequence[int], continuation: Sequence[int]
     ) -> bool:
         """Whether it holds all of a text but the last token of its continuation.
 
-        Also False where the prompt is not the one that was compared last; `cut` compares it.
+        Also False where the prompt is not the one that was compared last; `cut` compares it. Whose
+        prompt it is has a scope, which does not change either.
         """
         if prompt is not self.prompt or weights != self.weights or not continuation:
             return False
@@ -93,19 +118,19 @@ class Lanes(Keeper):
         prompt: Sequence[int],
         continuation: Sequence[int] = (),
         most: int | None = None,
+        scope: Scope = EVERYONE,
     ) -> Lane:
         """The owner's lane, cut back to what it has in common with the text asked for.
 
-        And to `most` tokens, where the others are to be read again.
+        To what the `scope` allows, and to `most` tokens, where the others are to be read again.
         """
         lane = self.held.get(owner)
         if lane is None:
-            lane = self.held[owner] = self._free_lane(weights, [*prompt, *continuation])
+            lane = self.held[owner] = self._free_lane(weights, scope, [*prompt, *continuation])
             lane.owner = owner
         length = len(lane.tokens)
-        if lane.weights != weights:
-            lane.tokens.clear()
-            lane.weights = weights
+        del lane.tokens[lane.shared(weights, scope, length) :]
+        lane.weights, lane.scope = weights, scope
         self._clock += 1
         lane.used = self._clock
         lane.cut(prompt, continuation)
@@ -121,7 +146,7 @@ class Lanes(Keeper):
         Returns how many tokens it holds more.
         """
         held = len(lane.tokens)
-        best, length = self._nearest(lane.weights, tokens, self._all)
+        best, length = self._nearest(lane.weights, lane.scope, tokens, self._all)
         if best is None or length < held + TAIL:
             return 0
         best.used = self._clock
@@ -167,10 +192,10 @@ class Lanes(Keeper):
     def _was_cut(self, lane: Lane, before: int) -> None:
         """After a lane of `before` tokens was cut back."""
 
-    def _free_lane(self, weights: Hashable, tokens: list[int]) -> Lane:
+    def _free_lane(self, weights: Hashable, scope: Scope, tokens: list[int]) -> Lane:
         """A lane that these tokens go on from, a new one while few lie idle, or the oldest."""
         idle = [lane for lane in self._all if lane.owner is None]
-        best, length = self._nearest(weights, tokens, idle)
+        best, length = self._nearest(weights, scope, tokens, idle)
         if best is not None and length and len(best.tokens) - length < TAIL:
             return best
         full = len(idle) >= self.most_idle
@@ -181,15 +206,16 @@ class Lanes(Keeper):
         return lane
 
     def _nearest(
-        self, weights: Hashable, tokens: list[int], lanes: Sequence[Lane]
+        self, weights: Hashable, scope: Scope, tokens: list[int], lanes: Sequence[Lane]
     ) -> tuple[Lane | None, int]:
-        """The lane with the longest common prefix, and its length; of several the last used."""
+        """The lane with the longest prefix to share, and its length; of several the last used."""
         best, length = None, 0
-        alike = [lane for lane in lanes if lane.weights == weights]
+        alike = [lane for lane in lanes if lane.shared(weights, scope, len(tokens))]
         for lane in sorted(alike, key=lambda lane: lane.used, reverse=True):
             # One token says of most lanes that they have no more in common than the best so far.
             if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:
-                usable = self._usable(lane, common(lane.tokens, tokens))
+                same = lane.shared(weights, scope, common(lane.tokens, tokens))
+                usable = self._usable(lane, same)
                 if usable > length:
                     best, length = lane, usable
         return best, length
@@ -208,11 +234,6 @@ def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
         raise ModelError(
             f"there is no memory for the keys and values of {longest} tokens more ({error})"
         ) from error
-
-
-def sharing(weights: Hashable, salt: str | None) -> Hashable:
-    """What names the lanes that may share: those of the same weights and the same salt."""
-    return weights if salt is None else (weights, salt)
 
 
 def common(kept: list[int], asked: list[int]) -> int:

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from marith.scoring.kv_cache.lanes import EVERYONE, Scope
+
 BLOCK = 16  # tokens, by which prefixes are compared
 COPIED = 63  # so many tokens of a prefix in common may be copied, and not shared: see SegmentLanes
 
@@ -14,16 +16,20 @@ COPIED = 63  # so many tokens of a prefix in common may be copied, and not share
 class Planned:
     """A prompt, and at most `more` tokens after it. Texts of the same `weights` may share.
 
-    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: equal prefixes have the same.
+    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: equal prefixes have the same
+    where their `scope` lets them share.
     """
 
     weights: Hashable
     prompt: Sequence[int]
     more: int
+    scope: Scope = EVERYONE
     prefixes: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prefixes", tuple(_prefixes(self.weights, self.prompt)))
+        object.__setattr__(
+            self, "prefixes", tuple(_prefixes(self.weights, self.prompt, self.scope))
+        )
 
     @property
     def length(self) -> int:
@@ -31,11 +37,13 @@ class Planned:
         return len(self.prompt) + self.more
 
 
-def _prefixes(weights: Hashable, prompt: Sequence[int]) -> Iterator[int]:
+def _prefixes(weights: Hashable, prompt: Sequence[int], scope: Scope) -> Iterator[int]:
     """Others have the same number once in 2^64: bytes are hashed with a secret of the process."""
     number, tokens = hash(weights), array("q", prompt)
+    public = scope.public // BLOCK * BLOCK
     for end in range(BLOCK, len(tokens) + 1, BLOCK):
-        number = hash((number, tokens[end - BLOCK : end].tobytes()))
+        salt = "" if end <= public else scope.salt
+        number = hash((number, salt, tokens[end - BLOCK : end].tobytes()))
         yield number
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from marith.scoring.kv_cache.cache_limit import Keeper
-from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
+from marith.scoring.kv_cache.lanes import EVERYONE, IDLE_LANES, TAIL, Scope
 from marith.scoring.kv_cache.layer_masks import layer_count
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
 class State:
     """What a model keeps of a text, in a cache of transformers' own kinds of layers.
 
-    `weights` names those that it was computed by. Who goes on from a `snapshot` copies it. While it
-    is `joined` with others, what is kept lies in their cache. With neither it is the state before a
-    text.
+    `weights` names those that it was computed by, `scope` whose texts may have it. Who goes on from
+    a `snapshot` copies it. While it is `joined` with others, what is kept lies in their cache. With
+    neither it is the state before a text.
     """
 
     weights: Hashable
@@ -36,6 +36,7 @@ class State:
     cache: Cache | None = None
     snapshot: bool = False
     joined: Joined | None = None
+    scope: Scope = EVERYONE
 
     def copied(self, snapshot: bool = False) -> State:
         """One that goes on by itself; keys and values that nobody writes to are shared."""
@@ -43,17 +44,20 @@ class State:
         layers: list[Any] = self.cache.layers if self.cache else []
         keyed = [layer for layer in layers if keeps_keys(layer)]
         shared = {id(kept): kept for layer in keyed for kept in (layer.keys, layer.values)}
-        return State(self.weights, [*self.tokens], copy.deepcopy(self.cache, shared), snapshot)
+        cache = copy.deepcopy(self.cache, shared)
+        return State(self.weights, [*self.tokens], cache, snapshot, scope=self.scope)
 
     def part(self) -> None:
         """Have a cache of its own again."""
         if self.joined is not None:
             self.joined.split()
 
-    def begins(self, weights: Hashable, text: list[int], most: int) -> bool:
+    def begins(self, weights: Hashable, scope: Scope, text: list[int], most: int) -> bool:
         """Whether a text goes on from it, at most `most` of whose tokens may be known."""
         length = len(self.tokens)
-        return self.weights == weights and length <= most and self.tokens == text[:length]
+        if self.weights != weights or length > most or self.scope.shared(scope, length) < length:
+            return False
+        return self.tokens == text[:length]
 
     @property
     def kept_in(self) -> Cache | None:
@@ -114,14 +118,21 @@ class KeptStates(Keeper):
         while extra > 0 and self.idle:
             extra -= self.idle.pop(next(iter(self.idle)))
 
-    def nearest(self, lane: Hashable, weights: Hashable, text: list[int], most: int) -> State:
+    def nearest(
+        self, lane: Hashable, weights: Hashable, scope: Scope, text: list[int], most: int
+    ) -> State:
         """The longest state from which a text goes on, the lane's own if it lacks little."""
+
+        def fits(state: State | None) -> bool:
+            return state is not None and state.begins(weights, scope, text, most)
+
         states = [self.held.get(lane), self.before.get(lane)]
         own = states[0]
-        if own is None or not own.begins(weights, text, most) or most - len(own.tokens) >= TAIL:
+        if own is None or not fits(own) or most - len(own.tokens) >= TAIL:
             states += self.idle
-        fitting = [state for state in states if state and state.begins(weights, text, most)]
-        return max(fitting, key=lambda state: len(state.tokens), default=State(weights, []))
+        fitting = [state for state in states if state and fits(state)]
+        nothing = State(weights, [], scope=scope)
+        return max(fitting, key=lambda state: len(state.tokens), default=nothing)
 
     def forget(self) -> None:
         """Drop all states."""

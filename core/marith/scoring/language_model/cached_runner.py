@@ -157,7 +157,9 @@ class CachedRunner:
     def _begin(self, asked: Asked) -> _Work:
         length = len(asked.prompt) + len(asked.continuation)
         known = max(0, length - asked.count)
-        lane = self.lanes.take(asked.lane, asked.weights, asked.prompt, asked.continuation, known)
+        lane = self.lanes.take(
+            asked.lane, asked.weights, asked.prompt, asked.continuation, known, asked.scope
+        )
         answer = self._unfinished.pop(asked.lane, None) or Answer(())
         if not answer.passes:
             answer.cached = len(lane.tokens)

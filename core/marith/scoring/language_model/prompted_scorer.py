@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache, partial
 from weakref import WeakValueDictionary
 
 import torch
@@ -15,14 +16,15 @@ from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.cpu_threads import computing_with
-from marith.scoring.kv_cache.lanes import sharing
+from marith.scoring.kv_cache.lanes import common
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
-from marith.scoring.language_model.runner import start_runner
+from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
+from marith.scoring.prompting.public_prefixes import public_prefixes
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
 from marith.scoring.tensor_parallel.parallel_passes import require_whole
@@ -46,6 +48,8 @@ class PromptedScorer:
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
+        public = partial(public_prefixes, vocabulary=self.vocabulary)
+        self._public = lru_cache(maxsize=256)(public)
         with computing_with(checkpoint.threads):
             self.runner = start_runner(
                 checkpoint.model,
@@ -85,6 +89,12 @@ class PromptedScorer:
             )
         return tuple(tokens)
 
+    def public(self, term: Prompted | Likelihood, reading: Reading) -> int:
+        """How many first tokens of a reading are of the term and its template alone."""
+        assert not isinstance(reading, str)
+        prefixes = self._public(term.of if isinstance(term, Likelihood) else term)
+        return max((common(prefix, [*reading]) for prefix in prefixes), default=0)
+
     @property
     def tokens_read(self) -> int:
         """How many tokens the model has read in all passes."""
@@ -98,8 +108,8 @@ class PromptedScorer:
         """The text of a lane, as `memory` counts it."""
         reading = demand.reading
         assert not isinstance(reading, str)
-        weights = sharing(_adapter(demand.term), demand.salt)
-        return Planned(weights, reading, min(demand.more, self.room(reading)))
+        more = min(demand.more, self.room(reading))
+        return Planned(_adapter(demand.term), reading, more, demand.scope)
 
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes of keys, values and states these texts take together at most."""
@@ -128,15 +138,9 @@ class PromptedScorer:
             return None
         adapter = self._adapters.get(name)
         if adapter is None:
-            adapter = self._adapters[name] = self._read_adapter(name)
+            adapter = self._adapters[name] = _read_adapter(name, self.checkpoint, self.runner)
         self._recent.use(adapter, adapter.nbytes)
         return adapter
-
-    def _read_adapter(self, name: str) -> Adapter:
-        if isinstance(self.runner, LlamaCppRunner):
-            return self.runner.read_adapter(name)
-        require_whole(self.checkpoint.model)
-        return lora.read(name, self.checkpoint.model)
 
     def count(self, term: Prompted, prompt: Prompt) -> int:
         """How many tokens the prompt has as the term reads it, whether they fit or not."""
@@ -175,7 +179,7 @@ class PromptedScorer:
         assert isinstance(term, Prompted)
         adapter = None if term.adapter is None else self._adapters[term.adapter]
         exits = () if term.exit_layer is None else (term.exit_layer,)
-        return Asked(span.lane, reading, count, adapter, exits, continuation, salt=span.salt)
+        return Asked(span.lane, reading, count, adapter, exits, continuation, scope=span.scope)
 
     def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
         """What is at hand counts up to the prompt's end: the continuation is no prompt."""
@@ -207,6 +211,14 @@ class PromptedScorer:
         """The lane's keys and values stay until another needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
+
+
+def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:
+    """A LoRA for the weights of a checkpoint. Raises ModelError for what cannot be read."""
+    if isinstance(runner, LlamaCppRunner):
+        return runner.read_adapter(name)
+    require_whole(checkpoint.model)
+    return lora.read(name, checkpoint.model)
 
 
 def _changes(tensors: Iterable[Tensor]) -> int:

@@ -51,7 +51,7 @@ class LengthRunner:
         """
         first = self._scaling.first
         beyond = [
-            Planned(object(), text.prompt, text.more)
+            Planned(object(), text.prompt, text.more, text.scope)
             for text in texts
             if first is not None and text.length > first
         ]

@@ -24,9 +24,9 @@ async def chat(server: Server, web: WebRequest) -> Response:
         place.enter_context(server.place_for(web))
         fields, persona = await server.fields(ChatFields, web)
         place.enter_context(server.more_places(web, fields.n))
-        salt = web.scope.get(KEY)
+        key = web.scope.get(KEY)
         asked = await server.runner.off_loop(
-            lambda: chat_requests(fields, persona, server.settings, salt)
+            lambda: chat_requests(fields, persona, server.settings, key)
         )
         tickets = await server.runner.begin(persona.engine, asked.requests)
         head = AnswerHead.of("chat.completion", persona.name, persona.fingerprint)

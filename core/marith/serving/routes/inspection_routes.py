@@ -202,9 +202,9 @@ def _request(
     fields: MadeTextFields, persona: ServedModel, server: Server, web: WebRequest
 ) -> Request:
     """The request that a text was made by. Raises Refusal, RequestError or FormulaError."""
-    asked, settings, salt = fields.asked, server.settings, web.scope.get(KEY)
+    asked, settings, key = fields.asked, server.settings, web.scope.get(KEY)
     if isinstance(asked, ChatFields):
-        return chat_requests(asked, persona, settings, salt).requests[0]
+        return chat_requests(asked, persona, settings, key).requests[0]
     assert isinstance(asked, TextFields), "a text is a chat's or continues a prompt"
     prompt = asked.prompts[0] if asked.prompts else []
-    return text_requests(asked, prompt, persona, settings, salt).requests[0]
+    return text_requests(asked, prompt, persona, settings, key).requests[0]

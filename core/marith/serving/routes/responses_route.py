@@ -25,9 +25,9 @@ async def responses(server: Server, web: WebRequest) -> Response:
     with ExitStack() as place:
         place.enter_context(server.place_for(web))
         fields, persona = await server.fields(ResponseFields, web)
-        salt = web.scope.get(KEY)
+        key = web.scope.get(KEY)
         asked = await server.runner.off_loop(
-            lambda: response_requests(fields, persona, server.settings, salt)
+            lambda: response_requests(fields, persona, server.settings, key)
         )
         with naming("input", ContextOverflow):
             tickets = await server.runner.begin(persona.engine, asked.requests)

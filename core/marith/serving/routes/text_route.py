@@ -73,8 +73,8 @@ def _asked(
     """The requests of each prompt. Raises Refusal."""
     if fields.echo and fields.streams:
         raise Refusal("echo is for answers that do not stream", param="echo")
-    salt = web.scope.get(KEY)
-    return [text_requests(fields, one, persona, server.settings, salt) for one in fields.prompts]
+    key = web.scope.get(KEY)
+    return [text_requests(fields, one, persona, server.settings, key) for one in fields.prompts]
 
 
 async def _choices(

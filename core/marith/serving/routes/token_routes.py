@@ -98,6 +98,7 @@ async def score(server: Server, web: WebRequest) -> Response:
             raise Refusal("a prompt is needed: prompt or messages", param="prompt")
         prompt: Any = fields.prompt if fields.prompt is not None else fields.messages
         engine, continuation = persona.engine, fields.continuation
+        key = web.scope.get(KEY)
 
         def begin() -> tuple[list[int], Any]:
             hold_messages(fields.messages or (), server.settings.bounds)
@@ -108,7 +109,7 @@ async def score(server: Server, web: WebRequest) -> Response:
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt
             future = engine.submit_scoring(
                 read, tokens, options.formula, options.terms,
-                timeout=server.settings.bounds.seconds, cache_salt=web.scope.get(KEY),
+                timeout=server.settings.bounds.seconds, cache_salt=fields.salt(key),
             )  # fmt: skip
             return tokens, future
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -13,6 +14,8 @@ from marith.serving.server_settings import Bounds
 from marith.serving.wire.refusals import Refusal
 
 OffLoop: TypeAlias = "Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]"
+_ENCODINGS = ("identity", "gzip", "deflate")
+_EITHER = 47  # zlib reads both encodings, each with its own check
 _SECONDS = 30  # that a body may take to come
 _DIGITS = 32  # of a number: more is no number that anyone means
 
@@ -25,10 +28,13 @@ async def read_json(request: Request, bounds: Bounds, off_loop: OffLoop) -> dict
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(f"the content-type is application/json, not {kind!r:.80}", 415)
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refusal("the body is sent as it is, without a content-encoding", 415)
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in _ENCODINGS:
+        problem = f"the content-encoding is one of {', '.join(_ENCODINGS)}, not {encoding!r:.80}"
+        raise Refusal(problem, 415)
     body = await _read(request, bounds.body)
-    return await off_loop(lambda: parsed(body, bounds))
+    most = None if encoding == "identity" else bounds.body
+    return await off_loop(lambda: parsed(body if most is None else expanded(body, most), bounds))
 
 
 async def _read(request: Request, most: int) -> bytes:
@@ -40,13 +46,31 @@ async def _read(request: Request, most: int) -> bytes:
             async for part in request.stream():
                 size += len(part)
                 if size > most:
-                    raise Refusal(f"the body has more than {most:,} bytes", 413, "body_too_large")
+                    raise _too_large(most)
                 parts.append(part)
     except TimeoutError:
         raise Refusal(f"the body took more than {_SECONDS} seconds", 408, "timeout") from None
     except ClientDisconnect:
         raise Refusal("the client has left", 499) from None
     return b"".join(parts)
+
+
+def expanded(body: bytes, most: int) -> bytes:
+    """What bytes compressed by gzip or deflate stand for, at most so many: no more is made."""
+    reader = zlib.decompressobj(_EITHER)
+    try:
+        made = reader.decompress(body, most + 1)
+    except zlib.error:
+        raise Refusal("the body is not what its content-encoding says") from None
+    if len(made) > most:
+        raise _too_large(most)
+    if not reader.eof or reader.unused_data:
+        raise Refusal("the body is not one whole compressed text")
+    return made
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(f"the body has more than {most:,} bytes", 413, "body_too_large")
 
 
 def parsed(body: bytes, bounds: Bounds) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from marith.serving.wire.wire_fields import (
     KnownFields,
     Number,
     Plain,
+    SaltedFields,
     TextFields,
     read_fields,
 )
@@ -91,7 +92,7 @@ class InspectFields(MadeTextFields):
     """A continuation to be inspected: `POST /v1/inspect`. No token of it is drawn."""
 
     idle: ClassVar[frozenset[str]] = MadeTextFields.idle | {
-        *(DrawnFields.model_fields.keys() - KnownFields.model_fields.keys() - {"stream", "marith"}),
+        *(DrawnFields.model_fields.keys() - SaltedFields.model_fields.keys() - {"stream"}),
         "response_format", *map(_own, ("ban", "speculation")),
     }  # fmt: skip
 

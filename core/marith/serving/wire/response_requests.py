@@ -23,7 +23,7 @@ _SAME = (
 
 
 def response_requests(
-    fields: ResponseFields, persona: ServedModel, settings: ServerSettings, salt: str | None
+    fields: ResponseFields, persona: ServedModel, settings: ServerSettings, key: str | None
 ) -> WireRequest:
     """The request of a response. Raises Refusal, RequestError or FormulaError."""
     warnings = warnings_of(fields, settings)
@@ -32,7 +32,7 @@ def response_requests(
             raise _not_included(ENCRYPTED)
         warnings.append(f"{_not_included(ENCRYPTED)}, which was ignored")
     try:
-        asked = chat_requests(chat_of(fields), persona, settings, salt)
+        asked = chat_requests(chat_of(fields), persona, settings, key)
     except Refusal as refused:
         raise with_its_names(refused) from None
     return replace(asked, warnings=[*warnings, *asked.warnings])

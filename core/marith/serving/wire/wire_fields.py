@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -17,6 +18,7 @@ from pydantic import (
     field_validator,
 )
 
+from marith import CacheSalt
 from marith.serving.wire.refusals import Refusal, wrong_value
 
 Number = StrictFloat  # takes whole numbers too
@@ -51,7 +53,6 @@ REFUSED: Mapping[str, str] = {
     "logits_processors": "there are none over the network",
     "bad_words": "write marith.ban",
     "typical_p": "write top_p, top_k or min_p",
-    "cache_salt": "what is kept is each key's own",
 }
 
 
@@ -119,7 +120,20 @@ class KnownFields(BaseModel):
         return unknown
 
 
-class DrawnFields(KnownFields):
+class SaltedFields(KnownFields):
+    """What reads texts, which a client may keep apart by a salt within its key."""
+
+    cache_salt: StrictStr | None = Field(default=None, min_length=1, max_length=256)
+    marith: FormulaFields = FormulaFields()
+
+    def salt(self, key: str | None) -> CacheSalt:
+        """The salt of whoever has this key; system prompts that no client wrote are everyone's."""
+        own = json.dumps([key, self.cache_salt]) if self.cache_salt is not None else key
+        written = self.marith.formula is not None or self.marith.terms is not None
+        return CacheSalt(own, tenant=key, share_system=not written)
+
+
+class DrawnFields(SaltedFields):
     """How tokens are drawn, where a text ends, and marith's own fields."""
 
     temperature: Number | None = Field(default=None, ge=0, le=100)
@@ -221,13 +235,12 @@ class DetokenizeFields(KnownFields):
     tokens: list[StrictInt]
 
 
-class ScoreFields(KnownFields):
+class ScoreFields(SaltedFields):
     """A continuation, and what it follows: `POST /v1/score`."""
 
     prompt: StrictStr | list[StrictInt] | None = None
     messages: list[dict[str, Any]] | None = None
     continuation: StrictStr | list[StrictInt]
-    marith: FormulaFields = FormulaFields()
 
 
 Fields = TypeVar("Fields", bound=KnownFields)

@@ -28,10 +28,7 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The requests that a body asks for, one for each choice, and the warnings for its client.
-
-    `salt` keeps what was read of a client's texts for that client.
-    """
+    """The requests that a body asks for, one for each choice, and the warnings for its client."""
 
     requests: Sequence[Request]
     warnings: Sequence[str]
@@ -40,7 +37,7 @@ class WireRequest:
 
 
 def chat_requests(
-    fields: ChatFields, persona: ServedModel, settings: ServerSettings, salt: str | None
+    fields: ChatFields, persona: ServedModel, settings: ServerSettings, key: str | None
 ) -> WireRequest:
     """The requests of a chat. Raises Refusal, RequestError or FormulaError."""
     bounds, messages = settings.bounds, fields.messages
@@ -58,7 +55,7 @@ def chat_requests(
         template_options={**options.chat_template_kwargs, **(fields.chat_template_kwargs or {})},
         prefix=prefix,
         inspect=inspected_top(fields, persona, bounds) or False,
-        cache_salt=salt,
+        cache_salt=fields.salt(key),
     )
     return _answers(request, fields, options, warnings, settings)
 
@@ -68,7 +65,7 @@ def text_requests(
     prompt: str | Sequence[int],
     persona: ServedModel,
     settings: ServerSettings,
-    salt: str | None,
+    key: str | None,
 ) -> WireRequest:
     """The requests of one prompt that is continued as it is."""
     if fields.marith.prefix:
@@ -84,7 +81,7 @@ def text_requests(
         grammar=grammar,
         logprobs=fields.logprobs,
         inspect=inspected_top(fields, persona, settings.bounds) or False,
-        cache_salt=salt,
+        cache_salt=fields.salt(key),
     )
     return _answers(request, fields, options, warnings, settings)
 

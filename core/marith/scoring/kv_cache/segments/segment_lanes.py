@@ -122,7 +122,7 @@ class SegmentLanes(Lanes):
         readers = [other for other in self._all if other.parent is lane]
         last = max(readers, key=lambda reader: reader.start)
         kept = Lane(
-            lane.row, last.weights, tokens=last.tokens[: last.start], used=lane.used,
+            lane.row, last.weights, last.scope, tokens=last.tokens[: last.start], used=lane.used,
             parent=lane.parent, start=lane.start, lost=lane.lost,
         )  # fmt: skip
         for reader in readers:

@@ -1,4 +1,4 @@
-"""Salts share the lanes of an engine by what they were served; within a salt nobody overtakes."""
+"""Tenants share the lanes of an engine by what they were served; of one, nobody overtakes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from marith import Request, Sampling, Stop
 from marith.engine.queueing.job_queue import WaitingJobs
 
 
-def job(salt: str | None, lanes: int = 1, prompt: int = 9, length: int = 5) -> Any:
+def job(tenant: str | None, lanes: int = 1, prompt: int = 9, length: int = 5) -> Any:
     """A job that is served `lanes * (prompt + 1)` at its beginning, and then by its text."""
     plan = SimpleNamespace(lanes=lanes)
-    prepared = SimpleNamespace(salt=salt, plan=plan, prompt_tokens=prompt)
+    prepared = SimpleNamespace(tenant=tenant, plan=plan, prompt_tokens=prompt)
     return SimpleNamespace(prepared=prepared, length=length)
 
 
@@ -42,10 +42,10 @@ def begin(waiting: WaitingJobs, most: int = 1) -> list[Any]:
 
 
 def order(waiting: WaitingJobs, most: int) -> str:
-    return "".join(one.prepared.salt or "-" for one in waiting.first(most))
+    return "".join(one.prepared.tenant or "-" for one in waiting.first(most))
 
 
-def test_jobs_of_one_salt_keep_their_order() -> None:
+def test_jobs_of_one_tenant_keep_their_order() -> None:
     jobs = [job(None, lanes, prompt) for lanes, prompt in ((3, 5), (1, 90), (2, 1))]
     waiting = queue_of(*jobs)
     assert waiting.first(2) == jobs[:2]
@@ -60,7 +60,7 @@ def test_jobs_of_one_salt_keep_their_order() -> None:
     assert len(waiting) == 2
 
 
-def test_a_salt_that_comes_late_waits_for_no_queue_of_another() -> None:
+def test_a_tenant_that_comes_late_waits_for_no_queue_of_another() -> None:
     waiting = queue_of(*[job("a") for _ in range(9)])
     running = begin(waiting)
     for _ in range(3):
@@ -94,7 +94,7 @@ def test_a_job_that_fails_before_it_runs_costs_nothing() -> None:
     assert order(waiting, 2) == "ab"
 
 
-def test_a_salt_that_had_nothing_to_do_saved_no_turns() -> None:
+def test_a_tenant_that_had_nothing_to_do_saved_no_turns() -> None:
     waiting = queue_of(job("a"), job("b"))
     begin(waiting, 2)
     beside = [turn(job("c"))]
@@ -102,7 +102,7 @@ def test_a_salt_that_had_nothing_to_do_saved_no_turns() -> None:
     waiting.begin(waiting.first(9)[-1], runs=True)
     for _ in range(50):  # "b" has left; "a" and "c" go on
         waiting.append(job("a"), beside)
-        waiting.begin(next(one for one in waiting if one.prepared.salt == "a"), runs=True)
+        waiting.begin(next(one for one in waiting if one.prepared.tenant == "a"), runs=True)
         beside[0].text += [0] * 10
         waiting.serve(beside)
     for _ in range(3):
@@ -111,7 +111,7 @@ def test_a_salt_that_had_nothing_to_do_saved_no_turns() -> None:
     assert order(waiting, 6) in ("ababab", "bababa", "abbaba", "baabab")
 
 
-def test_a_salt_that_lets_its_line_run_empty_keeps_its_debt() -> None:
+def test_a_tenant_that_lets_its_line_run_empty_keeps_its_debt() -> None:
     waiting = queue_of(job("a", prompt=99), job("b"))
     begin(waiting, 2)
     for _ in range(5):  # "a" has had its ten turns, and left; it comes again
@@ -131,7 +131,7 @@ ARRIVALS = st.lists(
 
 
 @given(ARRIVALS, st.integers(4, 12), st.integers(1, 8), st.randoms(use_true_random=False))
-def test_a_salt_whose_jobs_wait_falls_behind_by_no_more_than_what_runs(
+def test_a_tenant_whose_jobs_wait_falls_behind_by_no_more_than_what_runs(
     sizes: list[tuple[int, int, int, int]], most: int, burst: int, random: Any
 ) -> None:
     """ "a" always has jobs that wait; "b" comes in bursts of as many jobs, and waits for their end.
@@ -142,16 +142,16 @@ def test_a_salt_whose_jobs_wait_falls_behind_by_no_more_than_what_runs(
     served = {"a": 0, "b": 0}
     highest = 0
     for pause, lanes, prompt, length in sizes * 4:
-        while sum(one.prepared.salt == "a" for one in waiting) < 4:
+        while sum(one.prepared.tenant == "a" for one in waiting) < 4:
             waiting.append(job("a", lanes, prompt, length), running)
-        with_b = {one.job.prepared.salt for one in running} | {w.prepared.salt for w in waiting}
+        with_b = {one.job.prepared.tenant for one in running} | {w.prepared.tenant for w in waiting}
         if "b" not in with_b:
             for _ in range(burst):
                 waiting.append(job("b", 1 + random.randrange(4), prompt, length), running)
         for _ in range(1 + pause):
             for one in running:
                 one.text.append(0)
-                served[one.job.prepared.salt] += one.job.prepared.plan.lanes
+                served[one.job.prepared.tenant] += one.job.prepared.plan.lanes
             waiting.serve(running)
             running = [one for one in running if len(one.text) < one.job.length]
             free = most - sum(one.job.prepared.plan.lanes for one in running)
@@ -160,7 +160,7 @@ def test_a_salt_whose_jobs_wait_falls_behind_by_no_more_than_what_runs(
                 if free < 0:
                     break
                 waiting.begin(one, runs=True)
-                served[one.prepared.salt] += one.prepared.plan.lanes * (
+                served[one.prepared.tenant] += one.prepared.plan.lanes * (
                     one.prepared.prompt_tokens + 1
                 )
                 running.append(turn(one))
@@ -170,17 +170,17 @@ def test_a_salt_whose_jobs_wait_falls_behind_by_no_more_than_what_runs(
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_the_engine_lets_salts_take_turns(lanes: int) -> None:
+def test_the_engine_lets_tenants_take_turns(lanes: int) -> None:
     begun: list[str] = []
 
-    def request(salt: str) -> Request:
+    def request(tenant: str) -> Request:
         def note(rows: Any, text: list[int], places: list[int]) -> Any:
             if not text:
-                begun.append(salt)
+                begun.append(tenant)
             return rows
 
         return Request(
-            "a", "M", None, Sampling(seed=1), Stop(3), speculation=None, cache_salt=salt,
+            "a", "M", None, Sampling(seed=1), Stop(3), speculation=None, cache_salt=tenant,
             constraints=[note],
         )  # fmt: skip
 
@@ -194,4 +194,4 @@ def test_the_engine_lets_salts_take_turns(lanes: int) -> None:
     assert len(texts) == 1, "no text depends on whose turn it was"
     assert sorted(begun) == [*"aaaaaaaaabbbb"]
     assert "".join(begun).rindex("b") <= 9, begun
-    assert max(len([*same]) for salt, same in groupby(begun[:8])) <= 2
+    assert max(len([*same]) for tenant, same in groupby(begun[:8])) <= 2

@@ -1,0 +1,112 @@
+"""Whose texts are kept for whom over HTTP: keys, the salts of their clients, and the file's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.serving import KEYS, client, served
+
+from marith.serving.server import Server
+
+SYSTEM = "You answer as a patient teacher does, in words that a child of six knows and likes."
+PERSONAS = f"""
+[terms]
+teacher = "{SYSTEM}"
+[formulas]
+kind = "teacher"
+"""
+OWN = "You are a sailor of the old days, who has seen all the seas and all of their storms."
+CODE = "4217 is the secret code of the house, and you tell it to nobody at all"
+TEXT = f"{CODE}, to no cat and no dog and no small bird that sings in the garden."
+LEAST = 16  # tokens of a system prompt or of a text
+PATHS = ("chat/completions", "completions", "responses")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that has read its system prompts for somebody."""
+    folder: Path = tmp_path_factory.mktemp("salted")
+    with served(folder, personas=PERSONAS, keys=KEYS, allow_formulas=True) as server:
+        for path in PATHS:
+            cached(server, KEYS[0], "Hello.", path, cache_salt="before")
+        yield server
+
+
+def cached(server: Server, key: str, text: str, path: str = PATHS[0], **more: Any) -> int:
+    body = {"model": "kind", "max_tokens": 2, **more}
+    match path:
+        case "responses":
+            body = {"model": "kind", "max_output_tokens": 2, "input": text, **more}
+        case "completions":
+            body["prompt"] = text
+        case _:
+            body["messages"] = [{"role": "user", "content": text}]
+    with client(server, headers={"authorization": f"Bearer {key}"}) as web:
+        answer = web.post(f"/v1/{path}", json=body)
+    usage = answer.json()["usage"]
+    details = usage.get("prompt_tokens_details") or usage["input_tokens_details"]
+    return int(details["cached_tokens"])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_system_prompts_of_the_file_are_kept_for_all_keys(server: Server, path: str) -> None:
+    text = f"{len(path)} {TEXT}"
+    mine = cached(server, KEYS[0], text, path)
+    other = cached(server, KEYS[1], text, path)
+    again = cached(server, KEYS[0], text, path)
+    assert other == mine >= LEAST, "the file's, and nothing of another key's text"
+    assert again >= mine + LEAST
+
+
+def test_the_texts_of_a_formula_that_a_client_brings_are_its_keys_own(server: Server) -> None:
+    named = {"marith": {"formula": "M + 0.3*sailor", "terms": {"sailor": OWN}}}
+    inline = {"marith": {"formula": f"prompted({OWN[::-1]!r}) - 0.1*M"}}
+    for brought, text in ((named, OWN), (inline, OWN[::-1])):
+        cached(server, KEYS[0], text, **brought)
+        assert cached(server, KEYS[0], text, **brought) >= LEAST
+        assert cached(server, KEYS[1], text, **brought) < LEAST
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_client_keeps_its_texts_apart_within_its_key(server: Server, path: str) -> None:
+    text = f"{len(path)} apart: {TEXT}"
+    first = cached(server, KEYS[0], text, path, cache_salt="a")
+    asked: list[tuple[str, dict[str, str]]] = [
+        (KEYS[0], {"cache_salt": "b"}), (KEYS[1], {"cache_salt": "a"}),
+    ]  # fmt: skip
+    assert [cached(server, key, text, path, **salt) for key, salt in asked] == [first] * 2
+    assert cached(server, KEYS[0], text, path) < first + LEAST
+    assert cached(server, KEYS[0], text, path, cache_salt="a") >= first + LEAST
+
+
+@pytest.mark.parametrize("salt", ["", "a" * 257, 3])
+def test_a_salt_is_a_text_of_256_letters_at_most(server: Server, salt: Any) -> None:
+    body = {"messages": [{"role": "user", "content": "a"}], "cache_salt": salt}
+    with client(server, headers={"authorization": f"Bearer {KEYS[0]}"}) as web:
+        answer = web.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "cache_salt"
+
+
+def test_the_tenant_is_the_key_whatever_the_salt(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a client gets no more of the lanes by asking under many salts."""
+    [engine] = server.engines()
+    queue = engine._thread.queue
+    tenants: list[str | None] = []
+    add = queue.waiting.append
+
+    def noted(job: Any, *rest: Any) -> None:
+        tenants.append(job.prepared.tenant)
+        add(job, *rest)
+
+    monkeypatch.setattr(queue.waiting, "append", noted)
+    for key in KEYS[:2]:
+        for salt in ("a", "b", None):
+            cached(server, key, "Hello.", cache_salt=salt)
+    assert len(set(tenants[:3])) == len(set(tenants[3:])) == 1
+    assert len(set(tenants)) == 2
