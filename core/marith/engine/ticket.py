@@ -6,10 +6,10 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import suppress
 from typing import Any
 
 from marith.engine.threads.deadline import waitable
+from marith.engine.threads.loop_waker import LoopWaker, waker_of
 from marith.errors import RequestError
 from marith.request.completion import Chunk, Completion
 
@@ -27,7 +27,7 @@ class Ticket:
         self._changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._end: Completion | BaseException | None = None
-        self._wakers: list[Callable[[], None]] = []
+        self._sleepers: list[tuple[LoopWaker, asyncio.Future[None]]] = []
 
     @property
     def ended(self) -> bool:
@@ -51,7 +51,7 @@ class Ticket:
     def fail_after_fork(self, error: BaseException) -> None:
         """Fail in a forked child, where a thread of the parent may hold the lock."""
         self._changed = threading.Condition()
-        self._wakers = []  # of the parent's event loops
+        self._sleepers = []  # of the parent's event loops
         self.end(error)
 
     def cancel(self) -> None:
@@ -106,12 +106,13 @@ class Ticket:
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Sleep in this task's event loop until something is true; each change wakes it."""
+        loop = asyncio.get_running_loop()
         while not ready():
-            woken, wake = _alarm()
+            woken = loop.create_future()
             with self._changed:
                 if ready():
                     return
-                self._wakers.append(wake)
+                self._sleepers.append((waker_of(loop), woken))
             await woken
 
     def _completion(self) -> Completion:
@@ -127,22 +128,6 @@ class Ticket:
 
     def _wake(self) -> None:
         self._changed.notify_all()
-        wakers, self._wakers = self._wakers, []
-        for wake in wakers:
-            wake()
-
-
-def _alarm() -> tuple[asyncio.Future[None], Callable[[], None]]:
-    """A future of the running event loop, and what completes it from any thread."""
-    loop = asyncio.get_running_loop()
-    woken = loop.create_future()
-
-    def complete() -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    def wake() -> None:
-        with suppress(RuntimeError):  # a loop that has closed waits for nothing
-            loop.call_soon_threadsafe(complete)
-
-    return woken, wake
+        sleepers, self._sleepers = self._sleepers, []
+        for waker, woken in sleepers:
+            waker.wake(woken)
