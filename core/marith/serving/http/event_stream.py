@@ -15,8 +15,12 @@ from starlette.types import Receive, Scope, Send
 from marith import MarithError
 
 ABORT = "marith.abort"  # in the scope: what ends the connection at once
+SEND = (
+    "marith.send"  # in the scope: what writes to the connection, without the application's layers
+)
 PING_SECONDS = 15.0
 PING = b": ping\n\n"
+_written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-transform",
@@ -26,11 +30,17 @@ _HEADERS = {
 
 def event(data: Mapping[str, Any], name: str | None = None) -> bytes:
     """An event of some JSON, which is one line: line ends in texts are escaped."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for odd in "\x85\u2028\u2029":  # some clients end a line there
-        text = text.replace(odd, f"\\u{ord(odd):04x}")
-    head = "" if name is None else f"event: {name}\n"
-    return f"{head}data: {text}\n\n".encode()
+    head = b"" if name is None else f"event: {name}\n".encode()
+    return b"%bdata: %b\n\n" % (head, json_line(data))
+
+
+def json_line(data: Any) -> bytes:
+    """Data as JSON in one line, also for clients that end a line where Unicode does."""
+    text = _written(data)
+    if not text.isascii():
+        for odd in "\x85\u2028\u2029":
+            text = text.replace(odd, f"\\u{ord(odd):04x}")
+    return text.encode()
 
 
 class EventStream(Response):
@@ -52,6 +62,7 @@ class EventStream(Response):
         self._source, self._write_seconds, self._failed = source, write_seconds, failed
         self._closing, self._ended = closing, ended
         self._send: Send
+        self._send_body: Send  # the layers between look at how an answer starts alone
         self._since: float | None = None  # when the event that is being sent began
         self._last = time.monotonic()
         self._begun = False
@@ -59,7 +70,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events; the protocol of ASGI."""
-        self._send = send
+        self._send, self._send_body = send, scope.get(SEND, send)
         sending = asyncio.ensure_future(self._send_all())
         others = (
             asyncio.ensure_future(gone(receive)),
@@ -98,7 +109,7 @@ class EventStream(Response):
 
     async def _put(self, data: bytes, more: bool = True) -> None:
         self._since = time.monotonic()
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        await self._send_body({"type": "http.response.body", "body": data, "more_body": more})
         self._last, self._since = time.monotonic(), None
 
     async def _watch(self, abort: Callable[[], None]) -> None:

@@ -6,13 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from marith import Chunk, Completion
-from marith.serving.http.event_stream import event
+from marith.serving.http.event_stream import event, json_line
 from marith.serving.wire.inspected_answers import with_inspections
 from marith.serving.wire.refusals import refusal
 from marith.serving.wire.wire_answers import AnswerHead, ChatDeltas, TextDeltas, own, usage
 from marith.serving.wire.wire_requests import WireRequest
 
 DONE = b"data: [DONE]\n\n"
+_MARK = "\0"  # in the event of a text, where the text is
+
+
+def is_text_alone(chunk: Chunk) -> bool:
+    """Whether a chunk has a text, and no call, reasoning or end."""
+    more = chunk.reasoning or chunk.calls or chunk.finish_reason is not None
+    return bool(chunk.text) and not more
 
 
 class ChoiceWriter:
@@ -34,6 +41,7 @@ class ChoiceWriter:
         suffix = ".chunk" if head.kind == "chat.completion" else ""
         self._begin = event(head.fields(suffix)).removesuffix(b"}\n\n")
         self._usage: Mapping[str, Any] = {"usage": None} if self._with_usage else {}
+        self._around = [self._around_text(each) for each in deltas]
 
     def first(self) -> Iterator[bytes]:
         """Those before any token."""
@@ -42,6 +50,10 @@ class ChoiceWriter:
 
     def of(self, index: int, chunk: Chunk) -> Iterator[bytes]:
         """Those of a chunk of the choice with this number."""
+        around = self._around[index]
+        if around is not None and is_text_alone(chunk):
+            yield json_line(chunk.text).join(around)
+            return
         for choice in self._deltas[index].of(chunk):
             if self._ends_apart and choice["finish_reason"] is not None:
                 self._ends.append(choice)
@@ -66,6 +78,17 @@ class ChoiceWriter:
     def closing(self, error: BaseException | None) -> bytes:
         """What ends the stream, after an error or without one."""
         return DONE if error is None else event(refusal(error).body) + DONE
+
+    def _around_text(self, deltas: ChatDeltas | TextDeltas) -> list[bytes] | None:
+        """What stands before and behind the text in each event of text alone: most are such.
+
+        None where such an event has more than the text.
+        """
+        if deltas.logprobs:
+            return None
+        [choice] = deltas.of(Chunk(text=_MARK))
+        around = self._event([choice], self._usage).split(json_line(_MARK))
+        return around if len(around) == 2 else None
 
     def _event(self, choices: Sequence[Mapping[str, Any]], rest: Mapping[str, Any]) -> bytes:
         data = event({"choices": choices, **rest})

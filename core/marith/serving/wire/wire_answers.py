@@ -107,7 +107,7 @@ class ChatDeltas:
     """The deltas of one choice of a chat, in order. Keeps state: the first one has the role."""
 
     def __init__(self, index: int, logprobs: bool) -> None:
-        self.index, self._logprobs, self._begun = index, logprobs, False
+        self.index, self.logprobs, self._begun = index, logprobs, False
 
     def first(self) -> dict[str, Any]:
         """The one that has the role."""
@@ -121,7 +121,7 @@ class ChatDeltas:
         if chunk.text:
             deltas.append({"content": chunk.text})
         deltas += map(_call_delta, chunk.calls)
-        if chunk.logprobs and self._logprobs and not deltas:
+        if chunk.logprobs and self.logprobs and not deltas:
             deltas.append({"content": ""})
         for i, delta in enumerate(deltas):
             yield self._choice(delta, None if i else chunk.logprobs)
@@ -132,7 +132,7 @@ class ChatDeltas:
         self, delta: Mapping[str, Any], logprobs: Sequence[TokenLogprob] | None
     ) -> dict[str, Any]:
         choice: dict[str, Any] = {"index": self.index, "delta": delta}
-        if self._logprobs and logprobs:
+        if self.logprobs and logprobs:
             choice["logprobs"] = {**from_logprobs(logprobs)["logprobs"], "refusal": None}
         return {**choice, "finish_reason": None}
 
@@ -148,14 +148,14 @@ class TextDeltas:
     """The pieces of one choice of a text. Keeps state: where the text of a token begins."""
 
     def __init__(self, index: int, logprobs: bool, offset: int = 0) -> None:
-        self.index, self._logprobs, self._offset = index, logprobs, offset
+        self.index, self.logprobs, self._offset = index, logprobs, offset
 
     def first(self) -> None:
         """A text has no beginning of its own."""
 
     def of(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
         """The choice of a chunk."""
-        logprobs = legacy_logprobs(chunk.logprobs, self._offset) if self._logprobs else None
+        logprobs = legacy_logprobs(chunk.logprobs, self._offset) if self.logprobs else None
         self._offset += sum(len(token.text) for token in chunk.logprobs)
         yield {
             "index": self.index,
