@@ -48,6 +48,9 @@ VECTORS: list[tuple[str, list[Any], Any]] = [
     ("namesIn", ["cfg(M, cond, 1.5) - union(a_1, 'x y') + cond"], ["cond", "a_1"]),
     ("namesIn", ["f(mode=M, name=rude)"], ["rude"]),
     ("spelled", [" a\n\t"], "␣a↵⇥"),
+    ("added", [{"text": "a", "completed": None}], "a"),
+    ("added", [{"text": "�", "completed": ""}], ""),
+    ("added", [{"text": "�", "completed": "日"}], "日"),
     ("copiedSpans", ["It opens AT nine today.", "it opens at nine."], [[0, 16]]),
     ("copiedSpans", ["at nine", "opens at nine"], []),
 ]

@@ -124,6 +124,17 @@ def test_python_chooses_a_token_too_until_the_view_ends(notebook: Any, real: Ins
     assert notebook.evaluate("[...model.listeners.values()].flat().length") == 0
 
 
+def test_a_character_of_several_tokens_is_shown_with_its_last(notebook: Any) -> None:
+    whole = inspection("a")
+    (one,) = whole.positions
+    part = replace(one, text="�", completed="")
+    positions = (one, part, replace(part, completed="日"), part)
+    show(notebook, replace(whole, positions=positions))
+    tokens = notebook.locator("main .token")
+    assert tokens.all_text_contents() == ["a", "⋯", "日", "⋯"]
+    assert tokens.nth(1).get_attribute("aria-label") == "a part of a character"
+
+
 def test_what_a_model_writes_is_text(notebook: Any) -> None:
     whole = inspection(HOSTILE)
     (term,), (part,) = whole.terms, whole.parts

@@ -3,7 +3,7 @@
 import { judgedCurvesOf, markInCurves } from "./card.js";
 import { chat, json } from "./server.js";
 import { filterOf, legend, TokenStrip } from "./strip.js";
-import { copiedSpans, element, firstUnequal, shown, spelled } from "./values.js";
+import { added, copiedSpans, element, firstUnequal, shown, spelled } from "./values.js";
 
 const ASKED_TOP = 10; // likeliest tokens of each position that the card shows
 const FINISHED = {
@@ -72,7 +72,7 @@ export class Pane {
       max_tokens: request.max_tokens - prefix.length, // a server counts those that are new
       marith: { ...request.marith, inspect: ASKED_TOP, ...(prefix.length ? { prefix } : {}) },
     };
-    const write = this.#writing(kept.map((position) => position.text).join(""));
+    const write = this.#writing(kept.map(added).join(""));
     try {
       let inspection = null;
       let content = "";
@@ -201,7 +201,7 @@ export class Pane {
 
   /** Marks what the text repeats of a passage. Returns how many tokens of it are in all. */
   markCopies(passage) {
-    const text = (this.inspection?.positions ?? []).map((position) => position.text).join("");
+    const text = (this.inspection?.positions ?? []).map(added).join("");
     const spans = passage ? copiedSpans(text, passage) : [];
     this.#strip.markSpans(spans);
     return spans.length;
@@ -211,7 +211,7 @@ export class Pane {
 // A stop string cuts the text within its tokens; at an end of its own the text has all of them.
 function isCut(inspection, from, content) {
   const positions = inspection?.positions.slice(from) ?? [];
-  const whole = positions.map((position) => position.text).join("");
+  const whole = positions.map(added).join("");
   return whole !== content && whole.startsWith(content);
 }
 

@@ -1,7 +1,7 @@
 // The strip: every token of a text, coloured by what the formula did to it. Knows no server.
 
 import {
-  chance, decimal, element, pushOf, pushStrength, shown, spelled, surpriseStrength,
+  added, chance, decimal, element, pushOf, pushStrength, shown, spelled, surpriseStrength,
 } from "./values.js";
 
 const SLICE = 100; // tokens made in one go, so that no frame waits for a long text
@@ -12,7 +12,7 @@ const LONGEST_BLOCK = 120; // tokens after which a block ends with the next line
 export function sentenceOf(positions, index) {
   const position = positions[index];
   const push = pushOf(position);
-  const parts = [`Token ${index + 1} of ${positions.length}, “${spelled(position.text)}”`];
+  const parts = [`Token ${index + 1} of ${positions.length}, “${labelOf(position)}”`];
   parts.push(`${chance(position.logprob)} likely`);
   if (push === null) parts.push("M alone gives it no probability");
   else if (Math.abs(push) < 0.05) parts.push("as likely as by M alone");
@@ -106,7 +106,7 @@ export class TokenStrip {
     let end = 0;
     this.#tokens.forEach((token, i) => {
       const start = end;
-      end += this.#positions[i].text.length;
+      end += added(this.#positions[i]).length;
       token.classList.toggle("copied", spans.some(([from, to]) => start < to && from < end));
     });
   }
@@ -190,14 +190,22 @@ function tokenOf(position, index) {
   made.dataset.index = index;
   made.style.setProperty("--push", push === null ? 1 : pushStrength(push));
   made.style.setProperty("--surprise", surpriseStrength(position.logprob));
-  made.textContent = shownToken(position.text);
-  if (!/[^\s]/.test(position.text)) made.setAttribute("aria-label", spelled(position.text));
+  made.textContent = shownToken(position);
+  if (isPart(position) || !/[^\s]/.test(position.text)) made.setAttribute("aria-label", labelOf(position));
   return made;
 }
 
-function shownToken(text) {
-  if (text === "") return "∅";
-  return shown(text).replace(/\n/g, "↵\n");
+// The last token of a character of several shows it; each of those before shows that more follows.
+const isPart = (position) => position.completed === "";
+
+function labelOf(position) {
+  return isPart(position) ? "a part of a character" : spelled(added(position));
+}
+
+function shownToken(position) {
+  if (isPart(position)) return "⋯";
+  if (position.text === "") return "∅";
+  return shown(added(position)).replace(/\n/g, "↵\n");
 }
 
 const nextFrame = () => new Promise((resolve) => setTimeout(resolve, 0));

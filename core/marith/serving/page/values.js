@@ -37,6 +37,9 @@ export function spelled(text) {
   return shown(text).replace(/ /g, "␣").replace(/\n/g, "↵").replace(/\t/g, "⇥");
 }
 
+/** What a token adds to the text: one that is part of a character adds it with the last part. */
+export const added = (position) => position.completed ?? position.text;
+
 /** A number with so many decimals, and a true minus sign; "–" where there is none. */
 export function decimal(value, places = 2) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
