@@ -1,9 +1,10 @@
 """What slow readers and leaving clients cost others: `python -m tools.serve_guests [ROUNDS]`.
 
 Four clients stream answers one after another beside 100 guests: ordinary ones, ones that read one
-event in two seconds, and ones that leave after a random number of events and come again. Printed
-is the time between two events of the four, as a ratio to that beside ordinary guests, and how many
-lanes are in use once all guests are gone.
+event in two seconds, and ones that leave after a random number of events and come again. Leaving
+guests ask for more prompts in the same time, so they stand beside ordinary ones who ask for answers
+of as random a length, and read them to the end. Printed is the time between two events of the four,
+as ratios, and how many lanes are in use once all guests are gone.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ async def stream(
     times: list[float] = []
     body = asked(number, at, bias)
     leaves = random.randrange(1, int(str(body["max_tokens"])))
+    if kind == "short":
+        body["max_tokens"] = leaves
     headers = {"authorization": f"Bearer {KEYS[0 if number < HOSTS else 1 + number % 2]}"}
     async with web.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
         answer.raise_for_status()
@@ -109,14 +112,14 @@ def main(rounds: int) -> None:
     """Serve, ask in phases, one kind of guests after another, and print what they cost."""
     with tempfile.TemporaryDirectory() as folder, serving("pocket", Path(folder), KEYS) as served:
         _, socket = served
-        taken: dict[str, list[float]] = {"ordinary": [], "slow": [], "leaving": []}
+        taken: dict[str, list[float]] = {"ordinary": [], "slow": [], "short": [], "leaving": []}
         for kind in [*taken] * rounds:
             taken[kind].append(asyncio.run(phase(socket, kind)))
             back = asyncio.run(gone_within(socket))
             print(f"{kind}: {taken[kind][-1]:.1f} ms an event; lanes back in {back:.2f} s")
-        base = statistics.median(taken["ordinary"])
-        for kind in ("slow", "leaving"):
-            print(f"{kind}: {statistics.median(taken[kind]) / base:.2f} × ordinary guests")
+        for kind, base in (("slow", "ordinary"), ("leaving", "short"), ("leaving", "ordinary")):
+            ratio = statistics.median(taken[kind]) / statistics.median(taken[base])
+            print(f"{kind}: {ratio:.2f} × {base} guests")
 
 
 if __name__ == "__main__":
