@@ -22,6 +22,8 @@ from support.holding import held
 
 from marith import Engine
 from marith.serving.app import application
+from marith.serving.http.guard import HEADER_BYTES
+from marith.serving.http.timed_protocol import TimedProtocol
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds, ServerSettings
 
@@ -56,8 +58,8 @@ def served(
     server = Server(ServerSettings(file, bounds=bounds or Bounds(), **settings))
     path = folder / "socket"
     config = uvicorn.Config(
-        application(server), uds=str(path), http="h11", ws="none", log_config=None,
-        access_log=False, timeout_graceful_shutdown=2,
+        application(server), uds=str(path), http=TimedProtocol, ws="none", log_config=None,
+        access_log=False, h11_max_incomplete_event_size=HEADER_BYTES, timeout_graceful_shutdown=2,
     )  # fmt: skip
     process = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(process.serve()), daemon=True)

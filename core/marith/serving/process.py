@@ -16,12 +16,12 @@ import uvicorn
 
 from marith import MarithError, ModelError
 from marith.serving.app import application
+from marith.serving.http.guard import HEADER_BYTES
 from marith.serving.http.timed_protocol import TimedProtocol
 from marith.serving.served_models import ServedModels, named_options
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, require_key
 
-HEADER_BYTES = 32_768
 IDLE_SECONDS = 60
 _log = logging.getLogger(__name__)
 

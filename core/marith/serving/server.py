@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.requests import Request as WebRequest
 
-from marith import Engine, Inspection
+from marith import CacheSalt, Engine, Inspection
 from marith.serving.http.guard import KEY
 from marith.serving.http.page_token import PageToken
 from marith.serving.http.until_gone import Runner
@@ -24,6 +24,7 @@ from marith.serving.wire.json_body import read_json
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, read_fields
 
+SYSTEM = CacheSalt(share_system=True)  # what is read at the start serves all keys
 KEEPING = 2  # texts of which log-probabilities are computed to be kept: each may take much memory
 
 
@@ -69,7 +70,8 @@ class Server:
             models = load_models(self.settings)
             # What each formula names is loaded too; an alias has the options of what it names.
             for one in {id(one.options): one for one in models.by_name.values()}.values():
-                one.engine.next_logprobs("a", one.options.formula, one.options.terms)
+                formula, terms = one.options.formula, one.options.terms
+                one.engine.next_logprobs("a", formula, terms, cache_salt=SYSTEM)
             Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
             self._models = models
             self.kept = KeptTexts(self.settings.bounds)  # what was kept is of the former models
@@ -136,11 +138,13 @@ def keep_out_of_collections() -> None:
     """Whatever is loaded stays, so Python's collector of garbage need not look at it again.
 
     A million objects of torch, transformers and the models would take it 0.2 to 0.8 s each time,
-    and no other thread of the process runs meanwhile.
+    and no other thread of the process runs meanwhile. What requests make is looked at more rarely
+    than Python would: they make many objects that stay until they end.
     """
     gc.unfreeze()  # what an earlier load left may be garbage by now
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def note(web: WebRequest, **known: Any) -> None:

@@ -166,11 +166,11 @@ TYPED: dict[str, Any] = {
 FIELDS = st.lists(st.sampled_from([*TYPED]), max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: TYPED[name] for name in names})
 )
-EXAMPLES = 150 if settings.get_current_profile_name() == "ci" else 10_000
 PATHS = [
     "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/score", "/tokenize",
     "/detokenize",
 ]  # fmt: skip
+EXAMPLES = 150 if settings.get_current_profile_name() == "ci" else 10_000 * len(PATHS)
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,9 +15,8 @@ from starlette.types import Receive, Scope, Send
 from marith import MarithError
 
 ABORT = "marith.abort"  # in the scope: what ends the connection at once
-SEND = (
-    "marith.send"  # in the scope: what writes to the connection, without the application's layers
-)
+# In the scope: what writes parts of a body to the connection past the application's layers.
+SEND = "marith.send"
 PING_SECONDS = 15.0
 PING = b": ping\n\n"
 _written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

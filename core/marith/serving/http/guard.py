@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from marith.serving.server_settings import LOOPBACK, ServerSettings
 from marith.serving.wire.refusals import Refusal, refusal
 
+HEADER_BYTES = 32_768
 OPEN = ("/health", "/ready")  # for probes, which have no key and know no name
 PAGE = "/page/"
 KEY, ID = "marith.key", "marith.id"
@@ -78,6 +79,9 @@ class Guard:
 
     def _admit(self, scope: Scope, headers: Headers) -> Callable[[Send], Awaitable[None]] | None:
         """Raises Refusal for whoever may not ask. What answers a preflight; None otherwise."""
+        _require_bounded(scope)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise Refusal("the body has two lengths: a server before this one may see another")
         if scope["path"] not in OPEN:
             self._require_host(headers)
         origin = headers.get("origin")
@@ -144,6 +148,13 @@ class Guard:
             **scope.get("state", {}).get("line", {}),
         }
         _log.info("%s", json.dumps(line))
+
+
+def _require_bounded(scope: Scope) -> None:
+    """Raises Refusal for an address and headers that are too long."""
+    parts = (len(name) + len(value) for name, value in scope["headers"])
+    if sum(parts, len(scope.get("raw_path") or b"")) > HEADER_BYTES:
+        raise Refusal(f"the headers have more than {HEADER_BYTES:,} bytes", 431)
 
 
 def needs_key(path: str, has_page: bool) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from marith.serving.http.event_stream import ABORT
+from marith.serving.http.event_stream import ABORT, SEND
 
 HEADER_SECONDS = 20.0
 
@@ -21,11 +21,13 @@ class TimedProtocol(H11Protocol):
         self._late: asyncio.TimerHandle | None = None
         app: Any = self.app
 
-        async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_connection(scope: Scope, receive: Receive, send: Send) -> None:
             scope[ABORT] = self.transport.abort
+            chunked = scope["http_version"] == "1.1" and scope["method"] != "HEAD"
+            scope[SEND] = self._chunks(send) if chunked else send
             await app(scope, receive, send)
 
-        self.app = with_abort
+        self.app = with_connection
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request, but not for ever."""
@@ -41,6 +43,22 @@ class TimedProtocol(H11Protocol):
         """Nothing is waited for any more."""
         self._forget()
         super().connection_lost(exc)
+
+    def _chunks(self, send: Send) -> Send:
+        """What sends a part of a body without a length as h11 writes it, in a tenth of the time.
+
+        The last part, and whatever has to wait, goes through h11.
+        """
+        cycle, transport, flow = self.cycle, self.transport, self.flow
+
+        async def sending(message: Message) -> None:
+            data = message.get("body", b"")
+            if not data or not message.get("more_body") or flow.write_paused or cycle.disconnected:
+                await send(message)
+            else:
+                transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+        return sending
 
     def _time_headers(self) -> None:
         waiting = self.cycle is None or self.cycle.response_complete
