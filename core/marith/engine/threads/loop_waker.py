@@ -17,27 +17,29 @@ class LoopWaker:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)  # which is the key that this is kept under
-        self._due: deque[asyncio.Future[None]] = deque()
+        # Weakly: a loop that ends before its last call would be kept by its futures.
+        self._due: deque[weakref.ref[asyncio.Future[None]]] = deque()
         self._called = False
 
     def wake(self, woken: asyncio.Future[None]) -> None:
         """Complete a future soon. Any thread may ask."""
-        self._due.append(woken)
+        self._due.append(weakref.ref(woken))
         if not self._called:  # else the call is still to come, and finds what was appended
             self._called = True
             loop = self._loop()
             try:
                 if loop is not None:
                     loop.call_soon_threadsafe(self._complete)
-            except RuntimeError:  # a loop that has closed waits for nothing
-                self._due.clear()
+            except BaseException as error:
                 self._called = False
+                if not isinstance(error, RuntimeError):  # of a loop that has closed
+                    raise
 
     def _complete(self) -> None:
         self._called = False  # first: whoever appends from here on calls again
         while self._due:
-            woken = self._due.popleft()
-            if not woken.done():
+            woken = self._due.popleft()()
+            if woken is not None and not woken.done():
                 woken.set_result(None)
 
 

@@ -49,11 +49,15 @@ async def test_a_loop_has_one_waker() -> None:
     assert waker_of(loop) is waker_of(loop)
 
 
-def test_a_loop_that_has_closed_waits_for_nothing_and_is_forgotten() -> None:
+@pytest.mark.parametrize("woken", ["before", "after", "both"])
+def test_a_loop_that_has_closed_waits_for_nothing_and_is_forgotten(woken: str) -> None:
     loop = asyncio.new_event_loop()
     waker, future = waker_of(loop), loop.create_future()
+    if woken != "after":
+        waker.wake(future)
     loop.close()
-    waker.wake(future)
+    if woken != "before":
+        waker.wake(future)
     assert not future.done()
     gone = weakref.ref(loop)
     del loop, future, waker
