@@ -110,7 +110,7 @@ def prepare(
         registry.vocabulary.size,
         deadline,
         min(len(prefix) + (request.stop.max_tokens or room), room),
-        request.salt.tenant,
+        request.salt.text if request.salt.tenant is None else request.salt.tenant,
         prefix,
     )
 
@@ -121,10 +121,7 @@ def _scopes(
     """Whose texts may use what is read for each term."""
     if not salt.share_system:
         return dict.fromkeys(readings, Scope(salt.text))
-    return {
-        term: Scope(salt.text, scorers[term].public(term, reading))
-        for term, reading in readings.items()
-    }
+    return {term: scorers[term].scope(term, reading, salt) for term, reading in readings.items()}
 
 
 def _prompt(request: Request, registry: Registry) -> Prompt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from marith.errors import RequestError, shown
@@ -14,11 +14,11 @@ from marith.request.checks import by, filled, flag, hold, optional
 class CacheSalt:
     """A salt, and who asks: `cache_salt="a"` is `CacheSalt("a")`.
 
-    What was read of a text serves texts of the same `text` alone; None is that of requests without
-    a salt. Requests of several `tenant`s share the lanes of an engine by what they were served; by
-    default each salt is a tenant. With `share_system`, what was read of the system prompts that the
-    formula's terms have serves every salt that asks so too: it is for formulas and terms of which
-    no tenant wrote anything. Raises RequestError.
+    What was read for a request serves requests of the same `text` alone; None is that of requests
+    without a salt. Requests of several `tenant`s share the lanes of an engine by what they were
+    served; by default each salt is a tenant. With `share_system`, system prompts of at least 64
+    tokens serve all requests that have `share_system`, whatever their salt: it is for formulas and
+    terms of which no tenant wrote anything. Raises RequestError.
     """
 
     text: str | None = field(default=None, metadata=by(optional(filled)))
@@ -27,12 +27,16 @@ class CacheSalt:
 
     def __post_init__(self) -> None:
         hold(self)
-        if self.tenant is None:
-            object.__setattr__(self, "tenant", self.text)
 
 
 AnySalt: TypeAlias = "str | CacheSalt | None"
 NO_SALT = CacheSalt()
+
+
+def beside(salt: AnySalt, call: Mapping[str, Any]) -> AnySalt:
+    """A salt for a call of a stranger's: where it brings a formula or terms, nothing is shared."""
+    brings = isinstance(salt, CacheSalt) and ("formula" in call or "terms" in call)
+    return replace(salt, share_system=False) if brings else salt  # type: ignore[type-var]
 
 
 def cache_salt(name: str, value: Any) -> Any:

@@ -145,12 +145,12 @@ class Request:
     it.
 
     Requests share what was read of their texts only if they have the same `cache_salt` (vLLM's
-    word, RFC 16016), or none: keys, values, states, and a classifier's tokens. A `CacheSalt` may
-    except the system prompts of the formula. With a salt for
-    each tenant, neither `cached` nor how soon the first token comes says what another's texts
-    begin with. Not scoped: what is kept by formula (its system prompts are in it), grammar, tools,
-    checkpoint or adapter; the times and the share of drafts that stood, which only set how much is
-    drafted; and the load. What is drafted from texts is from the request's own, whatever the salt.
+    word, RFC 16016), or none: keys, values, states, and a classifier's tokens. A `CacheSalt` with
+    `share_system` also shares system prompts with other salts. With a salt for each tenant, neither
+    `cached` nor how soon the first token comes says what another's texts begin with. Not scoped:
+    what is kept by formula (its system prompts are in it), grammar, tools, checkpoint or adapter;
+    the times and the share of drafts that stood, which only set how much is drafted; and the load.
+    What is drafted from texts is from the request's own, whatever the salt.
     Where requests of several tenants wait, by default each salt one, that tenant is next whose
     lanes have read fewer tokens.
     """

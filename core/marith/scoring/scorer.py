@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.formula.tree.terms import Term
+from marith.request.cache_salt import CacheSalt
 from marith.request.prompt import Prompt
 from marith.scoring.kv_cache.lanes import EVERYONE, Scope
 from marith.scoring.kv_cache.planned import Planned
@@ -109,8 +110,8 @@ class Scorer(Protocol):
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
         ...
 
-    def public(self, term: Any, reading: Reading) -> int:
-        """How many first tokens of a reading are of the term and its template alone."""
+    def scope(self, term: Any, reading: Reading, salt: CacheSalt) -> Scope:
+        """Whose texts may use what is read of a reading, by the request's salt."""
         ...
 
     @property
@@ -148,9 +149,9 @@ class WithoutContext:
 
     tokens_read = 0
 
-    def public(self, term: Any, reading: Reading) -> int:
-        """None: what is read of one prompt serves no other."""
-        return 0
+    def scope(self, term: Any, reading: Reading, salt: CacheSalt) -> Scope:
+        """Those of the same salt: there is no system prompt."""
+        return Scope(salt.text)
 
     def room(self, reading: Reading) -> int:
         """As much as anyone asks for."""

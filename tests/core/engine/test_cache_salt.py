@@ -13,6 +13,7 @@ from marith import CacheSalt, Completion, Engine, NGram, Plan, Prompted, Request
 from marith.engine.prepare import prepare
 from marith.engine.queueing.admission import memory_of
 from marith.scoring.classifier.tree_attention import TreeRunner
+from marith.scoring.kv_cache.lanes import LEAST_LENT
 
 PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."
 TERMS = {"polite": "Answer as a kind and patient teacher would."}
@@ -137,7 +138,7 @@ def test_memory_counts_what_is_shared_by_salt(engine: Engine) -> None:
 
 def test_system_prompts_serve_every_salt_that_shares_them(engine: Engine) -> None:
     def cached(salt: CacheSalt | str, prompt: str = PROMPT) -> int:
-        sampling, terms = Sampling(seed=3), {"polite": TERMS["polite"] * 3}
+        sampling, terms = Sampling(seed=3), {"polite": TERMS["polite"] * 9}
         out = engine.generate(prompt, FORMULA, terms, sampling, Stop(6), cache_salt=salt)
         texts.add((prompt, out.text))
         return out.stats.cached
@@ -147,9 +148,9 @@ def test_system_prompts_serve_every_salt_that_shares_them(engine: Engine) -> Non
     others = cached("b"), cached(CacheSalt("c")), cached(CacheSalt(None))
     system = cached(CacheSalt("d", share_system=True))
     another_prompt = cached(CacheSalt("e", share_system=True), "Yes.")
-    again = cached("a")
+    again = cached(CacheSalt("a", share_system=True))
     assert (first, *others) == (0, 0, 0, 0)
-    assert system == another_prompt >= 3 * REPEATED / 2  # of `polite` alone: M has none
+    assert system == another_prompt >= LEAST_LENT  # of `polite` alone: M has none
     assert again >= system + 2 * REPEATED
     assert len(texts) == 2
 

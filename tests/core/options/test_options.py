@@ -202,8 +202,17 @@ def test_a_salt_is_given_as_data_too() -> None:
     salt = CacheSalt("a", share_system=True)
     options = Options(cache_salt=salt)
     assert Options.model_validate_json(options.model_dump_json()).cache_salt == salt
-    assert options.request("a").salt == salt == CacheSalt("a", tenant="a", share_system=True)
+    assert options.request("a").salt == salt
     assert Options(cache_salt="a").request("a").salt == CacheSalt("a")
     assert Options().request("a").salt == CacheSalt()
     with pytest.raises(ValueError, match=r"or a CacheSalt, not .'texts': 'a'."):
         Options(cache_salt={"texts": "a"})  # type: ignore[arg-type]
+
+
+def test_what_strangers_write_is_not_shared_with_others() -> None:
+    salt = CacheSalt("a", share_system=True)
+    options = Options(cache_salt=salt, trusted=False)
+    assert options.over({"temperature": 0.5}).cache_salt == salt
+    for call in ({"formula": "M"}, {"terms": {"b": "Be brief."}}):
+        assert options.over(call).cache_salt == CacheSalt("a")
+        assert Options(cache_salt=salt).over(call).cache_salt == salt  # the application's own

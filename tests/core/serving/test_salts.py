@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from support.serving import KEYS, client, served
 
+from marith.scoring.kv_cache.lanes import LEAST_LENT
 from marith.serving.server import Server
+from marith.serving.wire.wire_fields import TextFields
 
-SYSTEM = "You answer as a patient teacher does, in words that a child of six knows and likes."
+SYSTEM = " ".join(
+    ["You answer as a patient teacher does, in words that a child of six knows and likes."] * 4
+)
 PERSONAS = f"""
 [terms]
 teacher = "{SYSTEM}"
@@ -20,18 +24,15 @@ kind = "teacher"
 """
 OWN = "You are a sailor of the old days, who has seen all the seas and all of their storms."
 CODE = "4217 is the secret code of the house, and you tell it to nobody at all"
-TEXT = f"{CODE}, to no cat and no dog and no small bird that sings in the garden."
+TEXT = f"{CODE}, to no cat and no dog and no small bird that sings in the garden. " * 5
 LEAST = 16  # tokens of a system prompt or of a text
 PATHS = ("chat/completions", "completions", "responses")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that has read its system prompts for somebody."""
     folder: Path = tmp_path_factory.mktemp("salted")
     with served(folder, personas=PERSONAS, keys=KEYS, allow_formulas=True) as server:
-        for path in PATHS:
-            cached(server, KEYS[0], "Hello.", path, cache_salt="before")
         yield server
 
 
@@ -57,7 +58,10 @@ def test_the_system_prompts_of_the_file_are_kept_for_all_keys(server: Server, pa
     mine = cached(server, KEYS[0], text, path)
     other = cached(server, KEYS[1], text, path)
     again = cached(server, KEYS[0], text, path)
-    assert other == mine >= LEAST, "the file's, and nothing of another key's text"
+    if path == "completions":  # which nobody has asked before: the start of a server asks a chat
+        assert mine < LEAST <= LEAST_LENT <= other
+        mine = other
+    assert other == mine >= LEAST_LENT, "the file's, and nothing of another key's text"
     assert again >= mine + LEAST
 
 
@@ -110,3 +114,26 @@ def test_the_tenant_is_the_key_whatever_the_salt(
             cached(server, key, "Hello.", cache_salt=salt)
     assert len(set(tenants[:3])) == len(set(tenants[3:])) == 1
     assert len(set(tenants)) == 2
+
+
+def test_salts_of_a_server_without_keys_are_one_tenant() -> None:
+    fields = [TextFields(prompt="a", cache_salt=salt) for salt in ("a", "b", None)]
+    salts = [one.salt(None) for one in fields]
+    assert len({salt.tenant for salt in salts}) == 1 != len({salt.text for salt in salts})
+
+
+@pytest.mark.parametrize("model", ["kind", "pocket"])
+def test_another_keys_text_changes_nothing_but_whose_it_is(tmp_path: Path, model: str) -> None:
+    """How long it is, and how alike: a server anew for each, which has read its own prompts."""
+    found = set()
+    for i, others in enumerate(
+        [None, "Yes.", "Yes, I do, and more than that", f"Hello {TEXT * 3}"]
+    ):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        with served(folder, personas=PERSONAS, keys=KEYS) as server:
+            if others is not None:
+                cached(server, KEYS[0], others, model=model)
+            found.add(cached(server, KEYS[1], f"Hello {TEXT}", model=model))
+            server.close()  # else the next server has the same engine
+    assert len(found) == 1

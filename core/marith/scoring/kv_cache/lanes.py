@@ -12,22 +12,35 @@ from marith.scoring.kv_cache.cache_limit import Keeper
 
 IDLE_LANES = 64
 TAIL = 16  # so many tokens are computed again sooner than copied
+LEAST_LENT = 64  # so many are read again for another salt sooner than shared
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Whose texts may use what was read of a text: those of the same `salt`.
 
-    Its first `public` tokens come of no request: what was read of them serves texts of every salt
-    whose own first tokens they are, and public too.
+    Its first `public` tokens come from no request. Where two texts have as many, those of one salt
+    share all that they have in common; else no more than what is public in both, so that nobody
+    finds out a system prompt by writing parts of it. Texts of several salts share what is public in
+    both, if it is long enough and the model `lends` it: if how much of it is held does not depend
+    on what follows it, which is another's.
     """
 
     salt: str | None = None
     public: int = 0
+    lends: bool = True
 
     def shared(self, other: Scope, length: int) -> int:
         """How many of the `length` first tokens that two texts have in common they may share."""
-        return length if self.salt == other.salt else min(length, self.public, other.public)
+        public = min(length, self.public, other.public)
+        if self.salt == other.salt:
+            return length if self.public == other.public else public
+        return public if public >= LEAST_LENT and self.lends and other.lends else 0
+
+    @property
+    def lent(self) -> int:
+        """How many first tokens other salts may use."""
+        return self.public if self.lends and self.public >= LEAST_LENT else 0
 
 
 EVERYONE = Scope()
@@ -96,6 +109,7 @@ class Lanes(Keeper):
     """
 
     most_idle = IDLE_LANES
+    lends = True  # whether what is held of a text's beginning is the same whatever follows it
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(most_bytes)

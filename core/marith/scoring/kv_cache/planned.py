@@ -16,8 +16,8 @@ COPIED = 63  # so many tokens of a prefix in common may be copied, and not share
 class Planned:
     """A prompt, and at most `more` tokens after it. Texts of the same `weights` may share.
 
-    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: equal prefixes have the same
-    where their `scope` lets them share.
+    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: only equal prefixes, whose
+    `scope` lets them share, have the same.
     """
 
     weights: Hashable
@@ -40,10 +40,9 @@ class Planned:
 def _prefixes(weights: Hashable, prompt: Sequence[int], scope: Scope) -> Iterator[int]:
     """Others have the same number once in 2^64: bytes are hashed with a secret of the process."""
     number, tokens = hash(weights), array("q", prompt)
-    public = scope.public // BLOCK * BLOCK
     for end in range(BLOCK, len(tokens) + 1, BLOCK):
-        salt = "" if end <= public else scope.salt
-        number = hash((number, salt, tokens[end - BLOCK : end].tobytes()))
+        whose = None if end <= scope.lent else (scope.salt, scope.public)
+        number = hash((number, whose, tokens[end - BLOCK : end].tobytes()))
         yield number
 
 

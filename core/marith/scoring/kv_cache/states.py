@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from marith.scoring.kv_cache.cache_limit import Keeper
+from marith.scoring.kv_cache.chunked_prefill import CHUNK
 from marith.scoring.kv_cache.lanes import EVERYONE, IDLE_LANES, TAIL, Scope
 from marith.scoring.kv_cache.layer_masks import layer_count
 
@@ -53,11 +54,15 @@ class State:
             self.joined.split()
 
     def begins(self, weights: Hashable, scope: Scope, text: list[int], most: int) -> bool:
-        """Whether a text goes on from it, at most `most` of whose tokens may be known."""
+        """Whether a text goes on from it, at most `most` of whose tokens may be known.
+
+        One of another salt only at the end of a chunk, where every text has left a state.
+        """
         length = len(self.tokens)
         if self.weights != weights or length > most or self.scope.shared(scope, length) < length:
             return False
-        return self.tokens == text[:length]
+        lent = self.scope.salt == scope.salt or length % CHUNK == 0
+        return lent and self.tokens == text[:length]
 
     @property
     def kept_in(self) -> Cache | None:

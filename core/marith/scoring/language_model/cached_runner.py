@@ -50,6 +50,7 @@ class CachedRunner:
         self.passes = passes.read_by(store.reader)
         self._store = store
         self.lanes: Lanes = store.lanes
+        self.lends = store.lanes.lends
         self.memory = store.memory
         self.captured: Captured | None = None
         self._prefill = PrefillBudget()

@@ -53,6 +53,7 @@ class LanewiseRunner:
     """
 
     plain = False
+    lends = True
 
     def __init__(
         self,

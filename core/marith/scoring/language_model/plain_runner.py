@@ -22,6 +22,7 @@ class PlainRunner:
     """
 
     plain = True
+    lends = False
 
     def __init__(self, passes: ModelPasses, context_length: int) -> None:
         self.passes = passes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from datetime import date
 from functools import lru_cache, partial
 from weakref import WeakValueDictionary
 
@@ -12,11 +13,12 @@ from torch import Tensor
 from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
+from marith.request.cache_salt import CacheSalt
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.cpu_threads import computing_with
-from marith.scoring.kv_cache.lanes import common
+from marith.scoring.kv_cache.lanes import Scope
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
@@ -26,6 +28,7 @@ from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.prompting.public_prefixes import public_prefixes
 from marith.scoring.prompting.templates import require_text, to_tokens
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
 from marith.scoring.tensor_parallel.parallel_passes import require_whole
 from marith.tensor_rows import Row, gather
@@ -48,8 +51,7 @@ class PromptedScorer:
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
-        public = partial(public_prefixes, vocabulary=self.vocabulary)
-        self._public = lru_cache(maxsize=256)(public)
+        self._public = lru_cache(maxsize=256)(partial(_public_on, self.vocabulary))
         with computing_with(checkpoint.threads):
             self.runner = start_runner(
                 checkpoint.model,
@@ -89,11 +91,19 @@ class PromptedScorer:
             )
         return tuple(tokens)
 
-    def public(self, term: Prompted | Likelihood, reading: Reading) -> int:
-        """How many first tokens of a reading are of the term and its template alone."""
+    def scope(self, term: Prompted | Likelihood, reading: Reading, salt: CacheSalt) -> Scope:
+        """Whose texts may use what is read; what every prompt begins with is public as a whole.
+
+        A part of it is not: the rest may be a client's, who writes what the term has.
+        """
         assert not isinstance(reading, str)
-        prefixes = self._public(term.of if isinstance(term, Likelihood) else term)
-        return max((common(prefix, [*reading]) for prefix in prefixes), default=0)
+        public = 0
+        if salt.share_system:
+            of = term.of if isinstance(term, Likelihood) else term
+            prefixes = self._public(of, date.today())
+            whole = (len(one) for one in prefixes if reading[: len(one)] == one)
+            public = max(whole, default=0)
+        return Scope(salt.text, public, self.runner.lends)
 
     @property
     def tokens_read(self) -> int:
@@ -211,6 +221,11 @@ class PromptedScorer:
         """The lane's keys and values stay until another needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
+
+
+def _public_on(vocabulary: Vocabulary, term: Prompted, _day: date) -> Sequence[tuple[int, ...]]:
+    """What all prompts of a day begin with: a template may write the day into them."""
+    return [tuple(prefix) for prefix in public_prefixes(term, vocabulary)]
 
 
 def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:

@@ -15,8 +15,8 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 def public_prefixes(term: Prompted, vocabulary: Vocabulary) -> Sequence[list[int]]:
     """The first tokens of all chats, and of all prompts of tokens, as a term reads them.
 
-    They come of the chat template and of the term's system prompt alone. A prompt whose own system
-    text stands before the term's begins with a part of them.
+    They come from the chat template and from the term's system prompt alone. A prompt whose own
+    system text stands before the term's begins with a part of them.
     """
     chats = [Prompt(({"role": "user", "content": text},)) for text in ("a", "7, Z")]
     by_number = [Prompt(tokens=tokens) for tokens in ((1,), (2, 2))]

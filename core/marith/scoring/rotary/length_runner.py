@@ -26,6 +26,8 @@ class LengthRunner:
     questions.
     """
 
+    lends = False  # a text has other lanes where it is longer
+
     def __init__(
         self, runner: CachedRunner | LanewiseRunner | PlainRunner, scaling: RotaryScaling
     ) -> None:

@@ -21,6 +21,7 @@ from pydantic import (
 from marith import CacheSalt
 from marith.serving.wire.refusals import Refusal, wrong_value
 
+NO_KEY = "no key"
 Number = StrictFloat  # takes whole numbers too
 Plain = StrictStr | StrictBool | StrictInt | StrictFloat
 # Fields that change no text.
@@ -127,10 +128,13 @@ class SaltedFields(KnownFields):
     marith: FormulaFields = FormulaFields()
 
     def salt(self, key: str | None) -> CacheSalt:
-        """The salt of whoever has this key; system prompts that no client wrote are everyone's."""
+        """The salt of whoever has this key; system prompts that no client wrote are everyone's.
+
+        All salts of a key are one tenant, and so are those of a server without keys.
+        """
         own = json.dumps([key, self.cache_salt]) if self.cache_salt is not None else key
         written = self.marith.formula is not None or self.marith.terms is not None
-        return CacheSalt(own, tenant=key, share_system=not written)
+        return CacheSalt(own, tenant=key or NO_KEY, share_system=not written)
 
 
 class DrawnFields(SaltedFields):

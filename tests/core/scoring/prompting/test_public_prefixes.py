@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.formula.tree.terms import Prompted
+from marith.request.cache_salt import CacheSalt
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.placing import Placement
-from marith.scoring.kv_cache.lanes import common
+from marith.scoring.kv_cache.lanes import Scope, common
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.prompting.public_prefixes import public_prefixes
 
@@ -34,12 +35,15 @@ TERMS = [
 
 def public(scorer: PromptedScorer, term: Prompted, prompt: Prompt) -> tuple[int, tuple[int, ...]]:
     reading = scorer.read(term, prompt)
-    return scorer.public(term, reading), reading
+    assert scorer.scope(term, reading, CacheSalt("a")) == Scope("a", 0)
+    scope = scorer.scope(term, reading, CacheSalt("a", share_system=True))
+    assert (scope.salt, scope.lends) == ("a", True)
+    return scope.public, reading
 
 
 @pytest.mark.parametrize("term", TERMS, ids=range(len(TERMS)))
 @given(texts=st.lists(st.text(max_size=20).filter(str.strip), min_size=1, max_size=2))
-def test_of_a_prompt_nothing_is_public(
+def test_public_are_the_first_tokens_that_all_prompts_have(
     pocket_scorer: PromptedScorer, term: Prompted, texts: list[str]
 ) -> None:
     """The public tokens of one prompt begin the reading of any other, whatever that is."""
@@ -49,8 +53,8 @@ def test_of_a_prompt_nothing_is_public(
     whole = public_prefixes(term, vocabulary)
     for text in texts:
         count, reading = public(pocket_scorer, term, to_prompt(text))
-        assert any(list(reading[:count]) == prefix[:count] for prefix in whole)
-        assert count == max(common(prefix, [*reading]) for prefix in whole)
+        assert [*reading[:count]] in [*whole, []]
+        assert count == max(len(one) * (common(one, [*reading]) == len(one)) for one in whole)
         spelt = vocabulary.decode(reading[:count])
         assert SYSTEM.startswith(spelt.strip()[: len(SYSTEM)]) or not term.system
 
@@ -69,9 +73,9 @@ def test_a_system_prompt_is_public_but_for_what_the_application_writes_before_it
             counts[mode, len(messages)] = count
             assert "4217" not in pocket_scorer.vocabulary.decode(reading[:count])
     assert all(counts[mode, 1] >= system for mode in ("append", "prepend", "replace"))
-    assert counts["prepend", 2] >= system - 1
     assert counts["replace", 2] == counts["replace", 1]
-    assert counts["append", 2] < 8
+    assert counts["append", 2] == 0
+    assert counts["prepend", 2] in (0, counts["prepend", 1])
 
 
 def test_tokens_have_the_system_prompt_before_them(pocket_scorer: PromptedScorer) -> None:
@@ -80,3 +84,13 @@ def test_tokens_have_the_system_prompt_before_them(pocket_scorer: PromptedScorer
     count, reading = public(pocket_scorer, term, Prompt(tokens=tokens))
     assert count == len(reading) - len(tokens)
     assert public(pocket_scorer, Prompted(), Prompt(tokens=tokens))[0] == 0
+
+
+def test_a_part_of_a_system_prompt_that_a_client_writes_is_not_public(
+    pocket_scorer: PromptedScorer,
+) -> None:
+    words = SYSTEM.split()
+    for count in range(1, len(words)):
+        guess = {"role": "system", "content": " ".join(words[:count])}
+        prompt = Prompt((guess, {"role": "user", "content": "Hello."}))
+        assert public(pocket_scorer, Prompted(SYSTEM), prompt)[0] == 0

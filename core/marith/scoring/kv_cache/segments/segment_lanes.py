@@ -31,6 +31,7 @@ class SegmentLanes(Lanes):
         super().__init__(most_bytes)
         self.cache = cache
         self._window = window
+        self.lends = window is None  # behind a window of a longer text nothing is held
         self._free: list[int] = []
         self._rows = PADDING_ROW + 1  # how many rows were ever in use
 
