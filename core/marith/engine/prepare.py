@@ -101,7 +101,7 @@ def prepare(
         plan,
         scorers,
         readings,
-        _scopes(request.salt, scorers, readings),
+        _scopes(request.salt, prompt, scorers, readings),
         len(visible) + len(prefix),
         room,
         {draft: rooms[draft] for draft in plan.drafts if draft in rooms},
@@ -116,12 +116,18 @@ def prepare(
 
 
 def _scopes(
-    salt: CacheSalt, scorers: Mapping[Term, Scorer], readings: Mapping[Term, Reading]
+    salt: CacheSalt,
+    prompt: Prompt,
+    scorers: Mapping[Term, Scorer],
+    readings: Mapping[Term, Reading],
 ) -> dict[Term, Scope]:
     """Whose texts may use what is read for each term."""
     if not salt.share_system:
         return dict.fromkeys(readings, Scope(salt.text))
-    return {term: scorers[term].scope(term, reading, salt) for term, reading in readings.items()}
+    return {
+        term: scorers[term].scope(term, reading, salt, prompt.head)
+        for term, reading in readings.items()
+    }
 
 
 def _prompt(request: Request, registry: Registry) -> Prompt:

@@ -110,8 +110,11 @@ class Scorer(Protocol):
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
         ...
 
-    def scope(self, term: Any, reading: Reading, salt: CacheSalt) -> Scope:
-        """Whose texts may use what is read of a reading, by the request's salt."""
+    def scope(self, term: Any, reading: Reading, salt: CacheSalt, head: str) -> Scope:
+        """Whose texts may use what is read of a reading, by the request's salt.
+
+        `head` is what of the request may stand before or within a term's system prompt.
+        """
         ...
 
     @property
@@ -149,7 +152,7 @@ class WithoutContext:
 
     tokens_read = 0
 
-    def scope(self, term: Any, reading: Reading, salt: CacheSalt) -> Scope:
+    def scope(self, term: Any, reading: Reading, salt: CacheSalt, head: str) -> Scope:
         """Those of the same salt: there is no system prompt."""
         return Scope(salt.text)
 

@@ -112,7 +112,8 @@ def _listed(variable: str) -> tuple[str, ...]:
 def read_keys(path: Path | None) -> tuple[str, ...]:
     """The API keys of a file, one a line, or of MARITH_API_KEYS, separated by commas.
 
-    Raises RequestError for a file that others may read, and for a key that is too short.
+    Raises RequestError for a file that others may read or that has none, and for a key that is too
+    short.
     """
     if path is None:
         keys = os.environ.get(KEYS_VARIABLE, "").split(",")
@@ -128,6 +129,9 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
             raise RequestError(f"{problem}; write `chmod 600 {path}`")
         keys = [line for line in text.splitlines() if not line.startswith("#")]
     keys = [key.strip() for key in keys if key.strip()]
+    if path is not None and not keys:
+        example = f"(umask 077; openssl rand -hex 24 > {path})"
+        raise RequestError(f"the file of API keys {str(path)!r} has no key; write one: {example}")
     for key in keys:
         if len(key) < _SHORTEST_KEY or not key.isascii() or any(map(str.isspace, key)):
             raise RequestError(

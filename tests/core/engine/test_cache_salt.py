@@ -155,6 +155,22 @@ def test_system_prompts_serve_every_salt_that_shares_them(engine: Engine) -> Non
     assert len(texts) == 2
 
 
+def test_a_system_prompt_is_no_part_of_the_prompt_that_was_cached(engine: Engine) -> None:
+    """`usage` counts what the caller wrote; the term's own tokens are in its stats."""
+    terms = {"polite": TERMS["polite"] * 9}
+    for other in ("Which rivers?", "And which lakes, of all that there are?"):
+        for formula in ("polite", "M + 0.5*polite"):
+            salt = CacheSalt(other, share_system=True)
+            first, again = (
+                engine.generate(other, formula, terms, Sampling(seed=3), Stop(2), cache_salt=salt)
+                for _ in range(2)
+            )
+            assert first.usage.cached_tokens <= 1  # the token that all texts begin with
+            assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
+            polite = min(one.cached_tokens for one in again.stats.terms.values())
+            assert polite >= again.usage.cached_tokens
+
+
 def test_tenants_are_served_in_turn_whatever_their_salts(engine: Engine) -> None:
     def tenant(salt: CacheSalt | str | None) -> str | None:
         return engine._open(Request("a", cache_salt=salt)).tenant

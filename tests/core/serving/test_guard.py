@@ -137,6 +137,10 @@ def test_keys_come_from_a_file_that_nobody_else_reads(
         read_keys(file)
     file.chmod(0o600)
     assert read_keys(file) == ("sk-one-key-1", "sk-two-key-2")
+    for nothing in ("", "# mine\n\n"):
+        file.write_text(nothing, encoding="utf-8")
+        with pytest.raises(RequestError, match="has no key; write one"):
+            read_keys(file)
     file.write_text("short", encoding="utf-8")
     with pytest.raises(RequestError, match="at least 8"):
         read_keys(file)

@@ -62,8 +62,9 @@ def test_headers_have_a_bound(server: Server, head: bytes, status: int) -> None:
     assert answer.startswith(b"HTTP/1.1 %d " % status)
 
 
-def test_an_address_has_the_same_bound(server: Server) -> None:
-    path = b"/" + b"a" * (HEADER_BYTES + 1)
+@pytest.mark.parametrize("path", [b"/", b"/health?"])
+def test_an_address_has_the_same_bound(server: Server, path: bytes) -> None:
+    path += b"a" * (HEADER_BYTES + 1)
     start = b"GET " + path + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     assert answered(server, start).startswith(b"HTTP/1.1 431 ")
 

@@ -37,10 +37,15 @@ class Costs:
         )
 
     def cached_prompt(self) -> int:
-        """How many of the prompt's tokens every term of the formula had at hand."""
+        """How many of the prompt's tokens every term of the formula had at hand.
+
+        Those of its own system prompt are none of them: they count in its `TermStats` alone.
+        """
         prepared = self._prepared
-        counts = [self._cached[term] for term in prepared.plan.terms if self._has_read(term)]
-        return min([*counts, prepared.prompt_tokens]) if counts else 0
+        prompt = prepared.prompt_tokens - len(prepared.prefix)
+        read = [t for t in prepared.plan.terms if self._has_read(t)]
+        unread = [_tokens(prepared.readings[term]) - self._cached[term] for term in read]
+        return max(0, prompt - max(unread)) if unread else 0
 
     def stats(self, window: Window, tokens: int, rewinds: int) -> Stats:
         """All figures, at the text's end."""

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
-from collections import deque
 from weakref import WeakKeyDictionary
+
+
+class _Batch(list["asyncio.Future[None]"]):
+    """Futures that one call of their loop completes.
+
+    The loop holds it until then, and nobody else: a loop that closes before is not kept by it.
+    """
+
+    __slots__ = ("__weakref__",)
 
 
 class LoopWaker:
@@ -17,29 +26,29 @@ class LoopWaker:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)  # which is the key that this is kept under
-        # Weakly: a loop that ends before its last call would be kept by its futures.
-        self._due: deque[weakref.ref[asyncio.Future[None]]] = deque()
-        self._called = False
+        self._lock = threading.Lock()
+        self._next: weakref.ref[_Batch] | None = None  # whose call is still to come
 
     def wake(self, woken: asyncio.Future[None]) -> None:
         """Complete a future soon. Any thread may ask."""
-        self._due.append(weakref.ref(woken))
-        if not self._called:  # else the call is still to come, and finds what was appended
-            self._called = True
-            loop = self._loop()
+        with self._lock:
+            batch = None if self._next is None else self._next()
+            if batch is not None:
+                batch.append(woken)
+                return
+            batch, loop = _Batch([woken]), self._loop()
             try:
                 if loop is not None:
-                    loop.call_soon_threadsafe(self._complete)
-            except BaseException as error:
-                self._called = False
-                if not isinstance(error, RuntimeError):  # of a loop that has closed
-                    raise
+                    loop.call_soon_threadsafe(self._complete, batch)
+            except RuntimeError:  # a loop that has closed waits for nothing
+                return
+            self._next = weakref.ref(batch)
 
-    def _complete(self) -> None:
-        self._called = False  # first: whoever appends from here on calls again
-        while self._due:
-            woken = self._due.popleft()()
-            if woken is not None and not woken.done():
+    def _complete(self, batch: _Batch) -> None:
+        with self._lock:  # whoever wakes from here on makes another call
+            self._next = None
+        for woken in batch:
+            if not woken.done():
                 woken.set_result(None)
 
 

@@ -105,14 +105,14 @@ class ClassifierScorer(WithoutContext):
         texts = [self._texts(span) for span in spans]
         lanes: dict[tuple[Texts, str | None], Hashable] = {}
         for span, asked in zip(spans, texts, strict=True):
-            lanes.setdefault((asked, span.scope.salt), span.lane)
+            lanes.setdefault((asked, _salt(span)), span.lane)
         cases = [
             Case(lane, self._tokens(asked, salt), salt) for (asked, salt), lane in lanes.items()
         ]
         logits = dict(zip(lanes, self.runner.classify(cases), strict=True))
         scored: list[Scored | None] = []
         for span, asked in zip(spans, texts, strict=True):
-            answer = logits[asked, span.scope.salt]
+            answer = logits[asked, _salt(span)]
             if answer is None:
                 scored.append(None)
                 continue
@@ -237,3 +237,10 @@ def _start_runner(
     except ModelError as error:
         warn(f"the classifier {name!r} runs without a cache, and so slower: {error}")
         return whole
+
+
+def _salt(span: Span) -> str | None:
+    """Whose texts may use what is read of a span's."""
+    salt = span.scope.salt
+    assert salt is None or isinstance(salt, str), "a classifier has no system prompt"
+    return salt

@@ -26,7 +26,7 @@ class Scope:
     on what follows it, which is another's.
     """
 
-    salt: str | None = None
+    salt: Hashable = None
     public: int = 0
     lends: bool = True
 
@@ -207,9 +207,13 @@ class Lanes(Keeper):
         """After a lane of `before` tokens was cut back."""
 
     def _free_lane(self, weights: Hashable, scope: Scope, tokens: list[int]) -> Lane:
-        """A lane that these tokens go on from, a new one while few lie idle, or the oldest."""
+        """A lane that these tokens go on from, a new one while few lie idle, or the oldest.
+
+        No lane of another salt is gone on from: how long it is would be seen. It is copied from.
+        """
         idle = [lane for lane in self._all if lane.owner is None]
-        best, length = self._nearest(weights, scope, tokens, idle)
+        own = [lane for lane in idle if lane.scope.salt == scope.salt]
+        best, length = self._nearest(weights, scope, tokens, own)
         if best is not None and length and len(best.tokens) - length < TAIL:
             return best
         full = len(idle) >= self.most_idle
@@ -222,10 +226,14 @@ class Lanes(Keeper):
     def _nearest(
         self, weights: Hashable, scope: Scope, tokens: list[int], lanes: Sequence[Lane]
     ) -> tuple[Lane | None, int]:
-        """The lane with the longest prefix to share, and its length; of several the last used."""
+        """The lane with the longest prefix to share, and its length.
+
+        Of several one of the same salt, and of those the last used.
+        """
         best, length = None, 0
         alike = [lane for lane in lanes if lane.shared(weights, scope, len(tokens))]
-        for lane in sorted(alike, key=lambda lane: lane.used, reverse=True):
+        alike.sort(key=lambda lane: (lane.scope.salt == scope.salt, lane.used), reverse=True)
+        for lane in alike:
             # One token says of most lanes that they have no more in common than the best so far.
             if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:
                 same = lane.shared(weights, scope, common(lane.tokens, tokens))

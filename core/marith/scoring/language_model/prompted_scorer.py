@@ -26,7 +26,7 @@ from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
-from marith.scoring.prompting.public_prefixes import public_prefixes
+from marith.scoring.prompting.public_prefixes import NO_HEAD, public_prefixes
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
@@ -91,19 +91,25 @@ class PromptedScorer:
             )
         return tuple(tokens)
 
-    def scope(self, term: Prompted | Likelihood, reading: Reading, salt: CacheSalt) -> Scope:
+    def scope(
+        self, term: Prompted | Likelihood, reading: Reading, salt: CacheSalt, head: str
+    ) -> Scope:
         """Whose texts may use what is read; what every prompt begins with is public as a whole.
 
-        A part of it is not: the rest may be a client's, who writes what the term has.
+        A reading that does not begin so has a client's text before or within the term's system
+        prompt, who could see how far the one is like the other. So it is shared with readings by
+        the same term and of the same `head` alone, or where it does not begin as these do, with
+        itself.
         """
         assert not isinstance(reading, str)
-        public = 0
-        if salt.share_system:
-            of = term.of if isinstance(term, Likelihood) else term
-            prefixes = self._public(of, date.today())
-            whole = (len(one) for one in prefixes if reading[: len(one)] == one)
-            public = max(whole, default=0)
-        return Scope(salt.text, public, self.runner.lends)
+        of, today = (term.of if isinstance(term, Likelihood) else term), date.today()
+        assert isinstance(of, Prompted)
+        public = _longest(self._public(of, today, NO_HEAD), reading)
+        whose: Hashable = salt.text
+        if not public:
+            begins = not of.system or _longest(self._public(of, today, head), reading)
+            whose = salt.text, of, head if begins else reading
+        return Scope(whose, public, self.runner.lends)
 
     @property
     def tokens_read(self) -> int:
@@ -223,9 +229,16 @@ class PromptedScorer:
         self.runner.release(lane)
 
 
-def _public_on(vocabulary: Vocabulary, term: Prompted, _day: date) -> Sequence[tuple[int, ...]]:
+def _public_on(
+    vocabulary: Vocabulary, term: Prompted, _day: date, head: str
+) -> Sequence[tuple[int, ...]]:
     """What all prompts of a day begin with: a template may write the day into them."""
-    return [tuple(prefix) for prefix in public_prefixes(term, vocabulary)]
+    return public_prefixes(term, vocabulary, head)
+
+
+def _longest(prefixes: Sequence[tuple[int, ...]], reading: Sequence[int]) -> int:
+    """The length of the longest prefix that a reading begins with."""
+    return max((len(one) for one in prefixes if reading[: len(one)] == one), default=0)
 
 
 def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:

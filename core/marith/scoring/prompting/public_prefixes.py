@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from marith.errors import RequestError
@@ -11,14 +12,21 @@ from marith.scoring.kv_cache.lanes import common
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 
+NO_HEAD = Prompt().head
 
-def public_prefixes(term: Prompted, vocabulary: Vocabulary) -> Sequence[list[int]]:
-    """The first tokens of all chats, and of all prompts of tokens, as a term reads them.
 
-    They come from the chat template and from the term's system prompt alone. A prompt whose own
-    system text stands before the term's begins with a part of them.
+def public_prefixes(
+    term: Prompted, vocabulary: Vocabulary, head: str = NO_HEAD
+) -> Sequence[tuple[int, ...]]:
+    """The first tokens of all chats with a `head`, and of all prompts of tokens, as a term reads.
+
+    Without a head they come from the chat template and from the term's system prompt alone.
     """
-    chats = [Prompt(({"role": "user", "content": text},)) for text in ("a", "7, Z")]
+    systems, tools, options = json.loads(head)
+    chats = [
+        Prompt((*systems, {"role": "user", "content": text}), tuple(tools), options)
+        for text in ("a", "7, Z")
+    ]
     by_number = [Prompt(tokens=tokens) for tokens in ((1,), (2, 2))]
     found = []
     for prompts in (chats, by_number):  # two of each kind that have nothing in common
@@ -26,5 +34,5 @@ def public_prefixes(term: Prompted, vocabulary: Vocabulary) -> Sequence[list[int
             one, other = (to_tokens(term, prompt, vocabulary) for prompt in prompts)
         except RequestError:  # the term reads no prompts of this kind
             continue
-        found.append(one[: common(one, other)])
+        found.append(tuple(one[: common(one, other)]))
     return found

@@ -10,6 +10,7 @@ from typing import Any
 from marith.errors import RequestError, shown, suggestion
 from marith.formula.patterns import compiled
 from marith.formula.tree.terms import Prompted
+from marith.request.prompt import SYSTEM_ROLES as _SYSTEM
 from marith.request.prompt import Message, Prompt
 from marith.scoring.prompting.escaping import Escaping
 from marith.scoring.prompting.rendering import Refused, render
@@ -23,7 +24,6 @@ from marith.scoring.prompting.tool_format import (
 )
 
 ROLES = ("user", "assistant", "system", "developer", "tool", "function")
-_SYSTEM = ("system", "developer")
 
 
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:

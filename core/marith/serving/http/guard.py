@@ -81,7 +81,7 @@ class Guard:
         """Raises Refusal for whoever may not ask. What answers a preflight; None otherwise."""
         _require_bounded(scope)
         if "content-length" in headers and "transfer-encoding" in headers:
-            raise Refusal("the body has two lengths: a server before this one may see another")
+            raise Refusal("content-length and transfer-encoding are both given; send one of them")
         if scope["path"] not in OPEN:
             self._require_host(headers)
         origin = headers.get("origin")
@@ -152,9 +152,10 @@ class Guard:
 
 def _require_bounded(scope: Scope) -> None:
     """Raises Refusal for an address and headers that are too long."""
+    address = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     parts = (len(name) + len(value) for name, value in scope["headers"])
-    if sum(parts, len(scope.get("raw_path") or b"")) > HEADER_BYTES:
-        raise Refusal(f"the headers have more than {HEADER_BYTES:,} bytes", 431)
+    if sum(parts, address) > HEADER_BYTES:
+        raise Refusal(f"the address and headers have more than {HEADER_BYTES:,} bytes", 431)
 
 
 def needs_key(path: str, has_page: bool) -> bool:

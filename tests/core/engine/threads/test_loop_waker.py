@@ -74,3 +74,23 @@ def test_what_is_woken_while_others_are_completed_is_not_forgotten() -> None:
     waker.wake(first)
     loop.run_until_complete(asyncio.wait_for(asyncio.gather(first, second), 5))
     loop.close()
+
+
+async def test_a_task_that_nobody_else_holds_is_woken() -> None:
+    loop = asyncio.get_running_loop()
+    ended: list[int] = []
+
+    async def sleep(i: int, waiting: asyncio.Future[None]) -> None:
+        await waiting
+        ended.append(i)
+
+    def begin(i: int) -> None:
+        future = loop.create_future()
+        asyncio.ensure_future(sleep(i, future))  # noqa: RUF006
+        loop.call_soon(lambda: (waker_of(loop).wake(future), gc.collect()))
+
+    for i in range(5):
+        begin(i)
+    gc.collect()
+    await asyncio.sleep(0.05)
+    assert sorted(ended) == [*range(5)]

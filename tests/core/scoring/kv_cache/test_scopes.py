@@ -118,6 +118,22 @@ def test_what_is_at_hand_says_nothing_of_how_long_anothers_text_is(kind: str, pu
     assert found == {in_chunks if lent else 0}
 
 
+@pytest.mark.parametrize("kind", ["segments", "rectangles"])
+def test_a_text_in_flight_serves_its_own_salt_whatever_other_salts_hold(kind: str) -> None:
+    found = set()
+    for others in (1, 15, 16, 30):
+        runner = runner_of(kind)
+        mine, theirs = (*SYSTEM, *[5] * 10), (*SYSTEM, *[3] * others)
+        ask(runner, [Asked("in flight", mine, scope=Scope("b", 100))])
+        ask(runner, [Asked("theirs", theirs, scope=Scope("a", 100))])
+        runner.release("theirs")
+        [answer] = ask(runner, [Asked("again", mine, scope=Scope("b", 100))])
+        found.add(answer.cached)
+        for lane in ("in flight", "again"):
+            runner.release(lane)
+    assert found == {109}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_whoever_writes_a_part_of_a_system_prompt_is_not_told_so(kind: str) -> None:
     """By no salt: where less is public, no more than that is shared."""
