@@ -35,8 +35,9 @@ NO_SALT = CacheSalt()
 
 def beside(salt: AnySalt, call: Mapping[str, Any]) -> AnySalt:
     """A salt for a call of a stranger's: where it brings a formula or terms, nothing is shared."""
-    brings = isinstance(salt, CacheSalt) and ("formula" in call or "terms" in call)
-    return replace(salt, share_system=False) if brings else salt  # type: ignore[type-var]
+    if isinstance(salt, CacheSalt) and ("formula" in call or "terms" in call):
+        return replace(salt, share_system=False)
+    return salt
 
 
 def cache_salt(name: str, value: Any) -> Any:

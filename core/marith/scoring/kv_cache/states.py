@@ -128,8 +128,8 @@ class KeptStates(Keeper):
     ) -> State:
         """The longest state from which a text goes on, the lane's own if it lacks little."""
 
-        def fits(state: State | None) -> bool:
-            return state is not None and state.begins(weights, scope, text, most)
+        def fits(state: State) -> bool:
+            return state.begins(weights, scope, text, most)
 
         states = [self.held.get(lane), self.before.get(lane)]
         own = states[0]
