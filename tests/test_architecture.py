@@ -18,19 +18,18 @@ ADAPTERS = ("langchain_marith", "llamaindex_marith")
 PROCESSES = "scoring/tensor_parallel/process_group.py"  # passes of all engines take turns there
 CONFORMANCE = "llamaindex_marith.testing"  # a suite for pytest, no part of the adapter
 
+_ASKED = {"errors", "formula", "request"}
 _MODELS = {"errors", "formula", "scoring"}
 _BELOW = {"errors", "formula", "request", "decoding", "scoring", "speculation", "answers"}
 _ENGINE = {*_BELOW, "engine"}
 _ALL = {*_ENGINE, "recipes", "marith"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
-    "recent": set(),
-    "tensor_rows": set(),
+    **{shelf: set[str]() for shelf in ("errors", "recent", "spinning", "tensor_rows")},
     "formula": {"errors"},
     "recipes": {"errors", "formula"},
     "request": {"errors", "formula"},
     "decoding": {"errors", "formula", "request"},
-    "scoring": {"errors", "formula", "request", "recent", "tensor_rows"},
+    "scoring": {"errors", "formula", "request", "recent", "spinning", "tensor_rows"},
     "speculation": {"errors", "formula", "request", "decoding", "tensor_rows"},
     "answers": {"errors", "formula", "request", "decoding", "scoring", "recent", "tensor_rows"},
     "engine": {*_BELOW, "recent", "tensor_rows"},
@@ -47,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo": {*_ALL, "evals", "options"},
     "cli": {*_ALL, "demo", "evals", "serving", "showing", "training"},
     "__main__": {"cli"},
-    "marith": {"errors", "formula", "recipes", "request", "engine", "inspection", "options"},
+    "marith": {"recipes", "engine", "inspection", "options", "spinning", *_ASKED},
     **{adapter: {"marith", "openai_format"} for adapter in ADAPTERS},
     CONFORMANCE: set(),
 }
@@ -55,8 +54,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}, "engine": {"inspection"}}
 OF_SCORING = {"answers": {"prompting"}}  # how texts are written: no model is known to `answers`
 NO_TORCH = {
-    "errors", "recent", "formula", "recipes", "request", "options", "openai_format", "showing",
-    "tables", "marith",
+    "errors", "recent", "spinning", "formula", "recipes", "request", "options", "openai_format",
+    "showing", "tables", "marith",
 }  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine", "recent", "serving", CONFORMANCE, PROCESSES},

@@ -52,6 +52,7 @@ from marith.formula.tree.signals import (
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 from marith.recipes.descriptions import DescribedRecipe, described_recipes
+from marith.spinning import bound_spinning
 
 if TYPE_CHECKING:
     from marith.engine.engine import Engine
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from marith.request.stop import Stop
 
 __version__ = "0.1.0"
+
+bound_spinning()  # before anything imports torch
 
 _LATER = {
     "Ban": "marith.request.ban",

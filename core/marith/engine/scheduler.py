@@ -11,7 +11,7 @@ from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.step import Turn, step
 from marith.errors import fault
 from marith.request.limits import EngineStatus, Limits
-from marith.scoring.cpu_threads import dismiss_team
+from marith.scoring.cpu_threads import SpinningNotice, dismiss_team
 from marith.speculation.controller.adaptive import Controller
 
 
@@ -28,6 +28,7 @@ class Scheduler:
 
     def run(self) -> None:
         """Take step after step until the queue is closed."""
+        spinning = SpinningNotice()
         while self.queue.admit():
             try:
                 self._step()
@@ -36,6 +37,7 @@ class Scheduler:
                 self._give_up(error)
             if not (self.queue.active or self.queue.waiting):
                 dismiss_team()
+                spinning.look()
 
     def status(self) -> EngineStatus:
         """What runs and what waits at this moment. Any thread may ask."""

@@ -141,6 +141,7 @@ _INSTEAD: Mapping[str, str] = {
     "engine": "it is given when options are made",
     "n": "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate",
     "tokenizer": _LOADED,
+    "threads": "set OMP_NUM_THREADS in the environment before Python starts",
 }
 
 

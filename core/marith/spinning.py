@@ -1,0 +1,25 @@
+"""How long OpenMP's threads spin while they wait for one another.
+
+GNU's runtime spins 300,000 times by default, several milliseconds for which a waiting thread keeps
+its core from every other thread and process. It reads the environment once, when it is loaded: by
+torch, and by llama.cpp, which loads a runtime of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+# About a millisecond: longer than almost every pause between two products of a step.
+SPINS = 20_000
+
+_chosen = any(name in os.environ for name in CHOICES)
+# Whether torch was imported before anything said how its threads wait.
+TORCH_SPINS_LONG = "torch" in sys.modules and not _chosen
+
+
+def bound_spinning() -> None:
+    """Set GOMP_SPINCOUNT to SPINS, unless the environment already says how threads wait."""
+    if not _chosen:
+        os.environ["GOMP_SPINCOUNT"] = str(SPINS)

@@ -1,0 +1,77 @@
+"""How OpenMP's threads wait: chosen when marith is imported before torch, and said otherwise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from marith import Engine, MarithError, Options
+from marith.scoring import cpu_threads
+from marith.scoring.cpu_threads import SpinningNotice
+from marith.spinning import CHOICES, SPINS
+
+CHOSEN = f"import os; print([os.environ.get(name) for name in {CHOICES}])"
+
+
+def printed(code: str, **environment: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if name not in CHOICES}
+    kept |= {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
+    return subprocess.check_output([sys.executable, "-c", code], env=kept, text=True).strip()
+
+
+def test_spinning_is_bounded_where_nothing_is_chosen() -> None:
+    assert printed(f"import marith; {CHOSEN}") == str([None, str(SPINS)])
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_what_the_environment_chooses_stays(name: str) -> None:
+    values = [{name: "ACTIVE"}.get(each) for each in CHOICES]
+    assert printed(f"import marith; {CHOSEN}", **{name: "ACTIVE"}) == str(values)
+
+
+@pytest.mark.parametrize(
+    ("first", "long"), [("import marith, torch", False), ("import torch, marith", True)]
+)
+def test_it_is_known_whether_torch_was_first(first: str, long: bool) -> None:
+    code = f"{first}; from marith.spinning import TORCH_SPINS_LONG; print(TORCH_SPINS_LONG)"
+    assert printed(code) == str(long)
+
+
+def test_the_runtime_reads_it() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", "import marith, torch"],
+        env={**os.environ, "OMP_DISPLAY_ENV": "VERBOSE", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    if "GOMP_SPINCOUNT" not in shown:
+        pytest.skip("torch computes with another OpenMP than GNU's")
+    assert f"GOMP_SPINCOUNT = '{os.environ['GOMP_SPINCOUNT']}'" in shown
+
+
+@pytest.mark.parametrize(("others", "warned"), [(0.1, False), (1.5, True)])
+def test_unbounded_spinning_beside_busy_processes_is_said_once(
+    others: float, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ((float(i), float(i), i * (1 + others)) for i in range(9))
+    monkeypatch.setattr(cpu_threads, "TORCH_SPINS_LONG", True)
+    monkeypatch.setattr(cpu_threads, "_seconds", lambda: next(clock))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(cpu_threads.psutil, "cpu_count", lambda: 2)
+    notice = SpinningNotice()
+    for _ in range(3):
+        notice.look()
+    assert [f"GOMP_SPINCOUNT={SPINS}" in text for text in caplog.messages] == [True] * warned
+
+
+def test_a_number_of_threads_is_said_to_be_an_environment_variable() -> None:
+    with pytest.raises(MarithError, match="takes no 'n_threads'; set OMP_NUM_THREADS"):
+        Engine.load("pocket", n_threads=2)
+    with pytest.raises(ValidationError, match="takes no option .threads.: set OMP_NUM_THREADS"):
+        Options(threads=2)
