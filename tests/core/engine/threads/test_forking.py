@@ -49,11 +49,6 @@ def test_a_childs_own_child_and_a_second_engine_work_too(engine: Engine, want: s
 
 
 def test_who_waits_in_a_child_for_the_parents_request_is_told(engine: Engine, want: str) -> None:
-    ticket = engine.submit(Request("Tell me a story.", stop=Stop(200)))
-    future = engine.submit_scoring("Hello!", "you are" * 40)
-    told: list[str] = []
-    future.add_done_callback(lambda _: told.append("once"))
-
     def child() -> tuple[str, ...]:
         errors = []
         for wait in (lambda: ticket.result(20), lambda: list(ticket), lambda: future.result(20)):
@@ -64,7 +59,16 @@ def test_who_waits_in_a_child_for_the_parents_request_is_told(engine: Engine, wa
         assert engine.status().lanes == 0
         return (*errors, text_of(engine, 20.0))
 
-    *errors, text = told_by(fork(child))
+    said: list[tuple[str, ...]] = []
+    with held(engine) as begun:  # so that neither has ended when the process forks
+        ticket = engine.submit(Request("Tell me a story.", stop=Stop(200)))
+        begun.wait(20)
+        future = engine.submit_scoring("Hello!", "you are" * 40)
+        forks = threading.Thread(target=lambda: said.append(told_by(fork(child))))
+        forks.start()
+        forks.join(0.2)  # the fork waits for the step
+    forks.join(60)
+    *errors, text = said[0]
     assert (len(errors), len(set(errors)), text) == (3, 1, want)
     assert "forked" in errors[0]
     assert ticket.result(60).usage
