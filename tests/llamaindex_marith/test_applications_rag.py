@@ -152,7 +152,7 @@ def test_what_a_persona_is_faithful_to_stands_in_its_own_template(tmp_path: Path
     hidden = Prompted(hide=context_of(rag.TEMPLATE))
     written = careful.model_copy(
         update={
-            "formula": "2*formal - M + 0.5*(M - without_context)",
+            "formula": "(2*formal - M).plausible(0.1) + 0.5*(M - without_context)",
             "terms": {**careful.terms, "without_context": str(hidden)},
             "faithful": 0.0,
         }

@@ -14,6 +14,8 @@ from marith.formula.tree.signals import entropy, jsd, margin, renyi
 from marith.formula.tree.terms import Prompted
 from marith.recipes.book import recipe
 
+PLAUSIBLE = 0.1  # the part of the likeliest token's probability that others need (Li et al., 2023)
+
 
 @recipe
 def context_aware(
@@ -65,11 +67,12 @@ def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
 def faithful_to(
     pattern: str, formula: Formula, strength: float, known: Mapping[str, Formula]
 ) -> Formula:
-    """`formula`, for every unit of its weight with so much of what the context tells the model.
+    """Return `formula` with what the context tells the model, `strength` times its own weight.
 
     The context is what the regular expression finds in the messages. The model is `M` as `known`
-    has it, or the bare one where that is no prompted model. Raises FormulaError for a pattern that
-    is none.
+    has it, or the bare one where that is no prompted model. The answer keeps to tokens that
+    `formula` finds plausible: without the context a model is so sure of some tokens that to
+    subtract it lifts others that nobody would write. Raises FormulaError for an invalid pattern.
     """
     bare = known[BARE]
     model = bare if isinstance(bare, Prompted) and bare.hide is None else BARE_MODEL
@@ -79,4 +82,5 @@ def faithful_to(
         raise FormulaError(error.problem.replace("hide", "faithful_to", 1)) from None
     if not strength:
         return formula
-    return context_aware(model, without, strength * weight_of(formula, known), formula)
+    speaker = formula.plausible(PLAUSIBLE)
+    return context_aware(model, without, strength * weight_of(formula, known), speaker)
