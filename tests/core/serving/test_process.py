@@ -150,7 +150,7 @@ def test_a_port_that_is_taken_is_said_before_anything_loads() -> None:
 def test_the_warning_of_a_formula_is_said_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     light, whole = (
         Options(formula=formula, terms={"rude": "You are rude."})
-        for formula in ("M - 0.5*rude", "1.5*M - 0.5*rude")
+        for formula in ("M - 0.9*rude", "1.5*M - 0.5*rude")
     )
     served = {
         name: SimpleNamespace(name=name, options=options, parent=None)

@@ -9,7 +9,8 @@ from functools import singledispatch
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, without_classifiers
 from marith.formula.meaning.binding import bind, names_in, unknown
-from marith.formula.meaning.polynomials import ROUNDING, added
+from marith.formula.meaning.effective import extreme
+from marith.formula.meaning.polynomials import added
 from marith.formula.meaning.weights import Weights, weigh
 from marith.formula.tree.factors import LARGEST_FACTOR, Arithmetic
 from marith.formula.tree.node import Node, descend, parts
@@ -26,7 +27,7 @@ from marith.formula.tree.operators import (
     Unscaled,
     Where,
 )
-from marith.formula.tree.printing import locate, number_text
+from marith.formula.tree.printing import locate
 from marith.formula.tree.signals import (
     Balance,
     Divergence,
@@ -35,8 +36,6 @@ from marith.formula.tree.signals import (
     Strength,
 )
 from marith.formula.tree.terms import Classifier, Prompted, Term
-
-AMPLIFYING = 10.0
 
 
 def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
@@ -67,8 +66,8 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
             "a classifier needs other terms, or a guide, whose tokens it judges",
             *locate(formula, formula),
         )
-    scaled = [] if weight.constant is None else _warnings(weight.constant)
-    return scaled + _idle_options(bound, {*used})
+    warnings = [extreme(bound, terms), *_idle_options(bound, {*used})]
+    return [warning for warning in warnings if warning]
 
 
 def _is_unguided(term: Term) -> bool:
@@ -118,17 +117,6 @@ def _is_zero(formula: Formula, terms: Mapping[str, Formula]) -> bool:
         case Name(name):
             return _is_zero(terms[name], terms)
     return not any(names_in(formula)) and not leaves(formula)
-
-
-def _warnings(weight: float) -> list[str]:
-    if abs(weight - 1.0) < ROUNDING:
-        return []
-    scale = number_text(float(f"{1 / weight:.6g}"))
-    total = number_text(float(f"{weight:.6g}"))
-    text = f"the weights add up to {total}, so every factor counts {scale} times what is written"
-    if 1 / weight > AMPLIFYING:
-        text += "; so large a factor needs float32 and amplifies what the models are unsure of"
-    return [text]
 
 
 @singledispatch

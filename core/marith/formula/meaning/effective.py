@@ -1,0 +1,159 @@
+"""How much the distributions of a formula count, once its score is divided by its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+
+from marith.formula.meaning.polynomials import ROUNDING
+from marith.formula.meaning.weights import Weights
+from marith.formula.tree.factors import Factor
+from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, children
+from marith.formula.tree.operators import Intersection, Relu, Supersede, Union, Unscaled
+from marith.formula.tree.printing import number_text, to_text
+
+USUAL = 2.5  # what is added may count so often: docs/explanation/algebra.md#large-factors
+CUT = 0.1  # of plausible tokens, as contrastive decoding has it (Li et al., 2023)
+
+
+def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
+    """Return what is wrong with factors that drive texts out of language, and what to write.
+
+    Empty where what is added counts at most `USUAL` times. `bound` is the formula with its names
+    replaced by `terms`.
+    """
+    worst = max(distributions(bound, Weights()), key=lambda score: score.added)
+    if worst.added <= USUAL * (1 + ROUNDING):
+        return ""
+    names = {named: name for name, named in terms.items()}
+
+    def written(term: Formula) -> str:
+        return names.get(term) or to_text(term)
+
+    added = [written(term) for term in worst.positive]
+    verb = "count together" if len(added) > 1 else "counts"
+    problem = f"{' and '.join(added)} {verb} {_rounded(worst.added)} times"
+    if abs(worst.weight - 1) > ROUNDING:
+        problem += f", as everything is divided by the total weight {_rounded(worst.weight)}"
+    instead = [
+        f"relu({written(other)} - {written(beside)}) for the union, as a relu takes no weight away"
+        for other, beside in worst.unions
+    ]
+    cut = f"{added[0]}.plausible({CUT}) for {added[0]}, to keep to tokens that it finds plausible"
+    return (
+        f"{problem}; beyond {USUAL} times most texts become nonsense: write "
+        f"{', or '.join([*instead, 'smaller numbers', cut])}"
+    )
+
+
+def _rounded(number: float) -> str:
+    return number_text(float(f"{number:.3g}"))
+
+
+class Score:
+    """The distributions that the score of a formula adds up, with their factors.
+
+    `factors` are divided by the total `weight`. `parts` are distributions within these, with a
+    score of their own. `held` says whether a member is cut, so that no token comes that it does not
+    keep. `unions` are subtracted: each is a pair (a, b) of relu(a − b).
+    """
+
+    def __init__(self, formula: Formula, weights: Weights) -> None:
+        self.weights = weights
+        self.weight = weights.of(formula).least
+        self.factors: dict[Formula, float] = {}
+        self.parts: dict[Formula, None] = {}
+        self.held = False
+        self.unions: list[tuple[Formula, Formula]] = []
+        if self.weight > 0:
+            add(formula, self, 1 / self.weight)
+        self._write_with_relu()
+
+    @property
+    def positive(self) -> list[Formula]:
+        """The distributions that are added, and not subtracted; the largest factor comes first."""
+        added = [term for term, factor in self.factors.items() if factor > ROUNDING]
+        return sorted(added, key=lambda term: -self.factors[term])
+
+    @property
+    def added(self) -> float:
+        """How often all that is added counts, together; 1 where nothing is subtracted."""
+        return 1.0 if self.held else sum(self.factors[term] for term in self.positive)
+
+    def count(self, term: Formula, by: float) -> None:
+        """Add a distribution times a factor."""
+        self.factors[term] = self.factors.get(term, 0.0) + by
+
+    def _write_with_relu(self) -> None:
+        """Write −max(a, b) as −b − relu(a − b), and min(a, b) as b − relu(b − a), if b is there.
+
+        A relu that is subtracted makes some tokens rarer and lifts no other, so it is left out.
+        """
+        for pair in [term for term in self.factors if isinstance(term, Union | Intersection)]:
+            by, is_union = self.factors[pair], isinstance(pair, Union)
+            beside = next((member for member in pair.members if member in self.factors), None)
+            if beside is None or (by > 0) == is_union:
+                continue
+            del self.factors[pair]
+            self.count(beside, by)
+            if is_union and len(pair.members) == 2:
+                first, second = pair.members
+                self.unions.append((first if second == beside else second, beside))
+
+
+def distributions(formula: Formula, weights: Weights) -> list[Score]:
+    """Return the score of a bound formula, and of each distribution within it."""
+    scores = [Score(formula, weights)]
+    for score in scores:  # which grows
+        scores += [Score(part, weights) for part in score.parts]
+    return scores
+
+
+@singledispatch
+def add(formula: Formula, score: Score, by: float) -> None:
+    """Add one kind of node times a factor: as a distribution, unless registered."""
+    if not score.weights.of(formula).nothing:
+        score.count(formula, by)
+        score.parts |= dict.fromkeys(children(formula))
+
+
+@add.register
+def _(total: Sum, score: Score, by: float) -> None:
+    for member in total.members:
+        add(member, score, by)
+
+
+@add.register
+def _(scaled: Scaled, score: Score, by: float) -> None:
+    if factor := _least(scaled.factor, score.weights):
+        add(scaled.of, score, factor * by)
+
+
+@add.register
+def _(supersede: Supersede, score: Score, by: float) -> None:
+    add(supersede.of, score, by)
+
+
+@add.register
+def _(unscaled: Unscaled, score: Score, by: float) -> None:
+    """Weights that add up to more than one sharpen a distribution, and lift nothing."""
+    add(unscaled.of, score, by / max(1.0, score.weights.of(unscaled.of).least))
+
+
+@add.register
+def _(cut: Cut, score: Score, by: float) -> None:
+    score.held = True
+    score.count(cut.of, by)
+    score.parts[cut.of] = None
+
+
+@add.register
+def _(relu: Relu, score: Score, by: float) -> None:
+    if by > 0:
+        add(relu.of, score, by)
+
+
+def _least(factor: Factor, weights: Weights) -> float:
+    """The number itself, or the end of a range that is nearest to zero."""
+    low, high = weights.factor(factor).range
+    return 0.0 if low < 0 < high else min(low, high, key=abs)

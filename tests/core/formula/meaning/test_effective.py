@@ -1,0 +1,112 @@
+"""Factors are judged as they count after the division by the weight, and what helps is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from marith.formula.meaning.analysis import weight_of
+from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.checking import check
+from marith.formula.meaning.effective import USUAL, distributions
+from marith.formula.meaning.weights import Weights
+from marith.formula.text.explaining import Explanation
+from marith.formula.tree.terms import Classifier
+
+NAMES = ("formal", "happy", "toxic", "chef", "child", "a", "b")
+TERMS = resolve({"C": Classifier("c"), **{name: f"a prompt: {name}" for name in NAMES}})
+
+HARMLESS = [
+    "M",
+    "M + chef",
+    "3*M",
+    "0.5*M + 0.5*chef",
+    "1.5*child - 0.5*M",
+    "2*child - M",
+    "M - 0.6*toxic",
+    "M - 0.96*union(toxic, M)",
+    "M - 0.96*union(M, toxic)",
+    "M - 0.96*union(toxic, M) + 0.04*C",
+    "M + 5*C",
+    "M - 0.9*union(toxic, M) + 0.9*intersection(a, M)",
+    "2*formal - M - 24*relu(toxic - M)",
+    "10*happy.plausible(0.1) - 9*M",
+    "M + 5*first(3)*(a - M)",
+    "supersede(a, M)",
+    "unscaled(3*M)",
+    "cocoa(M, a)",
+    "dexperts(M, a, b)",
+    "contrastive(a, b, 4)",
+    "gedi(M, a, b)",
+    "genarm(M, a, b)",
+    "safe_decoded(M, a)",
+]
+LARGE = [
+    ("3*formal - 2*M", 3),
+    ("5*happy - 4*M", 5),
+    ("10*happy - 9*M", 10),
+    ("1.5*formal - 0.5*M - 0.9*union(toxic, M)", 15),
+    ("M - 0.96*toxic", 25),
+    ("M - 0.96*union(a, b)", 25),
+    ("M - 0.96*intersection(toxic, M)", 25),
+    ("M + 24*relu(a - M)", 24),
+    ("24*union(toxic, M) - 23*M", 24),
+    ("M + 2*(a - M) + 2*(b - M)", 4),
+    ("M + 8*(happy - formal)", 9),
+    ("cfg(a, M, 3)", 3),
+    ("unscaled(10*a - 9*M)", 10),
+    ("(10*happy - 9*M).plausible(0.1)", 10),
+    ("(10*happy - 9*M).temperature(2)", 10),
+    ("union(10*happy - 9*M, M)", 10),
+    ("supersede(M, 10*happy - 9*M)", 10),
+    ("where(entropy(M) > 2, 10*a - 9*M, M)", 10),
+]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_nothing_is_said_of_factors_that_texts_stand(text: str) -> None:
+    assert check(parse(text), TERMS) == []
+
+
+@pytest.mark.parametrize(("text", "times"), LARGE)
+def test_a_large_factor_is_named_as_it_counts(text: str, times: float) -> None:
+    scores = distributions(bind(parse(text), TERMS), Weights())
+    assert max(score.added for score in scores) == pytest.approx(times)
+    assert times > USUAL
+    (told,) = check(parse(text), TERMS)
+    assert f" {times} times" in told
+    assert "smaller numbers" in told
+
+
+def test_a_remedy_is_a_formula_of_which_nothing_is_said() -> None:
+    (told,) = check(parse("10*happy - 9*M"), TERMS)
+    assert told == (
+        "happy counts 10 times; beyond 2.5 times most texts become nonsense: write smaller "
+        "numbers, or happy.plausible(0.1) for happy, to keep to tokens that it finds plausible"
+    )
+    assert check(parse("10*happy.plausible(0.1) - 9*M"), TERMS) == []
+
+
+def test_a_persona_beside_a_union_is_joined_to_it_by_a_relu() -> None:
+    (told,) = check(parse("1.5*formal - 0.5*M - 0.9*union(toxic, M)"), TERMS)
+    assert "formal counts 15 times, as everything is divided by the total weight 0.1" in told
+    assert "write relu(toxic - M) for the union, as a relu takes no weight away" in told
+    assert check(parse("1.5*formal - 0.5*M - 0.9*relu(toxic - M)"), TERMS) == []
+
+
+def test_terms_that_are_formulas_count_with_their_own_numbers() -> None:
+    (told,) = Explanation.of("2*far - M", {"far": "2*child - M", "child": "Be a child."}).warnings
+    assert "child counts 4 times" in told
+
+
+def test_a_term_without_a_name_is_quoted_and_its_text_can_be_left_out() -> None:
+    explained = Explanation.of('3*prompted("Be kind.") - 2*M')
+    assert 'prompted("Be kind.") counts 3 times' in explained.warnings[0]
+    assert "kind" not in explained.without_texts().warnings[0]
+
+
+def test_scaling_a_whole_formula_changes_no_factor() -> None:
+    for text, times in LARGE:
+        formula = bind(0.37 * parse(text), TERMS)
+        if weight_of(formula):
+            scores = distributions(formula, Weights())
+            assert max(score.added for score in scores) == pytest.approx(times)
