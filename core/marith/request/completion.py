@@ -152,7 +152,10 @@ class Stats:
     models. `drafted` counts tokens that were proposed before every term had scored them, `accepted`
     those of them that are in the text; `stages` has the parts of the formula that verified them.
     `terms` has the cost of each term, by its text. `rewinds` counts how often a ban took tokens
-    back; such tokens cost as much as others, and do not count in `tokens`.
+    back; such tokens cost as much as others, and do not count in `tokens`. `implausible` is the
+    share of tokens that no prompted term of the formula finds a tenth as likely as its likeliest:
+    beyond one half most texts are nonsense. It is 0 for a formula that is one term, and
+    where the models are on an accelerator, on which it is not counted.
     """
 
     tokens: int
@@ -166,6 +169,7 @@ class Stats:
     stages: tuple[StageStats, ...] = ()
     terms: Mapping[str, TermStats] = field(default_factory=dict)
     rewinds: int = 0
+    implausible: float = 0.0
 
     @property
     def passes_per_token(self) -> float:

@@ -36,6 +36,9 @@ def print_inspection(inspection: Inspection, every: bool) -> None:
     count, flipped = len(inspection.positions), len(inspection.flipped)
     typer.echo()
     say(console, [f"{flipped} of {count} tokens are not the bare model's likeliest."])
+    if lost := inspection.implausible:
+        told = f"{len(lost)} of {count} tokens no term of the formula finds plausible, from token"
+        say(console, [f"{told} {lost[0].place} on."])
     if positions:
         console.print(_table(inspection, positions))
         say(console, _legend(inspection))

@@ -47,7 +47,7 @@ class Costs:
         unread = [_tokens(prepared.readings[term]) - self._cached[term] for term in read]
         return max(0, prompt - max(unread)) if unread else 0
 
-    def stats(self, window: Window, tokens: int, rewinds: int) -> Stats:
+    def stats(self, window: Window, tokens: int, rewinds: int, implausible: float) -> Stats:
         """All figures, at the text's end."""
         stages = tuple(
             StageStats(str(part), done.evaluated, done.stood, done.overlap / done.evaluated)
@@ -71,6 +71,7 @@ class Costs:
             stages=stages,
             terms=terms,
             rewinds=rewinds,
+            implausible=implausible,
         )
 
     def _has_read(self, term: Term) -> bool:

@@ -23,6 +23,7 @@ from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.engine.jobs.costs import Costs
 from marith.engine.jobs.drafts import Drafts
+from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
 from marith.engine.threads.log_records import log
 from marith.engine.ticket import Ticket
@@ -61,6 +62,7 @@ class Generation:
         self._started = time.monotonic()
         self._grammar = answers.compiled(request, prepared.opened)
         self._logprobs: LogprobRecorder | None = None
+        self._plausibility = Plausibility.of(prepared.plan)
         self._backtracking: Backtracking | None = None
         self._allowed: AllowedTokens | None = None
         self._constraints: list[Constraint] = []
@@ -131,6 +133,8 @@ class Generation:
         if self._logprobs is not None:
             plan = self.prepared.plan
             self._logprobs.record((plan.whole, plan.aside), self._blocks, places, rows)
+        if self._plausibility is not None:
+            self._plausibility.record(self._blocks, places)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
         tokens = [NOTHING if pending is None else pending.token for pending in standing]
@@ -169,6 +173,8 @@ class Generation:
     def _take(self, place: int, token: int) -> bool:
         """One token more of the text; whether the text goes on from it."""
         logprob = None if self._logprobs is None else self._logprobs.pop(place, token)
+        if self._plausibility is not None:
+            self._plausibility.take(place, token)
         if self._backtracking is None:
             if chunk := self._output.take(token, logprob):
                 self._emit(chunk)
@@ -200,7 +206,8 @@ class Generation:
         made = output.count - len(self.prepared.prefix)
         usage = Usage(self.prepared.prompt_tokens, made, cached, output.reasoning_tokens)
         rewinds = 0 if self._backtracking is None else self._backtracking.count
-        stats = self._costs.stats(self.window, made, rewinds)
+        implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)
+        stats = self._costs.stats(self.window, made, rewinds, implausible)
         return completion(self._request, self._chunks, usage, stats, output.stop_string)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 RANKED = 1000  # a rank is exact up to this one; beyond it is None
@@ -102,3 +103,16 @@ class InspectedPosition:
         if self.logprob is None or self.bare_logprob is None:
             return None
         return self.logprob - self.bare_logprob
+
+    @property
+    def implausible(self) -> bool:
+        """Whether no term finds the token a tenth as likely as its own likeliest token."""
+        views = [view for view in self.terms if view.top]
+        return bool(views) and not any(map(_finds_plausible, views))
+
+
+def _finds_plausible(view: TermView) -> bool:
+    best = view.top[0].logprob
+    if view.logprob is None or best is None:
+        return False
+    return view.logprob >= best + math.log(0.1)

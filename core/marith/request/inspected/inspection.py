@@ -93,6 +93,11 @@ class Inspection:
         """The positions at which another token is the bare model's likeliest."""
         return tuple(position for position in self.positions if position.flipped)
 
+    @property
+    def implausible(self) -> tuple[InspectedPosition, ...]:
+        """The positions whose token no term finds a tenth as likely as its likeliest one."""
+        return tuple(position for position in self.positions if position.implausible)
+
     def without_texts(self) -> Inspection:
         """The same for whoever may not read the system prompts of the terms.
 

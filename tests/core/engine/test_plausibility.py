@@ -1,0 +1,87 @@
+"""A text that leaves what its terms find plausible says so: in its figures, the log, and why."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import marith
+from marith.engine.jobs import plausibility
+
+TERMS = {
+    "formal": "You are an assistant using formal and objective language to answer the user.",
+    "happy": "You are a very happy and enthusiastic assistant.",
+    "toxic": "You are rude.",
+}
+PROMPT = "What do you know about bees?"
+LOST = "1.5*formal - 0.5*M - 0.9*union(toxic, M)"
+
+
+@pytest.fixture(autouse=True)
+def _unsaid() -> Iterator[None]:
+    plausibility._warn_once.cache_clear()
+    yield
+    plausibility._warn_once.cache_clear()
+
+
+def told(formula: str, **options: Any) -> marith.Completion:
+    engine = marith.Engine.shared("pocket")
+    asked = {"temperature": 0, "max_tokens": 24, **options}
+    return engine.generate(PROMPT, formula, TERMS, **asked)
+
+
+@pytest.mark.parametrize("formula", ["10*happy - 9*M", LOST])
+def test_a_text_that_no_term_would_write_says_so_once(
+    formula: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "marith"):
+        assert told(formula).stats.implausible > 0.5
+        told(formula)
+    (record,) = caplog.records
+    message = record.getMessage()
+    assert message.startswith("no term of ")
+    assert "marith.explain" in message
+    assert "enthusiastic" not in message
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "M",
+        "0.5*M + 0.5*happy",
+        "2*formal - M",
+        "M - 0.96*union(toxic, M)",
+        "2*formal - M - 24*relu(toxic - M)",
+        "10*happy.plausible(0.1) - 9*M",
+    ],
+)
+def test_nothing_is_said_of_a_text_that_a_term_might_have_written(
+    formula: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "marith"):
+        assert told(formula).stats.implausible <= 0.25
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("formula", ["10*happy - 9*M", "2*formal - M"])
+def test_drafts_change_nothing_of_it(formula: str) -> None:
+    plain, drafted = told(formula), told(formula, speculation="auto")
+    assert plain.tokens == drafted.tokens
+    assert plain.stats.implausible == drafted.stats.implausible
+
+
+def test_tokens_that_a_ban_took_back_do_not_count() -> None:
+    banned = told("2*formal - M", ban=marith.Ban(["bees", "the"]))
+    assert banned.stats.rewinds
+    assert banned.stats.implausible <= 0.25
+
+
+@pytest.mark.parametrize("formula", ["10*happy - 9*M", "2*formal - M"])
+def test_an_inspection_says_where(formula: str) -> None:
+    answer = told(formula, inspect=True)
+    assert answer.inspection is not None
+    places = [p.place for p in answer.inspection.implausible if p.place < len(answer.tokens)]
+    assert len(places) / len(answer.tokens) == pytest.approx(answer.stats.implausible, abs=0.01)
