@@ -17,6 +17,7 @@ from marith.cli.shared import (
     app,
     clear_errors,
     lines,
+    note_unused,
     require_writable,
     split_terms,
     write_or_print,
@@ -104,6 +105,7 @@ def show(
             terms = {**personas.terms, **terms}
             shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
         typer.echo(formula_colours(explain(shown, terms or None)))
+        note_unused(shown, terms, split_terms(term))
         if not terms:
             _note_undefined(parse(shown))
 

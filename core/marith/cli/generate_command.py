@@ -22,6 +22,7 @@ from marith.cli.shared import (
     app,
     clear_errors,
     completed_models,
+    note_unused,
     pairs,
     read_text,
     split_terms,
@@ -191,9 +192,12 @@ def options_of(given: Mapping[str, Any]) -> "Options":
     if persona is not None and not file:
         raise RequestError(f"--persona {persona!r} is a formula of a file; give its --file too")
     try:
-        return Options.from_file(file, persona, **values) if file else Options(**values)
+        options = Options.from_file(file, persona, **values) if file else Options(**values)
     except ValidationError as error:
         raise from_validation(error) from None
+    if not isinstance(options.speculation, Plan):  # which may name terms that draft
+        note_unused(options.formula, options.terms, terms)
+    return options
 
 
 def _terms(term: Sequence[str] | None, adapters: Sequence[str] | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +16,9 @@ from marith.cli.terminal.colours import styled
 from marith.cli.terminal.loading_bar import hide_bars_of_transformers
 from marith.cli.terminal.log_lines import log_to_stderr
 from marith.errors import DeadlineExceeded, MarithError, RequestError, unreadable
+from marith.formula.meaning.binding import Terms as TermsByName
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.tree.nodes import Formula
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -131,6 +134,12 @@ def split_terms(given: Sequence[str] | None) -> dict[str, str]:
                 f"write {name}='prompted(…)'"
             )
     return terms
+
+
+def note_unused(formula: str | Formula, terms: TermsByName, given: Iterable[str]) -> None:
+    """Say on standard error which of the terms `given` to a command its formula does not use."""
+    for name in sorted({*given} - {*resolve(terms, parse(formula))}):
+        typer.echo(f"the formula does not use the term {name!r}", err=True)
 
 
 def pairs(option: str, form: str, given: Sequence[str] | None) -> dict[str, str]:

@@ -41,6 +41,19 @@ def generated(*arguments: str, text: str | None = None) -> str:
     return out
 
 
+def test_a_term_that_the_formula_does_not_use_is_named(personas: str) -> None:
+    terms = ("--term", "formal=Be formal.", "--term", "kind=Be kind.")
+    for command in (("show", "2*formal - M"), ("generate", "hi", "--formula", "2*formal - M")):
+        limit = ("--max-tokens", "2") if command[0] == "generate" else ()
+        code, _, err = run(*command, *terms, *limit)
+        assert code == 0, err
+        assert "the formula does not use the term 'kind'" in err
+        assert "'formal'" not in err
+    code, _, err = run("show", "M", "--file", personas)  # a file's terms are for many formulas
+    assert code == 0
+    assert "does not use" not in err
+
+
 @pytest.fixture
 def personas(tmp_path: Path) -> str:
     path = tmp_path / "marith.toml"
