@@ -41,7 +41,7 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
     ]
     cut = f"{added[0]}.plausible({CUT}) for {added[0]}, to keep to tokens that it finds plausible"
     return (
-        f"{problem}; beyond {USUAL} times most texts become nonsense: write "
+        f"{problem}; beyond {USUAL} times texts often become nonsense: write "
         f"{', or '.join([*instead, 'smaller numbers', cut])}"
     )
 

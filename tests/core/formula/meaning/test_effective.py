@@ -80,7 +80,7 @@ def test_a_large_factor_is_named_as_it_counts(text: str, times: float) -> None:
 def test_a_remedy_is_a_formula_of_which_nothing_is_said() -> None:
     (told,) = check(parse("10*happy - 9*M"), TERMS)
     assert told == (
-        "happy counts 10 times; beyond 2.5 times most texts become nonsense: write smaller "
+        "happy counts 10 times; beyond 2.5 times texts often become nonsense: write smaller "
         "numbers, or happy.plausible(0.1) for happy, to keep to tokens that it finds plausible"
     )
     assert check(parse("10*happy.plausible(0.1) - 9*M"), TERMS) == []
