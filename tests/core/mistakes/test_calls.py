@@ -174,12 +174,13 @@ GRAMMARS = [
     ),
     (
         "Tools([tool({'type': 'objekt'})])",
-        "the parameters of 'f' are an object: {'type': 'object', 'properties': {…}}, not of type "
-        "'objekt'",
+        "the tool 'f': its parameters are an object: {'type': 'object', 'properties': {…}}, not of "
+        "type 'objekt'",
     ),
     (
         "Tools([tool({'properties': {'a': {'type': 'strin'}}})])",
-        "this json_schema cannot be followed: Invalid type: strin; did you mean 'string'?",
+        "the tool 'f': this json_schema cannot be followed: Invalid type: strin; did you mean "
+        "'string'?",
     ),
     (
         "Tools([{'name': 'f'}])",

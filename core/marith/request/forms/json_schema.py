@@ -9,26 +9,62 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from marith.errors import RequestError, shown
 from marith.request.checks import require_shallow
+from marith.request.forms.schema_keywords import (
+    HOLDS_SCHEMAS,
+    IS_SCHEMA,
+    LISTS_SCHEMAS,
+    hold_free_names,
+    hold_keywords,
+    inner_schemas,
+    target,
+)
 
 # The white space of `json.dumps`, which chat templates use, and so their models.
 _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-_HOLDS_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
-_LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _JOINS = ("anyOf", "oneOf", "allOf")
-_IS_SCHEMA = ("items", "additionalProperties", "not")
+_OF_OBJECTS = ("properties", "patternProperties", "additionalProperties")
 EMPTY = {"type": "object", "properties": {}}
 # Compilers recurse, and an overflow of a thread's stack ends the process.
 LEVELS = 700  # of a schema and the definitions that it refers to: 2,100 overflowed the stack
+
+
+class _ReadByPydantic(GenerateJsonSchema):
+    """The schema of a class that reads the answer itself.
+
+    A set drops repeated items. A decimal number is a number: as a text it would be any text.
+    """
+
+    def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
+        """Return the schema of an array."""
+        return {k: v for k, v in super().set_schema(schema).items() if k != "uniqueItems"}
+
+    def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> JsonSchemaValue:
+        """Return the schema of an array."""
+        return {k: v for k, v in super().frozenset_schema(schema).items() if k != "uniqueItems"}
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        """Return the schema of a number, of at most as many digits where places are bounded."""
+        number: JsonSchemaValue = super().decimal_schema(schema)["anyOf"][0]
+        digits, places = schema.get("max_digits"), schema.get("decimal_places")
+        if places is not None:
+            number.setdefault("multipleOf", float(f"1e-{places}"))
+            if digits is not None:
+                most = 10.0 ** (digits - places)
+                number["exclusiveMaximum"] = min(most, number.get("exclusiveMaximum", most))
+                number["exclusiveMinimum"] = max(-most, number.get("exclusiveMinimum", -most))
+        return number
 
 
 def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
     """A JSON schema as it is, or that of a class of pydantic's. Raises RequestError."""
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         try:
-            return schema.model_json_schema()
+            return schema.model_json_schema(schema_generator=_ReadByPydantic)
         except PydanticUserError as error:
             problem = f"{schema.__name__} has no JSON schema"
             raise RequestError(f"{problem}: {error.message}") from error
@@ -38,25 +74,30 @@ def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
     return schema
 
 
-def schema_text(schema: Mapping[str, Any], strict: bool | None = None) -> str:
+def schema_text(
+    schema: Mapping[str, Any], strict: bool | None = None, drops_repeats: bool = False
+) -> str:
     """A JSON schema as text, with the white space of its JSON. Raises RequestError."""
     require_shallow(schema, "a JSON schema")
     try:
-        return _written(json.dumps(schema, ensure_ascii=False), strict is not False)
+        text = json.dumps(schema, ensure_ascii=False)
+        text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(f"this JSON schema is not JSON: {error}") from None
+    return _written(text, strict is not False, drops_repeats)
 
 
 @lru_cache(maxsize=64)  # a model's tools are the same at every call
-def _written(text: str, closes: bool) -> str:
+def _written(text: str, closes: bool, drops_repeats: bool) -> str:
     """The text of a schema, closed if `closes`, with the white space of its JSON."""
     schema = json.loads(text)
-    closed = _closed(schema, _joined(schema)) if closes else schema
+    hold_keywords(schema, drops_repeats)
+    closed = _closed(schema, _joined(schema), closes)
     return json.dumps({**closed, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
 
 
-def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:
-    """The schema, and those below it, closed to properties that they do not name.
+def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool = True) -> Any:
+    """The schema, and those below it, closed if `closes` to properties that they do not name.
 
     Schemas that describe the same object together are not closed, since each would forbid the
     properties of the others: members of `allOf`, for example, and definitions that such members
@@ -65,21 +106,25 @@ def _closed(schema: Any, left_open: frozenset[str], itself: bool = True) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     closed, together = dict(schema), len(_describing(schema)) > 1 or not itself
-    for key in _HOLDS_SCHEMAS:
+    for key in HOLDS_SCHEMAS:
         if isinstance(schema.get(key), Mapping):
             closed[key] = {
-                name: _closed(inner, left_open, f"#/{key}/{_escaped(name)}" not in left_open)
+                name: _closed(
+                    inner, left_open, closes, f"#/{key}/{_escaped(name)}" not in left_open
+                )
                 for name, inner in schema[key].items()
             }
-    for key in _LISTS_SCHEMAS:
+    for key in LISTS_SCHEMAS:
         alone = not (together and key in _JOINS)
         if isinstance(schema.get(key), list):
-            closed[key] = [_closed(member, left_open, alone) for member in schema[key]]
-    for key in _IS_SCHEMA:
+            closed[key] = [_closed(member, left_open, closes, alone) for member in schema[key]]
+    for key in IS_SCHEMA:
         if key in schema:
-            closed[key] = _closed(schema[key], left_open)
-    if "properties" in schema and not together:
+            closed[key] = _closed(schema[key], left_open, closes)
+    named = "properties" in schema or "patternProperties" in schema
+    if closes and named and not together:
         closed.setdefault("additionalProperties", False)
+    hold_free_names(closed, together)
     return closed
 
 
@@ -87,7 +132,8 @@ def _describing(schema: Any) -> list[Any]:
     """The parts of a schema that name properties of its object independently of each other."""
     if not isinstance(schema, Mapping):
         return []
-    keys = [key for key in ("properties", "$ref") if key in schema]
+    keys = ["$ref"] if "$ref" in schema else []
+    keys += ["names"] if any(key in schema for key in _OF_OBJECTS) else []
     groups = [[member] for member in _listed(schema, "allOf")]
     groups += [_listed(schema, key) for key in ("anyOf", "oneOf")]
     return keys + [group for group in groups if any(map(_describing, group))]
@@ -113,12 +159,10 @@ def _referred(schema: Any, together: bool = False) -> Iterator[str]:
     for key in _JOINS:
         for member in _listed(schema, key):
             yield from _referred(member, together)
-    inner = [schema[key] for key in _IS_SCHEMA if key in schema] + _listed(schema, "prefixItems")
-    for key in _HOLDS_SCHEMAS:
-        by_name = schema.get(key)
-        inner += by_name.values() if isinstance(by_name, Mapping) else ()
-    for inner_schema in inner:
-        yield from _referred(inner_schema)
+    members = [id(member) for key in _JOINS for member in _listed(schema, key)]
+    for inner in inner_schemas(schema):
+        if id(inner) not in members:
+            yield from _referred(inner)
 
 
 def _escaped(name: str) -> str:
@@ -149,14 +193,6 @@ def _depth(schema: Any, references: set[str]) -> int:
             references.add(node["$ref"])
         waiting += [(child, level + 1) for child in _children(node)]
     return deepest
-
-
-def target(schema: Any, reference: str) -> Any:
-    """The part of a schema that a reference (RFC 6901) points to; None if there is none."""
-    for part in reference.removeprefix("#").split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        schema = schema.get(name) if isinstance(schema, Mapping) else None
-    return schema
 
 
 def _children(node: Any) -> Iterator[Any]:

@@ -24,7 +24,8 @@ class Tools:
     the one that is called, or "none" (the tools are in the prompt, and none is called). With
     `parallel` an answer may contain several calls. Arguments follow their schema; `strict` is that
     of `Grammar.json_schema`, unless a tool has its own "strict". Without `steer`, tokens inside a
-    call are drawn from the bare model, and all others from the formula. With `as_text`, the
+    call are drawn from the bare model, and all others from the formula. Items of an array may
+    repeat unless they are of a small enum: a tool that takes a set drops them. With `as_text`, the
     arguments of the one call are the answer's text, and the answer has no call.
     """
 
@@ -54,7 +55,10 @@ class Tools:
         if self.choice not in (*CHOICES, *names):
             raise RequestError(f"no tool is named {shown(self.choice)}, but {', '.join(names)}")
         for tool in self.callable:
-            Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
+            try:
+                Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
+            except RequestError as error:
+                raise RequestError(f"the tool {tool['name']!r}: {error}") from None
 
     @classmethod
     def of_schema(cls, grammar: Grammar) -> Tools:
@@ -85,10 +89,8 @@ class Tools:
             if schema["type"] != "object":
                 kind = schema["type"]
                 form = "an object: {'type': 'object', 'properties': {…}}"
-                raise RequestError(
-                    f"the parameters of {tool['name']!r} are {form}, not of type {shown(kind)}"
-                )
-        return schema_text(schema, self.strict if strict is None else strict)
+                raise RequestError(f"its parameters are {form}, not of type {shown(kind)}")
+        return schema_text(schema, self.strict if strict is None else strict, drops_repeats=True)
 
 
 def _check_definition(tool: Any) -> None:

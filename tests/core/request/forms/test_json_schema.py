@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable
+from decimal import Decimal
+from ipaddress import IPv4Network
+from pathlib import Path
+from re import Pattern
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import UUID4, Base64Bytes, BaseModel, Field, SecretStr
+from support.schema_walks import accepts
 
 from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
+from marith.request.forms.tools import Tools
 
 
 class River(BaseModel):
@@ -39,3 +47,51 @@ def test_a_class_without_a_schema_is_refused() -> None:
         Grammar.json_schema(Calling)
     with pytest.raises(RequestError, match="Referring has no JSON schema: `Referring` is not"):
         Grammar.json_schema(Referring)
+
+
+class Everything(BaseModel):
+    """What classes of applications are made of."""
+
+    id: UUID4
+    where: Path
+    secret: SecretStr
+    data: bytes
+    coded: Base64Bytes
+    net: IPv4Network
+    like: Pattern[str]
+    tags: set[str]
+    price: Annotated[Decimal, Field(max_digits=6, decimal_places=2)]
+    votes: dict[Literal["yes", "no"], int]
+    on: datetime.date
+
+
+WRITTEN = (
+    '{"id": "12345678-1234-4234-8234-123456789abc", "where": "a/b", "secret": "s", "data": "d", '
+    '"coded": "aGk=", "net": "10.0.0.0/8", "like": "a*", "tags": ["a", "b"], "price": 10.5, '
+    '"votes": {"no": 2}, "on": "2024-02-29"}'
+)
+
+
+def test_a_class_of_any_types_of_pydantics_is_a_schema() -> None:
+    source = Grammar.json_schema(Everything).source
+    assert accepts(source, WRITTEN)
+    assert Everything.model_validate_json(WRITTEN).tags == {"a", "b"}
+    for right, wrong in (
+        ("10.5", '"ten"'),
+        ("10.5", "10.505"),
+        ("10.5", "12345.5"),
+        ("-42", "-12"),
+    ):
+        assert not accepts(source, WRITTEN.replace(right, wrong))
+
+
+def test_a_tool_takes_any_types_of_pydantics() -> None:
+    function = {"name": "f", "parameters": Everything.model_json_schema()}
+    assert Tools(({"type": "function", "function": function},))
+
+
+def test_the_tool_with_a_bad_schema_is_named() -> None:
+    tools = [{"type": "function", "function": {"name": f"f{i}"}} for i in range(30)]
+    tools[17]["function"]["parameters"] = {"properties": {"a": {"type": "strin"}}}  # type: ignore[index]
+    with pytest.raises(RequestError, match=r"the tool 'f17': this json_schema .* strin"):
+        Tools(tuple(tools))

@@ -1,0 +1,281 @@
+"""Whatever a schema's grammar accepts is valid by the schema, or the schema is refused at once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.schema_walks import accepts, problems, walk
+
+from marith.errors import RequestError
+from marith.request.forms.grammar import Grammar
+
+BOUNDS = (-100, -10.5, -10, -1.5, -1, -0.75, -0.5, 0, 0.25, 0.5, 0.75, 1, 1.5, 2, 10, 99.5)
+FORMATS = ("date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+FORMATS = (*FORMATS, "uuid1", "uuid4", "uuid5", "uri", "path", "base64", "regex", "no-format")
+PATTERNS = ("^a", "b$", "^[ab]{1,3}$", "[0-9]{2}", "^(x|yz)+$", "^[^a]*$", "a|^b$", "é")
+NAMES = ("a", "ab", "b", "größe", 'q"\\', "a b", "name", "")
+OF_NAMES = ("^a", "^x", "^ab$", "^(a|b)$", "me$", "^x_[0-9]$", "(?s:.*)")
+SCALARS = st.sampled_from([None, True, False, 0, 1, -7, 1.5, "", "a", "é", 'q"', "x\ny", 2**60 + 1])
+Schema = dict[str, Any]
+
+
+def some(**keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
+    """A schema with some of these keywords."""
+    return st.fixed_dictionaries({}, optional=keywords)
+
+
+numbers = st.builds(
+    lambda kind, rest: {"type": kind, **rest},
+    st.sampled_from(["number", "integer", ["number", "null"], ["integer", "string"]]),
+    some(
+        **dict.fromkeys(
+            ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+            st.sampled_from(BOUNDS) | st.floats(-9, 9).map(lambda x: round(x, 3)),
+        ),
+        multipleOf=st.sampled_from([1, 2, 3, 0.5, 0.25, 0.1, 2.5]),
+    ),
+)
+strings = st.builds(
+    lambda rest: {"type": "string", **rest},
+    some(
+        format=st.sampled_from(FORMATS),
+        pattern=st.sampled_from(PATTERNS),
+        minLength=st.integers(0, 4),
+        maxLength=st.integers(2, 9),
+    ),
+)
+scalars = st.one_of(
+    numbers,
+    strings,
+    st.sampled_from([{"type": "boolean"}, {"type": "null"}, {}, {"$ref": "#/$defs/it"}]),
+    some(enum=st.lists(SCALARS, min_size=1, max_size=4, unique_by=repr)),
+    SCALARS.map(lambda value: {"const": value}),
+    st.just({"enum": [[1, "a"], {"b": 1, "a": None}]}),
+)
+
+
+def arrays(items: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    of_few = st.sampled_from([{"enum": ["a", "b", "c"]}, {"type": "boolean"}])
+    keywords = some(
+        items=items | of_few,
+        prefixItems=st.lists(items, min_size=1, max_size=2),
+        minItems=st.integers(0, 2),
+        maxItems=st.integers(1, 3),
+        uniqueItems=st.booleans(),
+    )
+    return keywords.map(lambda rest: {"type": "array", **rest})
+
+
+def objects(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    keywords = some(
+        properties=st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
+        required=st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
+        additionalProperties=st.booleans() | inner,
+        patternProperties=st.dictionaries(st.sampled_from(OF_NAMES), inner, min_size=1, max_size=1),
+        minProperties=st.integers(0, 2),
+        maxProperties=st.integers(1, 3),
+    )
+    by_name = st.sampled_from([{"enum": ["a", "b"]}, {"pattern": "^x"}, {"maxLength": 2}])
+    named = some(propertyNames=by_name, additionalProperties=inner)
+    return st.one_of(keywords, keywords, named).map(lambda rest: {"type": "object", **rest})
+
+
+def joined(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    lists = st.lists(inner, min_size=1, max_size=3)
+    return st.one_of(
+        lists.map(lambda members: {"anyOf": members}),
+        lists.map(lambda members: {"oneOf": members}),
+        st.builds(lambda one, members: {**one, "anyOf": members}, inner, lists),
+        st.builds(lambda one, two: {"allOf": [one, two]}, inner, inner),
+        st.builds(lambda one, two: {"allOf": [one, two]}, numbers, numbers),
+        st.builds(lambda one, two: {"allOf": [one, two]}, objects(inner), objects(inner)),
+    )
+
+
+schemas = st.builds(
+    lambda schema, it: {**schema, "$defs": {"it": it}},
+    st.recursive(
+        scalars, lambda inner: st.one_of(arrays(inner), objects(inner), joined(inner)), max_leaves=5
+    ),
+    st.one_of(numbers, strings),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(
+    schema=schemas, strict=st.sampled_from([None, False]), draw=st.randoms(use_true_random=False)
+)
+def test_what_the_grammar_of_a_schema_accepts_is_valid(
+    schema: Schema, strict: bool | None, draw: random.Random
+) -> None:
+    """Texts are drawn from the grammar itself, and then changed: of those, some are accepted."""
+    try:
+        source = Grammar.json_schema(schema, strict).source
+    except RequestError:
+        return
+    for _ in range(4):
+        text = walk(source, draw)
+        if text is None:
+            continue
+        assert not problems(schema, text), text
+        for _ in range(6):
+            changed = json.dumps(_changed(json.loads(text), draw), ensure_ascii=False)
+            assert not accepts(source, changed) or not problems(schema, changed), changed
+
+
+def _changed(value: Any, draw: random.Random) -> Any:
+    """A value like this one: a number, a letter, a name or an item of it is another."""
+    match value:
+        case dict() if value and draw.random() < 0.7:
+            name = draw.choice([*value])
+            return {**value, name: _changed(value[name], draw)}
+        case dict():
+            kept = {name: each for name, each in value.items() if draw.random() < 0.7}
+            return {**kept, draw.choice([*NAMES, "x", "x_1"]): draw.choice([0, "a", None])}
+        case list() if value and draw.random() < 0.6:
+            at = draw.randrange(len(value))
+            return [*value[:at], _changed(value[at], draw), *value[at + 1 :]]
+        case list():
+            return [*value, *value[-1:]] if draw.random() < 0.6 else value[:-1]
+        case str():
+            at = draw.randint(0, len(value))
+            return value[:at] + draw.choice(["a", "b", "0", "é", ""]) + value[at + 1 :]
+        case bool() | None:
+            return draw.choice([True, False, None, 0])
+    number = value if abs(value) < 1e300 else 0  # 1e400 is read as infinite
+    return draw.choice([number + 1, -number, number / 2, round(number), *BOUNDS])
+
+
+def _pairs() -> list[Schema]:
+    keys = itertools.product(("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
+    return [
+        {low: BOUNDS[i], high: BOUNDS[j]}
+        for low, high in keys
+        for i in range(len(BOUNDS))
+        for j in range(i, len(BOUNDS))
+    ]
+
+
+@pytest.mark.parametrize("kind", ["number", "integer"])
+def test_every_pair_of_bounds_holds(kind: str) -> None:
+    for bounds in _pairs():
+        schema = {"type": kind, **bounds}
+        near = [bound + step for bound in bounds.values() for step in (-1e-6, 0, 1e-6)]
+        written = ["-0", "0.0", *map(str, bounds.values()), *(f"{number:.6f}" for number in near)]
+        try:
+            source = Grammar.json_schema(schema).source
+        except RequestError as refused:
+            assert "imum" in str(refused) or "interval" in str(refused)
+            assert all(problems(schema, text) for text in written), schema
+            continue
+        for text in written:
+            assert not accepts(source, text) or not problems(schema, text), (schema, text)
+
+
+def test_a_number_within_bounds_can_be_written() -> None:
+    for bounds in _pairs():
+        low, high = bounds.values()
+        middle = str((low + high) / 2)
+        if low < high:
+            assert accepts(Grammar.json_schema({"type": "number", **bounds}).source, middle)
+
+
+@pytest.mark.parametrize(
+    ("format_", "right", "wrong"),
+    [
+        ("date", ["2024-02-29", "2000-02-29", "0001-01-01", "9999-12-31"],
+         ["2023-02-29", "1900-02-29", "0000-01-01", "2023-04-31", "2023-13-01", "2023-1-1"]),
+        ("time", ["23:59:59Z", "00:00:00.123456+05:30"], ["23:59:60Z", "24:00:00Z", "12:00:00"]),
+        ("date-time", ["2024-02-29T12:00:00Z"], ["2023-02-29T12:00:00Z", "2023-01-01T00:00:60Z"]),
+        ("duration", ["P1Y2M3DT4H5M6S", "PT30M", "P2W"], ["P", "PT", "P1D1Y", "1D"]),
+        ("email", ["a.b+c@mail.example.org"],
+         ["a@b", "a..b@c.de", ".a@b.cd", "a@-b.cd", "a b@c.de"]),
+        ("hostname", ["a", "a-1.example.org"], ["-a.de", "a..b", f"{'a' * 64}.de", "1.2.3.4"]),
+        ("ipv4", ["127.0.0.1"], ["256.0.0.1", "01.2.3.4", "1.2.3"]),
+        ("ipv6", ["::1", "1:2:3:4:5:6:7:8"], ["1:2:3", "1::2::3", "12345::"]),
+        ("uuid", ["12345678-1234-1234-1234-123456789ABC"],
+         ["1234", "1234567g-1234-1234-1234-123456789abc"]),
+        ("uuid4", ["12345678-1234-4234-8234-123456789abc"],
+         ["12345678-1234-1234-8234-123456789abc"]),
+    ],
+)  # fmt: skip
+def test_a_text_of_a_format_is_one(format_: str, right: list[str], wrong: list[str]) -> None:
+    schema = {"type": "string", "format": format_}
+    source = Grammar.json_schema(schema).source
+    for text in map(json.dumps, right):
+        assert accepts(source, text), text
+        assert not problems(schema, text), text
+    assert not [text for text in wrong if accepts(source, json.dumps(text))]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        ({"properties": {"a": {}}, "patternProperties": {"^a$": {}}}, "'patternProperties' has '^"),
+        ({"required": ["a"], "patternProperties": {"^a$": {}}}, "'patternProperties' has"),
+        ({"allOf": [{"patternProperties": {"^a": {}}}, {"additionalProperties": {"type": "null"}}]},
+         "'patternProperties' cannot be held beside"),
+        ({"additionalProperties": {"type": "integer"}, "minProperties": 2}, "'minProperties' is 2"),
+        ({"const": 2**60 + 1}, "'const' has the number 1152921504606846977"),
+        ({"enum": [1, [2**60 + 1]]}, "'enum' has the number"),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, "'uniqueItems' can"),
+        ({"type": "number", "exclusiveMinimum": 1, "maximum": 1}, "exclusiveMinimum"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_held_is_refused_by_its_keyword(schema: Schema, sentence: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        Grammar.json_schema(schema)
+    assert sentence in str(refused.value)
+
+
+def test_a_pattern_of_names_beside_a_named_property_is_held() -> None:
+    named = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
+    schema = {"type": "object", **named, "patternProperties": {"^n": {"minLength": 2}}}
+    source = Grammar.json_schema(schema).source
+    assert accepts(source, '{"name": "ab", "nb": 1}')
+    assert not accepts(source, '{"name": "a"}')
+    assert not accepts(source, '{"name": "ab", "nb": "a"}')
+    assert not accepts(source, '{"name": "ab", "x": "a"}'), "no name but those that it describes"
+
+
+def test_a_free_name_is_no_named_property_however_it_is_written() -> None:
+    schema = {"type": "object", "properties": {"größe": {"type": "integer"}, "g": {}}}
+    source = Grammar.json_schema(schema, strict=False).source
+    needs = Grammar.json_schema({**schema, "required": ["x"]}, strict=False).source
+    assert accepts(needs, '{"x": 1}')
+    for free in ("gr", "größer", "ä", "", "größ"):
+        assert accepts(source, json.dumps({"größe": 1, free: "x"}, ensure_ascii=False))
+    for named in ("größe", "gr\\u00f6\\u00dfe", "g"):
+        assert not accepts(source, f'{{"größe": 1, "g": 1, "{named}": "x"}}')
+
+
+def test_names_of_an_enum_are_properties_each_once() -> None:
+    schema = {
+        "type": "object",
+        "propertyNames": {"$ref": "#/$defs/K"},
+        "$defs": {"K": {"enum": ["a", "b"]}},
+    }
+    source = Grammar.json_schema({**schema, "additionalProperties": {"type": "integer"}}).source
+    assert accepts(source, '{"a": 1, "b": 2}')
+    for wrong in ('{"a": 1, "a": 2}', '{"c": 1}', '{"a": "x"}'):
+        assert not accepts(source, wrong)
+
+
+def test_distinct_values_of_an_enum_are_written_in_any_order() -> None:
+    schema = {
+        "type": "array",
+        "items": {"enum": ["a", "b", "c"]},
+        "uniqueItems": True,
+        "minItems": 2,
+    }
+    source = Grammar.json_schema(schema).source
+    assert accepts(source, '["b", "a"]')
+    assert accepts(source, '["c", "a", "b"]')
+    assert not accepts(source, '["b"]')
+    assert not accepts(source, '["b", "b"]')
