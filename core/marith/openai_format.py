@@ -150,6 +150,8 @@ def _described(response_format: Any) -> Grammar | None:
     match response_format:
         case None | {"type": "text"}:
             return None
+        case {"type": "json_object", "schema": schema} if schema is not None:
+            return schema_grammar(schema, None)  # as llama.cpp's server has it
         case {"type": "json_object"}:
             return Grammar.json_object()
         case type():

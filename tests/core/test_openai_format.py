@@ -129,6 +129,10 @@ def test_formats_are_what_openai_calls_them() -> None:
     with pytest.raises(marith.RequestError, match="show_schema is True or False, not 'no'"):
         to_grammar(None, described)
     assert to_grammar(None, {"type": "json_object"}) == marith.Grammar.json_object()
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    held = to_grammar(None, {"type": "json_object", "schema": schema})
+    assert held == openai_format.schema_grammar(schema, None)
+    assert to_grammar(None, {"type": "json_object", "schema": None}) == marith.Grammar.json_object()
     assert to_grammar(None, {"type": "text"}) is None
     schema = openai_format.without_titles(River.model_json_schema())
     assert to_grammar(None, River) == marith.Grammar.json_schema(schema, show_as="River")

@@ -30,7 +30,7 @@ class Output:
 
     The detokenizer turns tokens into text. Three more readers are made only where a request needs
     them: a parser if the model reasons or may call tools; a filter of stop strings, which searches
-    the text alone, so that a stop string neither cuts a call nor ends reasoning; and a detector of
+    the text alone, so that a stop string neither cuts JSON nor ends reasoning; and a detector of
     banned words. Characters are numbered as the detokenizer returns them. `max_tokens` bounds the
     tokens; with `opened`, the prompt has begun the reasoning.
     """
@@ -58,7 +58,9 @@ class Output:
         parses = bool(names) or tool_format.thinking is not None
         self._parser = OutputParser(tool_format, names, opened, has_text) if parses else None
         self._as_text = tools is not None and tools.as_text
-        self._filter = StopStringFilter(request.stop) if request.stop.strings else None
+        searched = request.stop.strings and not request.answers_in_json
+        self._filter = StopStringFilter(request.stop) if searched else None
+        self._least = request.stop.min_tokens
         self._detector = BanDetector(request.ban) if request.ban is not None else None
         self._plain = not (self._parser or self._filter or self._detector)
 
@@ -100,6 +102,8 @@ class Output:
             if self.count >= self._max_tokens:
                 self.finish_reason = "length"
                 text += self._detokenizer.flush()
+        if self._filter is not None and self.count <= self._least:
+            self._filter.exempt = self._detokenizer.written
         reasoning: str = ""
         calls: tuple[CallChunk, ...] = ()
         if not self._plain:
@@ -117,6 +121,7 @@ class Output:
 
         Raises RequestError for a prefix after which the answer does not go on.
         """
+        self._least += len(tokens) if self._least else 0
         for token in tokens:
             self.take(token)
             if self.finish_reason is not None:

@@ -11,7 +11,7 @@ from marith.request.stop import Stop
 class StopStringFilter:
     """Returns text once it cannot be part of a stop string; until then it is `held`.
 
-    Keeps state; can be copied.
+    Keeps state; can be copied. A stop string that is complete before character `exempt` is text.
 
     A character costs the same however many strings there are: an automaton searches for all of
     them at once (Aho and Corasick, 1975).
@@ -20,6 +20,7 @@ class StopStringFilter:
     def __init__(self, stop: Stop) -> None:
         self.found: str | None = None
         self.held = ""
+        self.exempt = 0
         self._search = stop.search
 
     @property
@@ -35,19 +36,25 @@ class StopStringFilter:
                 kept.append(piece)
                 continue
             start = piece.start - len(self.held)
-            text = self.feed(piece.text) + (self.flush() if piece.last else "")
+            text = self.feed(piece.text, self.exempt - start)
+            text += self.flush() if piece.last else ""
             ended = self.found is not None
             kept.append(Piece("text", text, start, piece.last or ended))
             if ended:
                 break
         return kept
 
-    def feed(self, text: str) -> str:
-        """Add text, and return the text that is certain now; nothing from a stop string on."""
+    def feed(self, text: str, exempt: int = 0) -> str:
+        """Add text, and return the text that is certain now; nothing from a stop string on.
+
+        A stop string within the first `exempt` characters that are held with this text is none.
+        """
         if self._search is None or self.found is not None:
             return "" if self.found is not None else text
         self.held += text
         for last, length in self._search.iter(self.held):  # the first to be complete
+            if last < exempt:
+                continue
             start = last + 1 - length
             self.found = self.held[start : last + 1]
             return self._release(start)

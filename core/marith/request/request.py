@@ -205,6 +205,12 @@ class Request:
         return NO_SALT if given is None else given
 
     @property
+    def answers_in_json(self) -> bool:
+        """Whether the whole text is JSON that follows a schema, or the arguments of a call."""
+        by_schema = self.grammar is not None and self.grammar.kind == "json_schema"
+        return by_schema or (self.tools is not None and self.tools.as_text)
+
+    @property
     def steered(self) -> bool:
         """Whether every token is drawn from the formula, those inside calls too."""
         return self.tools is None or self.tools.steer

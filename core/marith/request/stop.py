@@ -39,7 +39,9 @@ class Stop:
 
     With `max_tokens=None` the context alone bounds the text. `token_ids` end it as the tokens do
     that end a text in the model's own vocabulary, which `ignore_eos` makes tokens like any other.
-    None of them is drawn before there are `min_tokens` tokens, unless nothing else may follow.
+    None of them is drawn before there are `min_tokens` tokens, unless nothing else may follow; a
+    stop string that is complete within those tokens is text like any other. Nor do stop strings
+    end JSON that follows a schema, calls of tools, or reasoning.
     """
 
     max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))

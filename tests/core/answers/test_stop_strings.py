@@ -70,6 +70,23 @@ def test_the_way_a_text_is_cut_changes_nothing(
     assert fast + pieces.flush() == slow + letter_by_letter.flush()
 
 
+@given(letters, stops, st.integers(0, 14), st.lists(st.integers(0, 14), max_size=6))
+def test_a_stop_string_within_the_first_characters_is_text(
+    text: str, strings: tuple[str, ...], exempt: int, at: list[int]
+) -> None:
+    one, out, start = filter_of(strings), "", 0
+    one.exempt = exempt
+    for part in cut(text, at):
+        out += "".join(piece.text for piece in one.read([Piece("text", part, start)]))
+        start += len(part)
+    ends = [end for end in range(exempt + 1, len(text) + 1) if text[:end].endswith(strings)]
+    if not ends:
+        assert (out + one.flush(), one.found) == (text, None)
+        return
+    longest = max((s for s in strings if text[: ends[0]].endswith(s)), key=len)
+    assert (out, one.found) == (text[: ends[0] - len(longest)], longest)
+
+
 @given(letters, stops)
 def test_what_is_out_is_never_taken_back(text: str, strings: tuple[str, ...]) -> None:
     one, out = filter_of(strings), ""

@@ -149,8 +149,32 @@ def test_a_grammar_goes_on_and_ends_before_min_tokens() -> None:
             cut = Random(seed).randrange(len(whole.tokens))
             rest = engine.generate("Hello!", **asked, prefix=whole.tokens[:cut])
             assert rest.tokens == whole.tokens[cut:]
-        with pytest.raises(RequestError, match="grammar"):
+        with pytest.raises(RequestError, match="grammar allows no answer with the prefix 'Q': its"):
             engine.generate("Hello!", grammar=words, prefix="Q")
+        second = engine.encode("aQ")
+        with pytest.raises(RequestError, match=r"prefix \(.*\): its token \d of"):
+            engine.generate("Hello!", grammar=words, prefix=second)
+
+
+def test_a_stop_string_within_min_tokens_is_text(engine: Engine) -> None:
+    ended = set()
+    for seed, plan in ((seed, plan) for seed in range(20) for plan in (None, "auto")):
+        drawn: dict[str, Any] = {"seed": seed, "temperature": 3.0, "speculation": plan}
+        drawn |= {"stop": ["a", "bc"], "max_tokens": 60}
+        answer = engine.generate("a", FORMULA, TERMS, min_tokens=9, **drawn)
+        first = engine.decode(answer.tokens[:9])
+        assert len(answer.tokens) >= 9
+        assert answer.text.startswith(first) or answer.stop_string == "bc"
+        rest = answer.text[len(first) :]
+        assert "a" not in rest
+        assert "bc" not in answer.text[len(first) - 1 :]
+        ended |= {answer.stop_string} if "a" in first else set()
+    assert {"a", "bc"} & ended, "one that comes later ends the text"
+
+
+def test_a_prefix_may_have_a_stop_string_where_min_tokens_are_asked(engine: Engine) -> None:
+    answer = engine.generate("a", prefix=[2, 3], stop="ab", min_tokens=2, max_tokens=4)
+    assert len(answer.tokens) >= 2
 
 
 def test_tokens_that_end_a_text_are_none_of_it_and_may_be_ignored(engine: Engine) -> None:

@@ -54,10 +54,19 @@ def test_an_answer_is_text_and_no_call_whole_and_in_chunks(engine: Engine) -> No
     assert [token for chunk in chunks for token in chunk.tokens] == answer.tokens
 
 
-def test_stop_strings_and_bans_concern_the_arguments(engine: Engine) -> None:
+@pytest.mark.parametrize("grammar", [SHOWN, Grammar.json_schema(SCHEMA), Grammar.json_object()])
+def test_no_stop_string_cuts_json(engine: Engine, grammar: Grammar) -> None:
+    for stop in ('"', ["{", "a"], "}"):
+        answer = engine.generate("Ada is 36 years old.", grammar=grammar, stop=stop, **LIKELIEST)
+        assert answer.stop_string is None
+        assert answer.text == engine.generate(
+            "Ada is 36 years old.", grammar=grammar, **LIKELIEST
+        ).text  # fmt: skip
+        assert answer.finish_reason == "length" or json.loads(answer.text)
+
+
+def test_bans_concern_the_arguments(engine: Engine) -> None:
     prompt = "Ada is 36 years old."
-    stopped = engine.generate(prompt, grammar=SHOWN, stop='", "age', **LIKELIEST)
-    assert (stopped.text, stopped.stop_string) == ('{"name": "Ada', '", "age')
     banned = engine.generate(prompt, grammar=SHOWN, ban=Ban(["Ada"]), **LIKELIEST)
     assert "Ada" not in banned.text
     json.loads(banned.text)

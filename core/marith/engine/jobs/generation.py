@@ -17,7 +17,7 @@ from marith.answers.output import Output, completion
 from marith.decoding.constraints.constraint import Constraint
 from marith.decoding.constraints.custom import CustomConstraint
 from marith.decoding.constraints.least_length import LeastLength
-from marith.decoding.constraints.matcher import Matcher
+from marith.decoding.constraints.matcher import Compiled, Matcher
 from marith.decoding.constraints.penalties import Penalties
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.engine.jobs.allowed_tokens import AllowedTokens
@@ -27,6 +27,7 @@ from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
 from marith.engine.threads.log_records import log
 from marith.engine.ticket import Ticket
+from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
@@ -91,7 +92,7 @@ class Generation:
         if request.ban is not None:
             self._backtracking = Backtracking(self._output, ends)
         if self._grammar is not None or self._backtracking is not None:
-            matcher = None if self._grammar is None else Matcher(self._grammar)
+            matcher = None if self._grammar is None else _matcher(self._grammar, request, prefix)
             self._allowed = AllowedTokens(matcher, self._backtracking, self.window)
             self._constraints = [self._allowed]
         if request.constraints:
@@ -209,6 +210,18 @@ class Generation:
         implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)
         stats = self._costs.stats(self.window, made, rewinds, implausible)
         return completion(self._request, self._chunks, usage, stats, output.stop_string)
+
+
+def _matcher(grammar: Compiled, request: Request, prefix: Sequence[int]) -> Matcher:
+    """Return a matcher of a grammar. Raises RequestError for a prefix that it does not allow."""
+    matcher = Matcher(grammar)
+    if prefix:
+        matcher.allowed(prefix, [len(prefix)])
+        if matcher.reached < len(prefix):
+            problem = f"the grammar allows no answer with the prefix {shown(request.prefix)}"
+            place = f"its token {matcher.reached + 1} of {len(prefix)} cannot follow"
+            raise RequestError(f"{problem}: {place}")
+    return matcher
 
 
 def _log_end(completed: Completion) -> None:
