@@ -134,8 +134,8 @@ def _note_undefined(formula: Formula) -> None:
 def demo(
     model: Model = "pocket",
     question: Annotated[
-        str, typer.Option(help="What the persona answers, and with --full six formulas.")
-    ] = "What do you know about comets?",
+        str | None, typer.Option(help="What the persona answers, and with --full six formulas.")
+    ] = None,
     seed: Annotated[
         int, typer.Option(help="The seed of the replies that are sampled to be measured.")
     ] = 0,
@@ -145,7 +145,8 @@ def demo(
 ) -> None:
     """Show answers before and after formulas, measured, in one screen.
 
-    The engine gives them, then LangChain and LlamaIndex where they are installed.
+    The engine gives them, then LangChain and LlamaIndex where they are installed. Another model
+    than pocket shows a persona by degrees and an answer from a passage.
     """
     with clear_errors():
         from marith.demo import run  # torch, which `show` does without

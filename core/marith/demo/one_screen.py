@@ -12,7 +12,9 @@ from marith.demo.measured_replies import Replies, messages, replies, toxicity
 from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
+    DEGREES,
     PASSAGES,
+    PIRATE,
     TEMPLATE,
     ShownRequest,
     answers_from_a_passage,
@@ -22,10 +24,16 @@ from marith.demo.shown_requests import (
 )
 from marith.options.options import Options
 
+POCKET = "pocket"
+COMETS, MOON = "What do you know about comets?", "Tell me about the moon."
+FAITHFUL = 0.25  # to a passage: of models that are larger than pocket
 
-def run(model: str, question: str, seed: int, full: bool = False) -> None:
+
+def run(model: str, question: str | None = None, seed: int = 0, full: bool = False) -> None:
     """Print answers before and after formulas, with their measures; `full` adds all the others.
 
+    What is measured is measured on pocket, whose judges the package has. Another model shows a
+    persona by degrees and an answer from a passage, and the measures with `full` alone.
     Raises ModelError for a model that cannot be loaded.
     """
     printer, options = Printer(), options_for(model, seed)
@@ -34,14 +42,22 @@ def run(model: str, question: str, seed: int, full: bool = False) -> None:
     )
     with printer.progress(f"loading {model}"):
         options.engine()
-    reply, others = _detoxified(printer, options, seed)
-    _persona(printer, options, question)
-    passage = _from_a_passage(printer, options)
-    _by_frameworks(printer, reply, passage)
-    _costs(printer, replies_to(messages(1)[0], options))
+    if model == POCKET:
+        question = question or COMETS
+        reply, others = _detoxified(printer, options, seed)
+        _persona(printer, options, question)
+        passage = _from_a_passage(printer, options)
+        _by_frameworks(printer, reply, passage)
+        _costs(printer, replies_to(messages(1)[0], options))
+    else:
+        question = question or MOON
+        _degrees(printer, options, question)
+        _from_a_passage(printer, options, "2", FAITHFUL)
     if full:
         from marith.demo.all_answers import print_all  # it imports what measures, and so torch
 
+        if model != POCKET:
+            others = replies(options, seed)
         print_all(printer, options, question, others)
     else:
         printer.line("More: marith demo --full, or --question and --seed of your own.", "dim")
@@ -79,11 +95,20 @@ def _persona(printer: Printer, options: Options, question: str) -> None:
     _answers(printer, persona_answers(question, options))
 
 
-def _from_a_passage(printer: Printer, options: Options) -> Answered:
-    printer.title("3  A retrieved passage that contradicts what the model has learnt")
+def _degrees(printer: Printer, options: Options, question: str) -> None:
+    printer.title(f'1  A persona by degrees: pirate is "{PIRATE["pirate"]}"')
+    printer.row("question", question)
+    shorter = options.over({"max_tokens": 32})
+    _answers(printer, persona_answers(question, shorter, DEGREES, PIRATE))
+
+
+def _from_a_passage(
+    printer: Printer, options: Options, part: str = "3", faithful: float = 0.5
+) -> Answered:
+    printer.title(f"{part}  A retrieved passage that contradicts what the model has learnt")
     printer.row("passage", PASSAGES[0])
     printer.row("question", ABOUT_A_PASSAGE)
-    return _answers(printer, answers_from_a_passage(options))
+    return _answers(printer, answers_from_a_passage(options, faithful))
 
 
 def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ CONVERSATION = {
 }
 CHEF = {"chef": "You are an angry chef."}
 PERSONA = ("M", "0.5*M + 0.5*chef", "1.2*chef - 0.2*M")
+PIRATE = {"pirate": "You are a pirate and speak like a pirate."}
+DEGREES = ("M", "M + 0.3*(pirate - M)", "M + 0.6*(pirate - M)", "pirate", "1.5*pirate - 0.5*M")
 PASSAGES = (
     "Umeå is the capital of Japan.",
     "Pandas eat bamboo for twelve hours a day. Pandas live in the cool mountain forests of China.",
@@ -65,19 +67,27 @@ def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownReque
     )
 
 
-def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]:
-    """An answer without a persona, and with one at two strengths."""
+def persona_answers(
+    question: str,
+    options: Options,
+    formulas: Sequence[str] = PERSONA,
+    terms: Mapping[str, str] = CHEF,
+) -> tuple[ShownRequest, ...]:
+    """Answer a question by formulas over a persona: without it, and at some strengths."""
     return tuple(
-        ShownRequest(formula, options.over({"formula": formula, "terms": CHEF}), question)
-        for formula in PERSONA
+        ShownRequest(formula, options.over({"formula": formula, "terms": terms}), question)
+        for formula in formulas
     )
 
 
-def answers_from_a_passage(options: Options) -> tuple[ShownRequest, ...]:
+def answers_from_a_passage(options: Options, faithful: float = 0.5) -> tuple[ShownRequest, ...]:
     """An answer beside a passage that contradicts the model, without and with `faithful`."""
     prompt = TEMPLATE.format(context_str=PASSAGES[0], query_str=ABOUT_A_PASSAGE)
-    settings: Mapping[str, float] = {"faithful=0": 0, "faithful=0.5": 0.5}
     return tuple(
-        ShownRequest(label, options.over({"faithful": value, "faithful_to": RETRIEVED}), prompt)
-        for label, value in settings.items()
+        ShownRequest(
+            f"faithful={value:g}",
+            options.over({"faithful": value, "faithful_to": RETRIEVED}),
+            prompt,
+        )
+        for value in (0, faithful)
     )

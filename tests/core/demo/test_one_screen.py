@@ -15,12 +15,15 @@ from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
 from marith.demo.measured_replies import messages, toxicity
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
+    DEGREES,
     PASSAGES,
+    PIRATE,
     TEMPLATE,
     answers_from_a_passage,
     options_for,
     replies_to,
 )
+from marith.scoring.checkpoints.locate import locate
 
 OPTIONS = options_for("pocket", 0)
 QUESTION = "What do you know about comets?"
@@ -76,6 +79,21 @@ def test_a_persona_has_two_strengths(screen: SimpleNamespace) -> None:
     texts = {printed(screen.out, formula) for formula in ("0.5*M + 0.5*chef", "1.2*chef - 0.2*M")}
     assert len(texts) == 2
     assert all("comets" in text for text in texts)
+
+
+def test_another_model_shows_a_persona_by_degrees_and_a_passage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = locate("pocket")  # by its path, as any other model
+    one_screen.run(model)
+    out = capsys.readouterr().out
+    assert "Tell me about the moon." in out
+    assert PIRATE["pirate"] in " ".join(out.split())
+    bare, *_, strongest = (printed(out, formula) for formula in DEGREES)
+    assert strongest != bare
+    assert "Tokyo" in printed(out, "faithful=0")
+    assert printed(out, "faithful=0.25")
+    assert "toxicity" not in out
 
 
 def test_costs_stand_beside_those_of_the_bare_model(screen: SimpleNamespace) -> None:
