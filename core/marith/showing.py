@@ -15,6 +15,7 @@ from marith.errors import RequestError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+RECENT = 300.0  # seconds: what is left is estimated by what was done in these
 OURS, THEIRS = "#2a6f97", "#adb5bd"
 PLOTS = (".png", ".svg", ".pdf")
 NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
@@ -41,7 +42,7 @@ def bars(*columns: ProgressColumn, everywhere: bool = False) -> Progress:
     shown = everywhere or console.is_terminal
     if console.is_jupyter:
         shown = find_spec("ipywidgets") is not None
-    return Progress(*columns, console=console, disable=not shown)
+    return Progress(*columns, console=console, disable=not shown, speed_estimate_period=RECENT)
 
 
 def check_file(path: Path | None) -> None:

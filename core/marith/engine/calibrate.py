@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import median
@@ -22,13 +23,43 @@ from marith.tensor_rows import Row, rows_of
 
 WIDTHS = (1, 4, 8)
 REPEATS = 5
-SAMPLE = Stop(64)  # the end of each text that a formula is calibrated by
+LENGTH = 64  # tokens of each text that a formula is calibrated by
+SAMPLE = Stop(LENGTH)
+# What the other work takes, in tokens of a text: reading it again at once, and timing the terms.
+READING, TIMING = 4, 20
+
+_log = logging.getLogger(__name__)
+
+
+class Work:
+    """How much of a calibration is done. Keeps state.
+
+    The time that the whole takes is logged after the first text. `on_progress` receives the share
+    that is done, from 0 to 1, after each text and each measurement.
+    """
+
+    def __init__(self, count: int, on_progress: Callable[[float], None] | None) -> None:
+        self._whole = count * (LENGTH + READING) + TIMING
+        self._count, self._on_progress = count, on_progress
+        self._begun, self._done = time.monotonic(), 0
+
+    def advance(self, tokens: int = LENGTH) -> None:
+        """Add work that took about as long as so many tokens."""
+        is_first = not self._done
+        self._done += tokens
+        share = min(self._done / self._whole, 1.0)
+        if is_first:
+            seconds = (time.monotonic() - self._begun) / share
+            _log.info("a calibration on %d prompts takes about %.0f s", self._count, seconds)
+        if self._on_progress is not None:
+            self._on_progress(share)
 
 
 def calibrate(
     texts: Sequence[tuple[Prepared, Sequence[int]]],
     run: Callable[[Job], None],
     costs: Literal["time", "calls"],
+    work: Work,
 ) -> Plan:
     """The plan that costs least for a formula, from texts that were sampled from it.
 
@@ -41,7 +72,11 @@ def calibrate(
     transcripts = [Transcript(prepared, tokens) for prepared, tokens in texts]
     for transcript in transcripts:
         run(transcript)
-    samples = Samples(texts[0][0].plan, [each.future.wait() for each in transcripts])
+    logprobs = []
+    for transcript in transcripts:
+        logprobs.append(transcript.future.wait())
+        work.advance(READING)
+    samples = Samples(texts[0][0].plan, logprobs)
     if costs == "calls":
         return choose(samples, [Price.by_calls(term) for term in samples.plan.all_terms])
     longest = max(range(len(texts)), key=lambda i: len(texts[i][1]))
@@ -50,6 +85,7 @@ def calibrate(
         stopwatch = Stopwatch(*texts[longest], group, samples.logprobs[longest])
         run(stopwatch)
         prices.append(Price.by_time(group, stopwatch.future.wait()))
+        work.advance(TIMING)
     return choose(samples, prices)
 
 

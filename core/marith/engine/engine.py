@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
-from marith.engine.calibrate import SAMPLE, calibrate, check_samples
+from marith.engine.calibrate import SAMPLE, Work, calibrate, check_samples
 from marith.engine.call import NOT_HERE, no_request, scoring_request
 from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
@@ -240,19 +240,22 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         prompts: Sequence[str | Sequence[Message]],
         terms: Terms | None = None,
         costs: Literal["time", "calls"] = "time",
+        on_progress: Callable[[float], None] | None = None,
     ) -> Plan:
         """The plan that costs least for texts after prompts like these (the paper's appendix E.3).
 
         Ten prompts are enough. Drafts are those that the formula names. `costs` are measured times,
-        or the paper's calls.
+        or the paper's calls. How long it takes is logged after the first text; `on_progress`
+        receives the share that is done, from 0 to 1, after each.
         """
         check_samples(prompts, costs)
-        texts = []
+        texts, work = [], Work(len(prompts), on_progress)
         for i, prompt in enumerate(prompts):
             completion = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
             request = Request(prompt, formula, terms, speculation=Plan())
             texts.append((self._open(request), completion.tokens))
-        return calibrate(texts, self._thread.add, costs)
+            work.advance()
+        return calibrate(texts, self._thread.add, costs, work)
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""

@@ -109,3 +109,16 @@ def test_nothing_is_calibrated_by_what_are_no_prompts(house: House, prompts: Any
 def test_costs_are_times_or_calls(house: House) -> None:
     with pytest.raises(RequestError, match="'time' or 'calls', not 'money'"):
         house.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]  # as a user may
+
+
+def test_a_calibration_says_how_long_it_takes_and_how_far_it_is(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    shares: list[float] = []
+    with caplog.at_level("INFO", "marith.engine.calibrate"):
+        house.engine.calibrate("M + 0.5*x", PROMPTS, house.terms, on_progress=shares.append)
+    assert "a calibration on 3 prompts takes about" in caplog.text
+    assert len(shares) >= 2 * len(PROMPTS) + 1  # texts, readings, and what is timed
+    assert shares == sorted(shares)
+    assert shares[0] < 0.4
+    assert shares[-1] == 1.0

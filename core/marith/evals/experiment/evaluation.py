@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
@@ -26,7 +26,7 @@ from marith.evals.experiment.text_generation import (
 )
 from marith.evals.experiment.texts import FILE, Text
 from marith.evals.metrics.metric import Metric, Values, values_of
-from marith.evals.reporting.estimate import announce
+from marith.evals.reporting.estimate import Pace, announce
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.progress import Bars, print_notes, progress
 
@@ -127,11 +127,28 @@ def _generate(
     begun = monotonic()
     generate_texts(source, first, journal, bars.advance)
     rest = [task for task in missing if task.key not in keys]
+    advance: Callable[[str], None] = bars.advance
     if first and rest:
         seconds = (monotonic() - begun) / len(first) * len(rest)
         with bars.paused():
             announce(seconds, counted(len(rest), "text"), ask)
-    generate_texts(source, rest, journal, bars.advance)
+        advance = _announcing(Pace(seconds, len(rest), source.concurrency), len(rest), bars)
+    generate_texts(source, rest, journal, advance)
+
+
+def _announcing(pace: Pace, count: int, bars: Bars) -> Callable[[str], None]:
+    """What advances a bar, and says again how long the rest takes where that has changed."""
+
+    def advance(name: str) -> None:
+        nonlocal count
+        count -= 1
+        bars.advance(name)
+        left = pace.advance()
+        if left is not None:
+            with bars.paused():
+                announce(left, counted(count, "text"), ask=False)
+
+    return advance
 
 
 def first_tasks(missing: Sequence[TextTask]) -> list[TextTask]:

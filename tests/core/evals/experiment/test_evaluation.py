@@ -224,3 +224,20 @@ def test_where_there_is_no_terminal_nothing_is_drawn(capsys: pytest.CaptureFixtu
     with progress() as shown:
         Bars(shown, 1).begin("M", 1)
     assert capsys.readouterr().err == ""
+
+
+def test_the_time_that_is_left_is_said_again_where_the_pace_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(estimate, "monotonic", lambda: now)
+    pace = estimate.Pace(seconds=400, count=400, window=10)  # a second a text, it was said
+    said: list[tuple[int, float]] = []
+    for left in range(399, -1, -1):
+        now += 1.0 if left >= 300 else 4.0  # other work begins beside it
+        if (seconds := pace.advance()) is not None:
+            said.append((left, seconds))
+    assert len(said) < 8
+    assert all(seconds <= 4 * left for left, seconds in said)
+    assert said[-1][0] > 250
+    assert said[-1][1] > 0.6 * 4 * said[-1][0]

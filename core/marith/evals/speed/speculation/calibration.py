@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from marith.engine.engine import Engine
+from marith.evals.reporting.estimate import duration
+from marith.evals.reporting.numbers import counted
 from marith.evals.speed.speculation.drafting_setups import Terms
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.tree.nodes import Formula
@@ -25,12 +28,20 @@ def measured(
     terms: Terms,
     costs: Literal["time", "calls"],
 ) -> Plan:
-    """The engine's plan; a bar on standard error says that it is at work."""
+    """The engine's plan; standard error shows how long it takes, and what is left of that."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with bars(*columns, everywhere=True) as progress:
-        count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'}"
-        progress.add_task(f"calibrating on {count}", total=None)
-        return engine.calibrate(formula, prompts, terms, costs=costs)
+    count = counted(len(prompts), "prompt")
+    begun = monotonic()
+    with bars(*columns, TimeRemainingColumn(), everywhere=True) as progress:
+        bar = progress.add_task(f"calibrating on {count}", total=1.0)
+
+        def advance(share: float) -> None:
+            if not progress.tasks[bar].completed:  # the first text says how long all take
+                left = duration((monotonic() - begun) * (1 / share - 1))
+                progress.console.print(f"calibrating on {count} takes about {left} more")
+            progress.update(bar, completed=share)
+
+        return engine.calibrate(formula, prompts, terms, costs=costs, on_progress=advance)
 
 
 def table(plan: Plan, formula: Formula, terms: Terms) -> None:
