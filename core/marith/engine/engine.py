@@ -244,16 +244,14 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
     ) -> Plan:
         """The plan that costs least for texts after prompts like these (the paper's appendix E.3).
 
-        Ten prompts are enough. Drafts are those that the formula names. `costs` are measured times,
-        or the paper's calls. How long it takes is logged after the first text; `on_progress`
-        receives the share that is done, from 0 to 1, after each.
+        Ten prompts are enough. Drafts are those that the formula names. `costs` are measured times
+        or the paper's calls. `on_progress` receives the share that is done, from 0 to 1.
         """
         check_samples(prompts, costs)
         texts, work = [], Work(len(prompts), on_progress)
         for i, prompt in enumerate(prompts):
-            completion = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
-            request = Request(prompt, formula, terms, speculation=Plan())
-            texts.append((self._open(request), completion.tokens))
+            out = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
+            texts += [(self._open(Request(prompt, formula, terms, speculation=Plan())), out.tokens)]
             work.advance()
         return calibrate(texts, self._thread.add, costs, work)
 

@@ -26,7 +26,7 @@ from marith.evals.experiment.text_generation import (
 )
 from marith.evals.experiment.texts import FILE, Text
 from marith.evals.metrics.metric import Metric, Values, values_of
-from marith.evals.reporting.estimate import Pace, announce
+from marith.evals.reporting.estimate import RemainingTime, announce
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.progress import Bars, print_notes, progress
 
@@ -132,18 +132,20 @@ def _generate(
         seconds = (monotonic() - begun) / len(first) * len(rest)
         with bars.paused():
             announce(seconds, counted(len(rest), "text"), ask)
-        advance = _announcing(Pace(seconds, len(rest), source.concurrency), len(rest), bars)
+        advance = _announcing(
+            RemainingTime(seconds, len(rest), source.concurrency), len(rest), bars
+        )
     generate_texts(source, rest, journal, advance)
 
 
-def _announcing(pace: Pace, count: int, bars: Bars) -> Callable[[str], None]:
+def _announcing(rest: RemainingTime, count: int, bars: Bars) -> Callable[[str], None]:
     """What advances a bar, and says again how long the rest takes where that has changed."""
 
     def advance(name: str) -> None:
         nonlocal count
         count -= 1
         bars.advance(name)
-        left = pace.advance()
+        left = rest.advance()
         if left is not None:
             with bars.paused():
                 announce(left, counted(count, "text"), ask=False)

@@ -33,7 +33,7 @@ def announce(seconds: float, texts: str, ask: bool) -> None:
         raise RequestError(f"stopped: {estimate}; --n, --samples and --max-tokens make it shorter")
 
 
-class Pace:
+class RemainingTime:
     """How long `count` texts still take by the latest `window` of them. Keeps state.
 
     `seconds` is what was said of all at the beginning.

@@ -231,7 +231,7 @@ def test_the_time_that_is_left_is_said_again_where_the_pace_has_changed(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(estimate, "monotonic", lambda: now)
-    pace = estimate.Pace(seconds=400, count=400, window=10)  # a second a text, it was said
+    pace = estimate.RemainingTime(seconds=400, count=400, window=10)  # a second a text, it was said
     said: list[tuple[int, float]] = []
     for left in range(399, -1, -1):
         now += 1.0 if left >= 300 else 4.0  # other work begins beside it
