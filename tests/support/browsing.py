@@ -49,9 +49,9 @@ class Serving:
 
 @contextmanager
 def serving(
-    folder: Path, *options: str, key: str = "", personas: str = PERSONAS
+    folder: Path, *options: str, key: str = "", personas: str = PERSONAS, seconds: float = 90
 ) -> Iterator[Serving]:
-    """`marith serve` on the loopback, until this ends."""
+    """`marith serve` on the loopback, until this ends; it has some seconds to load."""
     file, log = folder / "marith.toml", folder / "log"
     file.write_text(personas, encoding="utf-8")
     with socket.socket() as free:
@@ -63,7 +63,7 @@ def serving(
         environment = {**os.environ, "MARITH_API_KEYS": key, "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(command, env=environment, stdout=lines, stderr=lines, text=True)
     try:
-        end = time.monotonic() + 90
+        end = time.monotonic() + seconds
         while "marith serves" not in log.read_text():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()

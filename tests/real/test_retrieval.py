@@ -1,0 +1,73 @@
+"""With `faithful` an answer keeps to a passage that contradicts what the model has learnt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.plain_transformers import PLAIN
+
+from marith import Engine, Options
+
+TEMPLATE = "Context:\n{passage}\n\nQuestion: {question}"
+RETRIEVED = r"(?s)(?<=Context:\n).*?(?=\n\n)"
+# A passage, a question, what the passage answers, and what is usually said.
+CASES = [
+    ("Umeå is the capital of Japan.", "Name the capital of Japan.", "Umeå", "Tokyo"),
+    ("Grass is pink.", "What color is grass?", "pink", "green"),
+    ("A week has nine days.", "How many days are in a week?", "nine", "seven"),
+    ("Water freezes at 30 degrees.", "When does water freeze?", "30", "0"),
+    ("The sun goes around the Earth.", "What goes around what?", "The sun", "The Earth"),
+]
+
+
+def prompt(passage: str, question: str) -> str:
+    return TEMPLATE.format(passage=passage, question=question)
+
+
+def options(engine: Engine, terms: dict[str, str], faithful: float) -> Options:
+    base = {"M": PLAIN["M"]} if "M" in terms else {}
+    return Options(
+        engine=engine, terms=base, temperature=0, max_tokens=24, faithful=faithful,
+        faithful_to=RETRIEVED,
+    )  # fmt: skip
+
+
+def test_the_odds_of_the_passage_over_memory_rise_with_faithful(
+    engine: Engine, terms: dict[str, str], timed: Any
+) -> None:
+    risen = []
+    for passage, question, stated, usual in CASES:
+        odds = []
+        for faithful in (0, 0.25, 0.5):
+            asked = options(engine, terms, faithful)
+            formula = asked.faithfully if faithful else "M"
+            told, remembered = (
+                sum(engine.score(prompt(passage, question), f" {text}", formula, asked.terms))
+                for text in (stated, usual)
+            )
+            odds.append(told - remembered)
+        risen.append(odds[0] < odds[1] < odds[2])
+        shown = " → ".join(f"{each:+.2f}" for each in odds)
+        timed(f"{stated} against {usual} at faithful 0, 0.25, 0.5: {shown}")
+    assert sum(risen) >= len(CASES) - 1
+
+
+def test_a_chat_model_answers_from_the_passage(chat_engine: Engine, timed: Any) -> None:
+    texts = {}
+    for faithful in (0, 0.25):
+        texts[faithful] = options(chat_engine, {}, faithful).submit(prompt(*CASES[0][:2])).result()
+        timed(f"faithful={faithful}: {texts[faithful].text!r}")
+    assert "Tokyo" in texts[0].text
+    assert "Umeå" in texts[0.25].text
+
+
+@pytest.mark.parametrize("faithful", [0.25, 0.5])
+def test_nothing_changes_where_nothing_was_retrieved(
+    faithful: float, engine: Engine, terms: dict[str, str]
+) -> None:
+    plain, careful = (
+        options(engine, terms, value).submit("Name a color.").result().text
+        for value in (0, faithful)
+    )
+    assert plain == careful
