@@ -16,59 +16,43 @@ from langchain_core.messages import (
 )
 
 import marith
-from marith.openai_format import require_calls, to_tool_call
+from marith.openai_format import plain_messages, require_calls, to_tool_call
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-_TEXTS = {"text", "text-plain", "input_text", "output_text"}
-_CALLS = {"tool_use", "tool_call"}
-# Reasoning and calls that a provider made itself are not sent again; calls that are still pieces,
-# or could not be read, are in the message's own lists.
-_LEFT_OUT = {
-    "thinking",
-    "redacted_thinking",
-    "reasoning",
-    "reasoning_content",
-    "tool_call_chunk",
-    "function_call",
-    "invalid_tool_call",
-    "server_tool_use",
-    "server_tool_call",
-    "server_tool_call_chunk",
-    "server_tool_result",
-}
+_NOTED = ("function_call", "refusal")  # what LangChain keeps of OpenAI's messages beside the text
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Messages in OpenAI's shape, without `additional_kwargs`, LangChain's own entries among them.
 
     Text is kept of the content blocks of any provider; a tool's result within a user's message
-    becomes a message of its own. Raises RequestError for pictures, sounds and what is unknown.
+    becomes a message of its own. Raises RequestError for pictures, sounds and files.
     """
     return [each for message in messages for each in _dicts(message)]
 
 
 def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
-    blocks = [message.content] if isinstance(message.content, str) else message.content
-    if not isinstance(blocks, list):
-        raise marith.RequestError(f"a content is a text or a list of blocks, not {shown(blocks)}")
-    text = "".join(_text(block) for block in blocks)
-    as_dict: dict[str, Any] = {"role": _role(message), "content": text}
+    content = message.content
+    if not isinstance(content, (str, list)):
+        raise marith.RequestError(f"a content is a text or a list of blocks, not {shown(content)}")
+    as_dict: dict[str, Any] = {"role": _role(message), "content": content}
     if message.name:
         as_dict["name"] = message.name
     match message:
         case AIMessage():
-            calls = _calls(message, blocks)
-            yield {**as_dict, "tool_calls": calls} if calls else as_dict
+            noted = message.additional_kwargs
+            as_dict |= {name: noted[name] for name in _NOTED if noted.get(name)}
+            (plain,) = plain_messages({**as_dict, "tool_calls": _calls(message)})
+            plain.pop("refusal", None)  # it is the text
+            yield plain
         case ToolMessage():
-            failed = message.status == "error" and not text.lower().startswith("error")
-            text = f"Error: {text}" if failed else text
-            yield {**as_dict, "content": text, "tool_call_id": message.tool_call_id}
+            (plain,) = plain_messages(as_dict)
+            failed = message.status == "error" and not plain["content"].lower().startswith("error")
+            text = f"Error: {plain['content']}" if failed else plain["content"]
+            yield {**plain, "content": text, "tool_call_id": message.tool_call_id}
         case _:
-            results = [_result(block) for block in blocks if _kind(block) == "tool_result"]
-            yield from results
-            if text or not results:
-                yield as_dict
+            yield from plain_messages(as_dict)
 
 
 def _role(message: BaseMessage) -> str:
@@ -89,49 +73,12 @@ def _role(message: BaseMessage) -> str:
     )
 
 
-def _kind(block: Any) -> Any:
-    return block.get("type", "text") if isinstance(block, dict) else None
-
-
-def _text(block: Any) -> str:
-    """A block's text; empty for a call, a tool's answer, and what is left out."""
-    if isinstance(block, str):
-        return block
-    kind = _kind(block)
-    if kind in _TEXTS and isinstance(block.get("text"), str):
-        return str(block["text"])
-    if kind in _CALLS or kind in _LEFT_OUT or kind == "tool_result":
-        return ""
-    raise marith.RequestError(f"only text can be read, not a content block of type {kind!r}")
-
-
-def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    """The calls of a message. Blocks often hold them a second time."""
-    calls = [
-        to_tool_call(each.get("id"), each.get("name"), each.get("args"))
-        for each in _listed(message)
-    ]
-    for broken in message.invalid_tool_calls:
-        calls.append(to_tool_call(broken["id"], broken["name"] or "", broken["args"] or ""))
-    ids = [call["id"] for call in calls]
-    for block in blocks:
-        if _kind(block) in _CALLS and not (block.get("id") in ids or message.tool_calls):
-            arguments = block.get("input", block.get("args", {}))
-            calls.append(to_tool_call(block.get("id"), block.get("name", ""), arguments))
-    return calls
-
-
-def _listed(message: AIMessage) -> Sequence[Mapping[str, Any]]:
+def _calls(message: AIMessage) -> list[dict[str, Any]]:
+    """The calls in the message's own lists, the ones that were cut off among them."""
     calls = require_calls(message.tool_calls)
     if not all(isinstance(call, Mapping) for call in calls):
         raise marith.RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
-    return calls
-
-
-def _result(block: Any) -> dict[str, Any]:
-    """A tool's answer as Anthropic puts it into a user's message."""
-    content = block.get("content") or ""
-    parts = [content] if isinstance(content, str) else content
-    text = "".join(_text(part) for part in parts)
-    text = f"Error: {text}" if block.get("is_error") else text
-    return {"role": "tool", "content": text, "tool_call_id": block.get("tool_use_id")}
+    return [
+        to_tool_call(call.get("id"), call.get("name") or "", call.get("args") or "")
+        for call in (*calls, *message.invalid_tool_calls)
+    ]

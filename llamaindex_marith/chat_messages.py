@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import (
-    CachePoint,
     ChatMessage,
     CitableBlock,
     MessageRole,
     TextBlock,
-    ThinkingBlock,
     ToolCallBlock,
 )
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
-from marith.openai_format import require_calls, to_tool_call
+from marith.openai_format import carries_media, require_calls, to_tool_call
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
@@ -26,8 +24,6 @@ _ROLES = {
     MessageRole.MODEL: "assistant",
     MessageRole.FUNCTION: "tool",
 }
-# Reasoning of an earlier turn is not sent again; keys and values are kept without cache points.
-_LEFT_OUT = (ThinkingBlock, CachePoint, ToolCallBlock)
 
 
 def to_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
@@ -73,7 +69,7 @@ def _texts(blocks: Sequence[Any]) -> list[str]:
                 texts.append(block.text)
             case CitableBlock():
                 texts += _texts(block.content)
-            case _ if not isinstance(block, _LEFT_OUT):
+            case _ if carries_media({"type": getattr(block, "block_type", None)}):
                 raise marith.RequestError(f"only text can be read, not a {type(block).__name__}")
     return texts
 

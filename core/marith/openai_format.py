@@ -17,6 +17,10 @@ from pydantic import BaseModel
 from marith.errors import RequestError, shown
 from marith.request.checks import whole
 from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
+from marith.request.content import carries_media as carries_media
+from marith.request.content import plain_messages as plain_messages
+from marith.request.content import text_of as text_of
+from marith.request.content import to_tool_call as to_tool_call
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.json_schema import schema_of
 from marith.request.forms.tools import CHOICES, Tools
@@ -121,11 +125,6 @@ def _untitled(key: str, value: Any) -> Any:
         is_list = isinstance(value, list)
         return [*map(without_titles, value)] if is_list else without_titles(value)
     return value
-
-
-def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
-    """A call of a tool in a message of an assistant."""
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def require_calls(tool_calls: Any) -> Sequence[Any]:

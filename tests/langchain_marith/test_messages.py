@@ -19,6 +19,7 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_openai_messages,
 )
+from support.speaking_model import Make
 
 import marith
 from langchain_marith.messages import to_dicts
@@ -150,7 +151,6 @@ PICTURES: list[dict[str, Any]] = [
     {"type": "audio", "base64": "AA==", "mime_type": "audio/wav"},
     {"type": "file", "file": {"file_id": "f"}},
     {"type": "video", "url": "file:///nowhere"},
-    {"type": "unheard_of", "text": "k"},
 ]
 
 
@@ -163,6 +163,34 @@ def test_what_is_no_text_is_refused_rather_than_lost(block: dict[str, Any]) -> N
     ):
         with pytest.raises(marith.RequestError, match=f"only text can be read.*'{block['type']}'"):
             to_dicts([message])
+
+
+def test_a_call_and_its_answer_without_ids_find_each_other(make: Make) -> None:
+    asked = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": None}])
+    for answer in (ToolMessage("k", tool_call_id=""), FunctionMessage("k", name="f")):
+        assert make().invoke([HumanMessage("k"), asked, answer]).usage_metadata
+
+
+def test_what_other_providers_left_behind_is_not_read() -> None:
+    """As LangChain's models of OpenAI, Anthropic, Google and Bedrock write it."""
+    left: list[Any] = [
+        {"type": "web_search_call", "id": "w", "status": "completed"},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"url": "u"}]},
+        {"type": "executable_code", "executable_code": "1", "language": "python"},
+        {"type": "non_standard", "value": {"type": "mcp_call", "output": "x"}},
+        {"type": "cachePoint"},
+        {"cachePoint": {"type": "default"}},
+        {"type": "citation", "cited_text": "x"},
+    ]
+    refused = {"type": "refusal", "refusal": "no"}
+    text = {"type": "text", "text": "k"}
+    assert to_dicts([AIMessage([text, *left, refused])]) == [
+        {"role": "assistant", "content": "kno"}
+    ]
+    assert to_dicts([HumanMessage([*left, text])]) == [{"role": "user", "content": "k"}]
+    declined = AIMessage("", additional_kwargs={"refusal": "no"})
+    assert to_dicts([declined]) == [{"role": "assistant", "content": "no"}]
 
 
 def test_a_message_without_content_is_refused() -> None:

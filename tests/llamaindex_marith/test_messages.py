@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from llama_index.core.base.llms.types import (
     CacheControl,
     CachePoint,
     CitableBlock,
+    CitationBlock,
     ContentBlock,
     ImageBlock,
     TextBlock,
@@ -22,8 +24,11 @@ from llama_index.core.llms import ChatMessage, MessageRole
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
+from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
 from marith.openai_format import to_tool_call
+
+Make = Callable[..., Marith]
 
 CALL = to_tool_call("c1", "clock", '{"place": "Málaga"}')
 SELECTED = ToolSelection(tool_id="c1", tool_name="clock", tool_kwargs={"place": "Málaga"})
@@ -45,6 +50,25 @@ def test_reasoning_and_cache_points_are_not_sent_again() -> None:
     assert to_dicts([ChatMessage(role="assistant", blocks=blocks)]) == [
         {"role": "assistant", "content": "a\nb"}
     ]
+
+
+def test_quotations_of_sources_are_left_out() -> None:
+    text, quoted = TextBlock(text="a"), TextBlock(text="from the page")
+    citation = CitationBlock(
+        cited_content=quoted, source="s", title="t", additional_location_info={}
+    )
+    (message,) = to_dicts([ChatMessage(role="assistant", blocks=[text, citation])])
+    assert message["content"] == "a"
+
+
+def test_a_call_and_its_answer_without_ids_find_each_other(make: Make) -> None:
+    call = ToolCallBlock(tool_name="clock", tool_kwargs={})
+    talk = [
+        ChatMessage(role="user", content="k"),
+        ChatMessage(role="assistant", blocks=[call]),
+        ChatMessage(role="tool", content="12:00"),
+    ]
+    assert make().chat(talk).raw
 
 
 @pytest.mark.parametrize("call", [CALL, AS_CLIENT, SELECTED])

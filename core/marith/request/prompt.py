@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 from marith.errors import RequestError, shown
 from marith.formula.patterns import compiled
 from marith.request.checks import require_json, require_shallow, whole
+from marith.request.content import plain_messages
 
 Message: TypeAlias = "Mapping[str, Any]"
 AnyPrompt: TypeAlias = "str | Sequence[Message] | Sequence[int]"
 SYSTEM_ROLES = ("system", "developer")
+_NO_ID = (None, "")
 _SHAPE = {"role": "user", "content": "…"}
 
 
@@ -68,9 +70,9 @@ def to_prompt(
         raise RequestError(
             f"{kind}; Engine.generate and agenerate take lists of prompts, {written}"
         )
-    named: dict[Any, str] = {}
-    messages = tuple(_to_message(message, named) for message in prompt)
-    return Prompt(messages, tuple(tools), options or {})
+    messages = [plain for message in prompt for plain in _to_messages(message)]
+    _pair_answers(messages)
+    return Prompt(tuple(messages), tuple(tools), options or {})
 
 
 def _as_prompt(value: Any) -> str:
@@ -102,8 +104,8 @@ def hides(pattern: str, messages: Sequence[Message]) -> bool:
     return any(compiled(pattern).found_in(text) for text in texts)
 
 
-def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
-    """A message with text content. `named` has the tools of earlier calls, by their ids."""
+def _to_messages(message: Any) -> list[dict[str, Any]]:
+    """A message with text content, and the tools' results that it contains before it."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         shape: Any = _SHAPE
         if isinstance(message, tuple) and [*map(type, message)] == [str, str]:
@@ -111,21 +113,49 @@ def _to_message(message: Any, named: dict[Any, str]) -> dict[str, Any]:
             shape = shown({"role": role, "content": message[1]})
         raise RequestError(f"a message is written as {shape}, not {shown(message)}")
     require_shallow(message, "a message")
-    calls = message.get("tool_calls")
-    if message.get("content") is None and not calls:
-        raise RequestError(f"a message has a content: {_SHAPE}, not {shown(message)}")
-    copied = {**message, "content": _text_of(message.get("content"))}
-    if calls:
-        if not isinstance(calls, (list, tuple)):
-            raise RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
-        copied["tool_calls"] = [_to_call(call) for call in calls]
-        for call in copied["tool_calls"]:
-            named[call.get("id")] = call["function"]["name"]
-    elif "tool_calls" in copied:
-        del copied["tool_calls"]  # to templates, an empty list is a call too
-    if message["role"] == "tool" and _id_of(message, "tool_call_id") in named:
-        copied.setdefault("name", named[message["tool_call_id"]])
-    return copied
+    messages = plain_messages(message)
+    for plain in messages:
+        if "tool_calls" in plain:
+            plain["tool_calls"] = [_to_call(call) for call in plain["tool_calls"]]
+        elif message.get("content") is None and plain["role"] != "assistant":
+            raise RequestError(f"a message has a content: {_SHAPE}, not {shown(message)}")
+    return messages
+
+
+def _pair_answers(messages: Sequence[dict[str, Any]]) -> None:
+    """Give each tool's answer the id and the name of its call: found by the id, else by order."""
+    named: dict[Any, str] = {}
+    waiting: list[dict[str, Any]] = []  # calls without an answer
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            if call.get("id") not in _NO_ID:
+                named[call["id"]] = call["function"]["name"]
+            waiting.append(call)
+        if message["role"] == "tool":
+            _pair(message, named, waiting)
+        elif message["role"] == "user":  # what has no answer by now gets none
+            waiting.clear()
+
+
+def _pair(answer: dict[str, Any], named: dict[Any, str], waiting: list[dict[str, Any]]) -> None:
+    """Give a tool's answer the name of its call, and both an id; the call waits no more."""
+    id_, name = _id_of(answer, "tool_call_id"), answer.get("name")
+    if id_ in named:
+        waiting[:] = [call for call in waiting if call.get("id") != id_]
+        answer["name"] = name or named[id_]
+        return
+    free = [call for call in waiting if id_ in _NO_ID or call.get("id") in _NO_ID]
+    of_name = [call for call in free if call["function"]["name"] == name]
+    call = next(iter(of_name or free), None)
+    if call is None:
+        return
+    waiting[:] = [other for other in waiting if other is not call]
+    answer["name"] = name or call["function"]["name"]
+    if id_ in _NO_ID:
+        if call.get("id") in _NO_ID:
+            call["id"] = f"call{len(named) + 1:05d}"  # nine letters, as some templates ask
+        answer["tool_call_id"] = call["id"]
+        named[call["id"]] = call["function"]["name"]
 
 
 def _to_call(call: Any) -> dict[str, Any]:
@@ -152,20 +182,3 @@ def _id_of(call_or_answer: Mapping[str, Any], key: str) -> str | int | None:
     if not isinstance(id_, (str, int, type(None))):
         raise RequestError(f"{key} is a text, not {shown(id_)}")
     return id_
-
-
-def _text_of(content: Any) -> str:
-    """The text of a message. Raises RequestError for parts that are no text."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
-        texts = []
-        for part in content:
-            text = part.get("text") if isinstance(part, Mapping) else part
-            if not isinstance(text, str):
-                raise RequestError(f"only text can be read, not {shown(part)}")
-            texts.append(text)
-        return "".join(texts)
-    raise RequestError(f"a message's content is a text, not {shown(content)}")

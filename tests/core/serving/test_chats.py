@@ -53,6 +53,24 @@ def test_the_answer_is_the_engines(web: httpx.Client, model: str) -> None:
     assert told["object"] == "chat.completion"
 
 
+def test_a_refusal_and_what_other_providers_left_are_read_for_their_text(
+    web: httpx.Client,
+) -> None:
+    asked, left = {"role": "user", "content": "k"}, {"type": "web_search_call", "id": "w"}
+    said = {"role": "assistant", "content": "no"}
+    forms: list[Any] = [
+        {"role": "assistant", "content": None, "refusal": "no"},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+        {"role": "assistant", "content": [left, {"type": "text", "text": "no"}]},
+    ]
+    whole = ask(web, messages=[asked, said, asked], seed=1, max_tokens=4)
+    for form in forms:
+        told = ask(web, messages=[asked, form, asked], seed=1, max_tokens=4)
+        assert (told["choices"], told["usage"]) == (whole["choices"], whole["usage"])
+    silent = {"role": "assistant", "content": None}
+    assert ask(web, messages=[asked, silent, asked], max_tokens=2)["choices"]
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(kind) or "plain")
 def test_deltas_joined_are_the_whole_answer(web: httpx.Client, kind: dict[str, Any]) -> None:
     for seed in range(6):  # 200 in tests/evidence

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from marith import Grammar, NumberedFormula, Options, Request, Tools
-from marith.openai_format import to_choice, to_grammar, to_logprobs, to_tools
+from marith import Grammar, NumberedFormula, Options, Request, RequestError, Tools
+from marith.openai_format import text_of, to_choice, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.inspected_answers import inspected_top, most_inspected
@@ -185,11 +185,12 @@ def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None
     letters = 0
     for i, message in enumerate(messages):
         content = message.get("content")
-        for part in content if isinstance(content, list) else ():
-            kind = part.get("type") if isinstance(part, Mapping) else None
-            if kind not in ("text", "input_text", "refusal"):
-                problem = f"messages.{i}: content is text alone, not {kind!r:.40}"
-                raise Refusal(problem, code="unsupported_content", param="messages")
+        if isinstance(content, list):
+            try:
+                text_of(content)
+            except RequestError as error:
+                problem = f"messages.{i}: {error}"
+                raise Refusal(problem, code="unsupported_content", param="messages") from None
         letters += len(content) if isinstance(content, str) else len(str(content or ""))
     if letters > bounds.letters:
         problem = f"messages have at most {bounds.letters:,} letters together"
