@@ -193,7 +193,7 @@ def _calls(tools: Tools, tool_format: CallFormat, spell: Spelling) -> list[str]:
     """The rule `calls`, and `called` for what follows the mark that opens them."""
     numbers = range(len(tools.callable))
     first, next_ = (" | ".join(f"{rule}_{i}" for i in numbers) for rule in ("first", "next"))
-    several = tools.parallel and tool_format.joint is not None
+    several = tools.parallel and not tools.named and tool_format.joint is not None
     more = f"({spell(tool_format.joint or '')} ({next_}))*" if several else ""
     after = f"{more} {spell(tool_format.closing)}"
     rules = [f"calls: ({first}) {after}", f"called: ({next_}) {after}"]

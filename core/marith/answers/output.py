@@ -163,7 +163,9 @@ class Output:
         for reader in (self._filter, self._detector):
             if reader is not None:
                 pieces = reader.read(pieces)
-        if self.stop_string is not None:
+        if self._parser is not None and self._parser.repeated:  # it would go on with the same
+            self.finish_reason = "tool_calls"
+        elif self.stop_string is not None:
             self.finish_reason = "stop"
         elif self.finish_reason == "stop" and self._parser is not None and self._parser.calls:
             self.finish_reason = "stop" if self._as_text else "tool_calls"

@@ -33,7 +33,9 @@ class OutputParser:
     called; a mark without such a name after it is text, as in JSON that begins like a call. With
     `opened`, the prompt has begun the reasoning; without `has_text`, an answer contains calls
     alone. White space around reasoning belongs neither to it nor to the text. `calls` counts the
-    calls so far. Keeps state; can be copied.
+    calls so far. A call is held back for as long as it is written like an earlier one; where it is
+    the same to its end, it is dropped, and the answer is over: `repeated`. Keeps state; can be
+    copied.
     """
 
     def __init__(
@@ -48,6 +50,10 @@ class OutputParser:
         if opened:
             self.state = "reasoning"
         self.calls = 0
+        self.repeated = False
+        self._made: tuple[str, ...] = ()  # names and arguments of the calls so far, as written
+        self._call = ""  # the same of the call that is read
+        self._doubted: tuple[Piece, ...] = ()  # pieces of a call that may be one made earlier
         self.held = ""
         self._start = 0  # the number of the first character that is held
         self._trims = opened  # whether white space is skipped
@@ -88,6 +94,8 @@ class OutputParser:
                 return [end_of_text(self._start, "")]
             case "name" if not self.calls:
                 return [end_of_text(self._start, self._opening)]
+            case "arguments":
+                return [*self._doubted]
         return []
 
     def _next(self) -> list[Piece] | None:
@@ -155,8 +163,8 @@ class OutputParser:
         self.state, self._json = "arguments", JsonState()
         self.calls += 1
         head = CallChunk(self.calls - 1, f"call_{uuid4().hex[:24]}", self._names[name_text], "")
-        pieces.append(Piece("call", "", self._start, call=head))
-        self._skip(len(name_text))
+        self._doubted = (Piece("call", "", self._start, call=head),)
+        self._call = self._skip(len(name_text))
         return pieces
 
     def _no_name(self) -> list[Piece] | None:
@@ -170,13 +178,24 @@ class OutputParser:
         return [self._cut(1, "text")]
 
     def _arguments(self) -> list[Piece] | None:
+        """The pieces of a call, unless the call may still become the same as an earlier one."""
         end, self._json = object_end(self.held, self._json)
-        if end is not None:
-            self.state = "after"
-        elif not self.held:
-            return None
         start, text = self._start, self._skip(len(self.held) if end is None else end)
-        return [Piece("call", "", start, call=CallChunk(self.calls - 1, None, None, text))]
+        self._call += text
+        if text:
+            chunk = CallChunk(self.calls - 1, None, None, text)
+            self._doubted = (*self._doubted, Piece("call", "", start, call=chunk))
+        if end is None and any(made.startswith(self._call) for made in self._made):
+            return None
+        told, self._doubted = [*self._doubted], ()
+        if end is None:
+            return told or None
+        if self._call in self._made:
+            self.state, self.repeated = "over", True
+            self.calls -= 1
+            return []
+        self.state, self._made = "after", (*self._made, self._call)
+        return told
 
     def _after(self) -> list[Piece] | None:
         """After a call follows another call, or the closing mark."""

@@ -21,12 +21,13 @@ class Tools:
     """Functions that the model may call, in OpenAI's format: each has a name and a JSON schema.
 
     `choice` is "auto" (text, or calls, which text may precede), "required" (calls), the name of
-    the one that is called, or "none" (the tools are in the prompt, and none is called). With
-    `parallel` an answer may contain several calls. Arguments follow their schema; `strict` is that
-    of `Grammar.json_schema`, unless a tool has its own "strict". Without `steer`, tokens inside a
-    call are drawn from the bare model, and all others from the formula. Items of an array may
-    repeat unless they are of a small enum: a tool that takes a set drops them. With `as_text`, the
-    arguments of the one call are the answer's text, and the answer has no call.
+    the one that is called, once, or "none" (the tools are in the prompt, and none is called). With
+    `parallel` an answer may contain several calls; it ends before a call that it has already made.
+    Arguments follow their schema; `strict` is that of `Grammar.json_schema`, unless a tool has its
+    own "strict". Without `steer`, tokens inside a call are drawn from the bare model, and all
+    others from the formula. Items of an array may repeat unless they are of a small enum: a tool
+    that takes a set drops them. With `as_text`, the arguments of the one call are the answer's
+    text, and the answer has no call.
     """
 
     definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
@@ -72,13 +73,17 @@ class Tools:
         return [str(tool["function"]["name"]) for tool in self.definitions]
 
     @property
+    def named(self) -> bool:
+        """Whether one tool is chosen by its name."""
+        return self.choice not in CHOICES
+
+    @property
     def callable(self) -> list[Mapping[str, Any]]:
         """The functions that may be called."""
         if self.choice == "none":
             return []
-        named = self.choice not in ("auto", "required")
         functions = [tool["function"] for tool in self.definitions]
-        return [f for f in functions if f["name"] == self.choice] if named else functions
+        return [f for f in functions if f["name"] == self.choice] if self.named else functions
 
     def schema_of(self, tool: Mapping[str, Any]) -> str:
         """The JSON schema of a function's arguments, as text. Raises RequestError."""
