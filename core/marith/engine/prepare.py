@@ -133,6 +133,8 @@ def _scopes(
 def _prompt(request: Request, registry: Registry) -> Prompt:
     """The prompt; one of tokens with their text, for what reads no tokens. Raises RequestError."""
     tools = request.tools.definitions if request.tools else ()
+    if request.tools is not None and request.tools.choice == "auto":
+        registry.warn_of_tools()
     prompt = to_prompt(request.prompt, tools, request.template_options)
     if not prompt.tokens:
         return prompt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -39,6 +40,7 @@ from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Scorer
 
+_log = logging.getLogger(__name__)
 _MUCH = 10  # times that a formula may enlarge rounding without a warning
 _amplification = lru_cache(maxsize=64)(amplification)  # many requests have the same formula
 _Key: TypeAlias = "tuple[type[Term], str | None, str | None, str | None]"
@@ -72,6 +74,7 @@ class Registry:
         self.placement = Placement(str(base.device), base.dtype, quantize=base.quantize)
         self._rounding = base.rounds_coarsely
         self._warned = 0.0  # of the largest factor so far
+        self._warned_of_tools = False
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
         self._others: dict[type[Term], Scorer] = {
@@ -125,6 +128,22 @@ class Registry:
             f"{shown(without_texts(formula))} enlarges rounding {times:.0f} times, and {what}: its "
             f"distribution may be far from the exact one; {instead}"
         )
+
+    def warn_of_tools(self) -> None:
+        """Say once that the base model's chat template does not list tools."""
+        vocabulary = self.vocabulary
+        if self._warned_of_tools or vocabulary.tool_format.offers:
+            return
+        self._warned_of_tools = True
+        what = "the chat template knows no tools"
+        if not vocabulary.has_chat_template:
+            what = "there is no chat template"
+        _log.warning(
+            "%s of %r: tools are listed in the system prompt, and with tool_choice 'auto' such a "
+            "model hardly calls one; write tool_choice='any' or the name of a tool, or take a "
+            "model that was trained to call tools",
+            what, self.base.checkpoint.name,
+        )  # fmt: skip
 
     def scorers(self) -> list[Scorer]:
         """The scorer of every checkpoint that is here, once."""

@@ -16,7 +16,7 @@ from support.holding import engine as loaded
 from support.holding import held, until
 
 import marith
-from marith import Ban, Busy, Engine, Grammar, Plan, Request, Stop
+from marith import Ban, Busy, Engine, Grammar, Plan, Request, Stop, Tools
 from marith.engine.threads import workers
 from marith.scoring.cpu_threads import take_threads
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
@@ -211,3 +211,17 @@ def test_a_caller_has_the_answer_before_it_is_logged() -> None:
 
 def test_marith_leaves_handlers_and_levels_to_the_application() -> None:
     assert (BEHIND.handlers, BEHIND.level, BEHIND.propagate) == ([], logging.NOTSET, True)
+
+
+def test_a_template_that_knows_no_tools_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    tools = Tools(({"type": "function", "function": {"name": "f", "parameters": {}}},))
+    chat = "{% for m in messages %}{{ m.content }} {% endfor %}"
+    with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(chat_template=chat)) as engine:
+        engine.generate("a", max_tokens=1)
+        engine.generate("a", tools=Tools(tools.definitions, "required"), max_tokens=1)
+        assert not messages(caplog, "marith", logging.WARNING)
+        for _ in range(2):
+            engine.generate("a", tools=tools, max_tokens=1)
+        [told] = messages(caplog, "marith", logging.WARNING)
+    assert "knows no tools" in told
+    assert "tool_choice='any'" in told
