@@ -96,11 +96,12 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Runnable[LanguageModelInput, Any]:
         """A model whose answers are objects of a schema, which decoding itself enforces.
 
-        The schema is a class of pydantic's (answers are instances), a TypedDict, a JSON schema or
-        a tool (answers are dicts). "json_schema" holds the answer to it, and shows it to the model
-        as the chat template writes a tool, unless `show_schema` is False; "function_calling" makes
-        the answer a call of a tool; "json_mode" allows any object, or holds the answer to the
-        schema where one is given. A stream gives what is there
+        The schema is a class of pydantic's (answers are instances), an Enum (answers are its
+        members), a TypedDict, a JSON schema or a tool (answers are dicts). "json_schema" holds the
+        answer to it, and shows it to the model as the chat template writes a tool, unless
+        `show_schema` is False; "function_calling" makes the answer a call of a tool; "json_mode"
+        allows any object, or holds the answer to the schema where one is given. A stream gives
+        what is there
         so far. Raises OutputParserException for an answer cut off at `max_tokens`, which
         `include_raw` puts under "parsing_error", beside "raw" and "parsed".
         """
@@ -116,8 +117,10 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> int:
         """How many tokens the messages have under the model's chat template, `tools` included.
 
-        Loads the model.
+        No messages have none. Loads the model.
         """
+        if not messages:  # LangChain's `trim_messages` asks
+            return 0
         with translated():
             return self.engine().count_tokens(
                 to_dicts(messages), to_definitions(tools or ()), self.chat_template_kwargs

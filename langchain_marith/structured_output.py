@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from operator import itemgetter
 from typing import Annotated, Any, Literal, get_args
 
@@ -15,7 +16,7 @@ from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from langchain_core.utils.json import parse_partial_json
 from langchain_core.utils.pydantic import is_basemodel_subclass
-from pydantic import SkipValidation, ValidationError
+from pydantic import BaseModel, SkipValidation, ValidationError, create_model
 from pydantic.v1 import ValidationError as OldValidationError
 
 import marith
@@ -24,6 +25,7 @@ from marith.openai_format import to_grammar
 
 Method = Literal["json_schema", "function_calling", "json_mode"]
 Schema = dict[str, Any] | type
+_VALUE = "value"
 _NAMED_BY = ("title", "name", "function", "toolSpec")
 
 
@@ -36,10 +38,13 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
 
     kind: Annotated[Any, SkipValidation()] = None
     tool: str | None = None
+    field: str | None = None  # of the object, which is the answer; None for the object itself
 
     @property
     def OutputType(self) -> Any:  # noqa: N802 (LangChain's name)
-        """A class of pydantic's, or a dict."""
+        """A class of pydantic's, an Enum, or a dict."""
+        if self.field is not None:
+            return self.kind.model_fields[self.field].annotation
         return self.kind or dict[str, Any]
 
     @property
@@ -62,7 +67,8 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
             if self.kind is None:
                 return data
             validate = getattr(self.kind, "model_validate", None) or self.kind.parse_obj
-            return validate(data)
+            made = validate(data)
+            return made if self.field is None else getattr(made, self.field)
         except (ValueError, ValidationError, OldValidationError) as error:
             if partial:
                 return None
@@ -107,10 +113,13 @@ def model_and_parser(
         raise marith.RequestError(f"method is one of {', '.join(get_args(Method))}, not {method!r}")
     if schema is None and method != "json_mode":
         raise marith.RequestError(f"method {method!r} needs a schema")
+    field = None
+    if isinstance(schema, type) and issubclass(schema, Enum):
+        schema, field = _object_of(schema), _VALUE
     named = None if schema is None else _named(schema)
     traced = {"kwargs": {"method": method}, "schema": named and convert_to_json_schema(named)}
     is_model = isinstance(schema, type) and is_basemodel_subclass(schema)
-    parser = StructuredOutputParser(kind=schema if is_model else None)
+    parser = StructuredOutputParser(kind=schema if is_model else None, field=field)
     if named is not None and method == "function_calling":
         parser.tool = str(convert_to_openai_tool(named)["function"]["name"])
         calling = chat.bind_tools(
@@ -127,6 +136,12 @@ def model_and_parser(
     with translated():
         to_grammar(None, format_)  # refused now, not later
     return chat.bind(response_format=format_, ls_structured_output_format=traced), parser
+
+
+def _object_of(kind: type) -> type[BaseModel]:
+    """A class with one field of a kind: tools, and what shows a schema to the model, need one."""
+    described = {} if kind.__doc__ is None else {"__doc__": kind.__doc__}
+    return create_model(kind.__name__, **described, **{_VALUE: (kind, ...)})  # type: ignore[call-overload,no-any-return]
 
 
 def _named(schema: Schema) -> Schema:

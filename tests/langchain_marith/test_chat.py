@@ -8,7 +8,13 @@ import threading
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    trim_messages,
+)
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.rate_limiters import InMemoryRateLimiter
@@ -141,3 +147,18 @@ def test_making_a_model_loads_nothing() -> None:
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_no_messages_have_no_tokens_and_a_conversation_is_trimmed_within_a_message(
+    make: Make,
+) -> None:
+    model = make()
+    assert model.get_num_tokens_from_messages([]) == 0
+    talk = [SystemMessage("s"), HumanMessage("a b c\nd e f\ng h i"), AIMessage("k l m\nn o p")]
+    most = model.get_num_tokens_from_messages(talk) - 5
+    for keeps in ("first", "last"):
+        kept = trim_messages(
+            talk, max_tokens=most, token_counter=model, strategy=keeps, allow_partial=True
+        )
+        assert 0 < model.get_num_tokens_from_messages(kept) <= most
+    assert trim_messages(talk, max_tokens=0, token_counter=model, allow_partial=True) == []

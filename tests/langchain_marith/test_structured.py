@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Literal, TypedDict
 
 import pytest
@@ -79,6 +80,28 @@ def test_a_stream_gives_the_object_as_it_grows(scripted: Make, method: Method) -
     by_class = scripted().with_structured_output(Sailor, method=method)
     *_, last = by_class.stream(ASKED)
     assert last == by_class.invoke(ASKED)
+
+
+class Wind(Enum):
+    """Where the wind is from."""
+
+    NORTH = "north"
+    CALM = 0
+
+
+@each_method
+async def test_an_enum_is_answered_by_its_member(scripted: Make, method: Method) -> None:
+    model = scripted().with_structured_output(Wind, method=method)
+    member = model.invoke(ASKED)
+    assert isinstance(member, Wind)
+    assert await model.ainvoke(ASKED) == member
+    *_, last = model.stream(ASKED)
+    assert last == member
+    raw = scripted().with_structured_output(Wind, method=method, include_raw=True).invoke(ASKED)
+    assert (raw["parsed"], raw["parsing_error"]) == (member, None)
+    cut = scripted(max_tokens=3).with_structured_output(Wind, method=method)
+    with pytest.raises(OutputParserException, match="not a Wind: it was cut off"):
+        cut.invoke(ASKED)
 
 
 class Ship(BaseModel):
