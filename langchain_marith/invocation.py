@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.language_models import LangSmithParams
@@ -22,6 +25,12 @@ _TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "strict")
 _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
 
 Prompt = str | list[dict[str, Any]]
+
+
+@lru_cache(maxsize=64)  # of many calls with the same formula
+def _without_texts(formula: str) -> str:
+    """A formula with "…" in place of each text that is quoted in it."""
+    return marith.NumberedFormula.of(formula).without_texts().text
 
 
 class LangChainOptions(marith.Options):
@@ -51,8 +60,25 @@ class LangChainOptions(marith.Options):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        """All that a text depends on: the key of cached answers."""
-        return {**self.identity(), "n": self.n}
+        """What traces show, and the key of cached answers: all that a text depends on.
+
+        Texts of terms are there by a hash alone, since traces are read by others.
+        """
+        identity = self.identity()
+        formula, terms = identity["formula"], identity["terms"]
+        return {
+            **identity,
+            "formula": _without_texts(formula),
+            "terms": [*terms],
+            "texts_sha256": sha256(json.dumps([formula, terms]).encode()).hexdigest(),
+            "n": self.n,
+        }
+
+    @property
+    def _serialized(self) -> dict[str, Any]:
+        """What traces show of the object, which LangChain would write by `to_json`."""
+        shown = {"lc": 1, "type": "constructor", "id": self.lc_id()}  # type: ignore[attr-defined]  # of its models
+        return {**shown, "kwargs": self._identifying_params}
 
     def to_json(self) -> Any:
         """What LangChain's `dumps` writes; `loads` reads it where it is told to allow this class.

@@ -1,0 +1,49 @@
+"""Traces name the terms of a formula, and do not have their texts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+
+from langchain_marith import ChatMarith, MarithLLM
+
+SECRET = "You are an angry chef."
+FORMULA = f'M + 0.3*chef - 0.1*prompted("{SECRET}")'
+
+
+class Tracer(BaseCallbackHandler):
+    """Keeps all that LangChain tells of the beginning of a call."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def on_llm_start(self, *given: Any, **options: Any) -> None:
+        self.told.append((given, options))
+
+    on_chat_model_start = on_llm_start
+
+
+@pytest.mark.parametrize("kind", [ChatMarith, MarithLLM])
+@pytest.mark.parametrize("formula", [FORMULA, "M + 0.3*chef"])
+def test_a_trace_names_the_terms_and_has_no_text_of_theirs(
+    tiny_dir: str, kind: Any, formula: str
+) -> None:
+    model, tracer = kind(model=tiny_dir, formula=formula, terms={"chef": SECRET}), Tracer()
+    model.invoke("k", {"callbacks": [tracer]}, max_tokens=1)
+    [*model.stream("k", {"callbacks": [tracer]}, max_tokens=1)]
+    assert len(tracer.told) == 2
+    for told in tracer.told:
+        assert "0.3*chef" in repr(told)
+        assert SECRET not in repr(told)
+    assert SECRET not in str(model._identifying_params) + json.dumps(model._serialized)
+
+
+def test_cached_answers_of_two_personas_are_kept_apart(tiny_dir: str) -> None:
+    one, other = (
+        ChatMarith(model=tiny_dir, formula="M + 0.3*chef", terms={"chef": text})
+        for text in (SECRET, "You are a calm chef.")
+    )
+    assert one._get_llm_string() != other._get_llm_string()
