@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import groupby
 
 from marith.answers.ban_detector import BanDetector
@@ -95,6 +96,7 @@ class Output:
             self.count += 1
             self._tokens = (*self._tokens, token)
             if logprob is not None:
+                logprob = replace(logprob, offset=self._detokenizer.whole)
                 self._logprobs = (*self._logprobs, logprob)
             if self._parser is not None and self._parser.state == "reasoning":
                 self.reasoning_tokens += 1

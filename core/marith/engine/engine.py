@@ -32,7 +32,7 @@ from marith.errors import ModelError, faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.cache_salt import AnySalt
-from marith.request.checks import memory_limits
+from marith.request.checks import memory_limits, whole
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
@@ -224,14 +224,15 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         trusted: bool = True,
         allowed: Collection[str] = (),
         cache_salt: AnySalt = None,
+        top: int = 0,
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does; texts scored together share passes.
 
-        The result also says of each token whether it is the likeliest at its position. The future
-        may be cancelled at any time; callbacks run on threads of their own and may use the engine.
+        The result also says whether each token is the likeliest, and which are the `top` likeliest.
+        The future may be cancelled; callbacks run on threads of their own and may use the engine.
         """
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
-        return self._scoring(request, continuation)
+        return self._scoring(request, continuation, whole("top", top, 0))
 
     @names_checked()
     def calibrate(
@@ -265,9 +266,9 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         loaded = "_closing" in vars(self)  # the last attribute that is set
         return description(self._registry, self._thread.queue) if loaded else "<Engine, not loaded>"
 
-    def _scoring(self, request: Request, continuation: str | Sequence[int]) -> EngineFuture[Scores]:
-        prepared, tokens = self._open_at(request, continuation)
-        scoring = Scoring(prepared, tokens, keeper=self)
+    def _scoring(self, request: Request, given: Any, top: int = 0) -> EngineFuture[Scores]:
+        prepared, tokens = self._open_at(request, given)
+        scoring = Scoring(prepared, tokens, self, top)
         if tokens:
             self._thread.add(scoring)
         return scoring.future

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from marith.answers.answer_grammar import AnswerGrammars
 from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE_MODEL
 from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, to_prompt
+from marith.scoring.prompting.detokenizer import Detokenizer
 from marith.scoring.registry import Registry
 
 
@@ -16,6 +18,7 @@ class TokenCalls:
     """The calls of an engine that tokenise. Safe in any thread."""
 
     _registry: Registry
+    _answers: AnswerGrammars
 
     @names_checked()
     def encode(self, text: str, start: bool = False) -> list[int]:
@@ -47,6 +50,18 @@ class TokenCalls:
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens of the base model's vocabulary as text, special tokens left out."""
         return self._registry.vocabulary.decode(tokens)
+
+    def pieces(self, tokens: Sequence[int]) -> list[tuple[bytes, int]]:
+        """The bytes of each token's text, and how many characters `decode` writes before it.
+
+        A special token has the bytes of its name; a token that goes on with a character begins
+        where the character does.
+        """
+        detokenizer, pieces = Detokenizer(self._registry.vocabulary), []
+        for token in tokens:
+            pieces.append((self._answers.lexicon.data_of(token), detokenizer.whole))
+            detokenizer.feed(token)
+        return pieces
 
     @names_checked()
     def count_tokens(

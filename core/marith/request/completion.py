@@ -57,11 +57,14 @@ class TokenLogprob(Alternative):
     """A token of a text, by the composed distribution before temperature and grammar.
 
     `top` are the likeliest tokens in its place; `terms` has the log-probability of the token for
-    each term, by the term's text.
+    each term, by the term's text. `offset` counts the characters of the answer before the token,
+    reasoning and calls included; a token that goes on with a character has the offset where the
+    character begins.
     """
 
     top: tuple[Alternative, ...] = ()
     terms: Mapping[str, float] = field(default_factory=dict)
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

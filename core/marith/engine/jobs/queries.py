@@ -29,12 +29,12 @@ NUMBERS = 1 << 23  # log-probabilities that the terms of all texts return in one
 class Scores:
     """Of each token of a given text its log-probability, and whether none was likelier there.
 
-    `best` has the likeliest token in its place, and the log-probability of that one.
+    `top` has the likeliest tokens in its place, each with its log-probability.
     """
 
     logprobs: list[float] = field(default_factory=list)
     likeliest: list[bool] = field(default_factory=list)
-    best: list[tuple[int, float]] = field(default_factory=list)
+    top: list[list[tuple[int, float]]] = field(default_factory=list)
 
 
 class Query(Generic[Result]):
@@ -149,21 +149,23 @@ class TextQuery(_FormulaQuery[Result]):
 
 
 class Scoring(TextQuery[Scores]):
-    """The log-probability of each token of a continuation."""
+    """The log-probability of each token of a continuation, and the `top` likeliest beside it."""
 
     def __init__(
-        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
+        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None, top: int = 0
     ) -> None:
         super().__init__(prepared, continuation, keeper)
-        self._scores = Scores()
+        self._scores, self._top = Scores(), top
         if not continuation:
             self.future.give(self._scores)
 
     def take(self, logprobs: Tensor, tokens: Tensor) -> None:
         self._scores.logprobs += logprobs.gather(1, tokens[:, None])[:, 0].tolist()
-        most, best = logprobs.max(dim=1)
-        self._scores.likeliest += (best == tokens).tolist()
-        self._scores.best += zip(best.tolist(), most.tolist(), strict=True)
+        self._scores.likeliest += (logprobs.argmax(dim=1) == tokens).tolist()
+        numbers, top = logprobs.topk(min(self._top, logprobs.shape[1]), dim=1)
+        self._scores.top += [
+            [*zip(*row, strict=True)] for row in zip(top.tolist(), numbers.tolist(), strict=True)
+        ]
 
     def result(self) -> Scores:
         return self._scores

@@ -30,10 +30,14 @@ class Detokenizer:
         self._sent = 0  # before it; the text of so many of them has been returned
 
     @property
+    def whole(self) -> int:
+        """How many whole characters the tokens so far have."""
+        return self.written + len(self._rest().rstrip(PARTIAL))
+
+    @property
     def begun(self) -> int:
         """How many characters the tokens so far have begun: one whose bytes are missing counts."""
-        rest = self._rest()
-        return self.written + len(rest.rstrip(PARTIAL)) + rest.endswith(PARTIAL)
+        return self.whole + self._rest().endswith(PARTIAL)
 
     def feed(self, token: int) -> str:
         """The text that this token completes; empty while a character is incomplete."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 from starlette.requests import Request as WebRequest
@@ -26,8 +25,10 @@ from marith.serving.wire.wire_answers import (
     AnswerHead,
     TextDeltas,
     legacy_logprobs,
+    likeliest,
     own,
     text_choice,
+    token_name,
     usage,
 )
 from marith.serving.wire.wire_fields import TextFields
@@ -96,7 +97,7 @@ async def _choices(
         completions = found[at * each : (at + 1) * each]
         if fields.echo and fields.logprobs is not None:
             end = persona.engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
-            columns = _echoed(persona, server, one, [*tokens, *end], len(before))
+            columns = _echoed(persona, server, one, [*tokens, *end], fields.logprobs)
             echoed = await until_gone(web, columns)
         if not found:
             choices.append(
@@ -105,7 +106,8 @@ async def _choices(
         for completion in completions:
             logprobs = None
             if fields.logprobs is not None:
-                logprobs = legacy_logprobs(completion.logprobs or (), len(before))
+                letters = len(completion.text)
+                logprobs = legacy_logprobs(completion.logprobs or (), letters, len(before))
             if logprobs is not None and echoed is not None:
                 count = None if _ended_at_once(completion) else len(tokens)
                 logprobs = {name: [*echoed[name][:count], *logprobs[name]] for name in logprobs}
@@ -124,9 +126,9 @@ async def _echoed(
     server: Server,
     asked: WireRequest,
     tokens: Sequence[Any],
-    letters: int,
+    top: int,
 ) -> dict[str, list[Any]]:
-    """The log-probabilities of a prompt's tokens; that of the first one is null."""
+    """The log-probabilities of a prompt's tokens, and the `top` likeliest; the first has none."""
     engine, request = persona.engine, asked.requests[0]
     future: Any = None
     if len(tokens) > 1:
@@ -138,36 +140,27 @@ async def _echoed(
             request.terms,
             timeout=request.timeout,
             cache_salt=request.cache_salt,
+            top=top,
         )
         future = await server.runner.off_loop(begin)
     scores = None if future is None else await asyncio.wrap_future(future)
-    return await server.runner.off_loop(lambda: _columns(engine, tokens, scores, letters))
+    return await server.runner.off_loop(lambda: _columns(engine, tokens, scores))
 
 
-def _columns(engine: Engine, tokens: Sequence[int], scores: Any, letters: int) -> dict[str, Any]:
-    """Columns of equal length, of which the first entry has no number.
-
-    Of a character of several tokens each counts as one, and the last not beyond the prompt's end.
-    A likelier token that reads as the prompt's own, as parts of characters do, has its number.
-    """
-    texts = [engine.decode([token]) for token in tokens]
-    names = [_name(engine, token) for token in tokens]
+def _columns(engine: Engine, tokens: Sequence[int], scores: Any) -> dict[str, Any]:
+    """Columns of equal length, of which the first entry has no number."""
+    pieces = engine.pieces(tokens)
     scored: list[Any] = [None]
     tops: list[Any] = [None]
     if scores is not None:
         scored += map(finite_logprob, scores.logprobs)
-        for i, (likeliest, logprob) in enumerate(scores.best, 1):
-            name = _name(engine, likeliest)
-            if name == names[i] and likeliest != tokens[i]:
-                name = f"token_id:{likeliest}"
-            tops.append({name: finite_logprob(logprob), names[i]: scored[i]})
-    ends = accumulate(map(len, texts), initial=0)
-    offsets = [min(end, letters) for end, _ in zip(ends, texts, strict=False)]
+        for top, number, token in zip(scores.top, scores.logprobs, tokens[1:], strict=True):
+            found = [*top, (token, number)]
+            data = [data for data, _ in engine.pieces([each for each, _ in found])]
+            tops.append(likeliest([(t, d, n) for (t, n), d in zip(found, data, strict=True)]))
     return {
-        "tokens": names, "token_logprobs": scored, "top_logprobs": tops, "text_offset": offsets,
-    }  # fmt: skip
-
-
-def _name(engine: Engine, token: int) -> str:
-    """The text of a token; a special one, which has none, by its name."""
-    return engine.decode([token]) or engine.spell([token])
+        "tokens": [token_name(data) for data, _ in pieces],
+        "token_logprobs": scored,
+        "top_logprobs": tops,
+        "text_offset": [offset for _, offset in pieces],
+    }

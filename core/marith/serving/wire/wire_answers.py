@@ -145,18 +145,18 @@ def _call_delta(call: CallChunk) -> dict[str, Any]:
 
 
 class TextDeltas:
-    """The pieces of one choice of a text. Keeps state: where the text of a token begins."""
+    """The pieces of one choice of a text. Keeps state: how many characters there are so far."""
 
-    def __init__(self, index: int, logprobs: bool, offset: int = 0) -> None:
-        self.index, self.logprobs, self._offset = index, logprobs, offset
+    def __init__(self, index: int, logprobs: bool) -> None:
+        self.index, self.logprobs, self._letters = index, logprobs, 0
 
     def first(self) -> None:
         """A text has no beginning of its own."""
 
     def of(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
         """The choice of a chunk."""
-        logprobs = legacy_logprobs(chunk.logprobs, self._offset) if self.logprobs else None
-        self._offset += sum(len(token.text) for token in chunk.logprobs)
+        self._letters += len(chunk.text)
+        logprobs = legacy_logprobs(chunk.logprobs, self._letters) if self.logprobs else None
         yield {
             "index": self.index,
             "text": chunk.text,
@@ -173,16 +173,41 @@ def text_choice(
     return {"index": index, "text": text, "logprobs": logprobs, **_finish(completion)}
 
 
-def legacy_logprobs(tokens: Sequence[TokenLogprob], offset: int = 0) -> dict[str, Any]:
-    """Log-probabilities as `/v1/completions` has them: lists of equal length."""
-    texts, numbers, tops, offsets = [], [], [], []
-    for token in tokens:
-        texts.append(token.text)
-        numbers.append(finite_logprob(token.logprob))
-        top = {each.text: finite_logprob(each.logprob) for each in token.top}
-        tops.append({**top, token.text: finite_logprob(token.logprob)})
-        offsets.append(offset)
-        offset += len(token.text)
+def legacy_logprobs(
+    tokens: Sequence[TokenLogprob], letters: int, before: int = 0
+) -> dict[str, Any]:
+    """Log-probabilities as `/v1/completions` has them: lists of equal length.
+
+    The text of the answer has so many `letters`, and stands behind the `before` of an echo. Tokens
+    of a stop string, which the text does not have, are at its end.
+    """
+    tops = [likeliest([(t.token, t.data, t.logprob) for t in (*each.top, each)]) for each in tokens]
     return {
-        "tokens": texts, "token_logprobs": numbers, "top_logprobs": tops, "text_offset": offsets,
-    }  # fmt: skip
+        "tokens": [token_name(each.data) for each in tokens],
+        "token_logprobs": [finite_logprob(each.logprob) for each in tokens],
+        "top_logprobs": tops,
+        "text_offset": [before + min(each.offset, letters) for each in tokens],
+    }
+
+
+def token_name(data: bytes) -> str:
+    r"""The text of a token; one that is a part of a character is "bytes:\xe2\x80", as OpenAI's."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def likeliest(found: Sequence[tuple[int, bytes, float]]) -> dict[str, float]:
+    """Tokens by their names; the last of them is the text's own, and always has its name.
+
+    Another token that has the name of one before it has its number, as vLLM writes it.
+    """
+    own = token_name(found[-1][1])
+    named: dict[str, float] = {}
+    for token, data, logprob in found:
+        name = token_name(data)
+        if token != found[-1][0] and (name == own or name in named):
+            name = f"token_id:{token}"
+        named[name] = finite_logprob(logprob)
+    return named
