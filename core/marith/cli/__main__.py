@@ -14,6 +14,7 @@ def main(name: str | None = None) -> None:
 
     The modules of torch and transformers are not taken down one by one, which takes a second.
     """
+    _open_closed_streams()
     codes: list[int] = []
     atexit.register(_leave, codes)  # the first that is registered is the last that is called
     try:
@@ -21,6 +22,13 @@ def main(name: str | None = None) -> None:
     except SystemExit as end:
         codes += [end.code] if isinstance(end.code, int) else []
         raise
+
+
+def _open_closed_streams() -> None:
+    """Read nothing and write nowhere for the standard streams that were closed at the start."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _leave(codes: list[int]) -> None:
@@ -31,8 +39,7 @@ def _leave(codes: list[int]) -> None:
         if logging := sys.modules.get("logging"):
             logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # as it is in a process that began with it closed
-                stream.flush()
+            stream.flush()
     except BrokenPipeError:
         codes = [1]  # what the rest was written to reads no more, as `head` does
     os._exit(codes[0])

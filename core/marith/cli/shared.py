@@ -168,7 +168,9 @@ def lines(path: Path | None) -> list[str]:
 def read_text(path: Path) -> str:
     """The text of a file; - is standard input. Raises RequestError for what cannot be read."""
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        if str(path) == "-":
+            return sys.stdin.read().removeprefix("\ufeff")  # the mark that some editors write first
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as error:
         raise unreadable("standard input" if str(path) == "-" else path, error) from None
 

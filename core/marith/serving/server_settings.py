@@ -119,7 +119,7 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
         keys = os.environ.get(KEYS_VARIABLE, "").split(",")
     else:
         try:
-            mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
+            mode, text = path.stat().st_mode, path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeError) as error:
             raise RequestError(
                 f"the file of API keys {str(path)!r} cannot be read: {error}"

@@ -94,6 +94,31 @@ def test_a_stream_that_is_closed_is_no_error(closed: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+ASKING = "generate", "Hi", "--max-tokens", "3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [
+        (ASKING, ">&-", 0),
+        ((*ASKING, "--timeout", "60"), ">&-", 0),
+        (("why", "Hi", "--max-tokens", "3"), ">&- 2>&-", 0),
+        (("show", "2*M"), ">&-", 0),
+        (("show", "M +"), ">&- 2>&-", 2),
+        (ASKING, "2>&-", 0),
+        (("generate", "-"), "<&-", 2),
+        (("chat",), "<&-", 0),
+    ],
+)
+def test_a_command_runs_with_a_stream_closed(
+    arguments: tuple[str, ...], closed: str, code: int
+) -> None:
+    command = shlex.join([*MARITH, *arguments])
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == code, done.stderr
+
+
 def test_what_runs_at_an_exit_runs_and_modules_are_not_taken_down(tmp_path: Path) -> None:
     names = [str(tmp_path / name) for name in ("exit", "finalized", "thread", "log", "module")]
     body = f"""

@@ -67,7 +67,7 @@ def _line(text: str) -> NamedFormula:
 def _written(path: Path) -> list[str]:
     """The lines of a file, without those that are empty or begin with `#`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as error:
         raise unreadable(path, error) from None
     lines = [line.strip() for line in text.splitlines()]

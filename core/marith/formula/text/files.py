@@ -135,7 +135,7 @@ def _located(where: str) -> Iterator[None]:
 
 def _toml(path: str | Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

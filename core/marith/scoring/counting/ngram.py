@@ -247,6 +247,6 @@ def _texts(term: NGram) -> Iterable[str]:
     if term.path is None:
         return term.texts
     try:
-        return Path(term.path).read_text(encoding="utf-8").splitlines()
+        return Path(term.path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read the n-gram's text {term.path!r}: {error}") from None

@@ -81,7 +81,7 @@ def parsed(body: bytes, bounds: Bounds) -> dict[str, Any]:
     """
     try:
         value = json.loads(
-            body.decode("utf-8"),
+            body.decode("utf-8-sig"),
             object_pairs_hook=_without_twins,
             parse_constant=_no_number,
             parse_int=_whole,

@@ -1,0 +1,60 @@
+"""Files that an editor began with a byte order mark are read like files without one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from marith import Options
+from marith.cli import app
+from marith.cli.shared import lines
+from marith.evals.experiment.formulas import read_formulas
+from marith.formula.text.files import load_file
+from marith.formula.tree.terms import NGram
+from marith.scoring.counting.ngram import _texts
+from marith.serving.server_settings import Bounds, read_keys
+from marith.serving.wire.json_body import parsed
+
+MARK = "\ufeff"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "given.txt"
+
+
+def marked(file: Path, text: str) -> Path:
+    file.write_text(MARK + text, encoding="utf-8")
+    return file
+
+
+def test_a_persona_file(file: Path) -> None:
+    marked(file, '[terms]\nformal = "You are formal."\n[formulas]\nstiff = "2*formal - M"\n')
+    assert [*load_file(file).formulas] == ["stiff"]
+    assert Options.from_file(file, "stiff").formula == "2*formal - M"
+
+
+def test_a_schema_and_standard_input(file: Path) -> None:
+    schema = marked(file, json.dumps({"type": "object", "properties": {}}))
+    asked = ["generate", "-", "--schema", str(schema), "--max-tokens", "9"]
+    told = CliRunner().invoke(app, asked, input=f"{MARK}Say something.".encode())
+    assert told.exit_code == 0, told.output
+
+
+def test_lines_of_prompts_and_formulas_and_texts_of_an_n_gram(file: Path) -> None:
+    marked(file, "M\n2*M\n")
+    assert lines(file) == ["M", "2*M"]
+    assert [one.formula for one in read_formulas([str(file)]).lines] == ["M", "2*M"]
+    assert [*_texts(NGram(path=str(file)))] == ["M", "2*M"]
+
+
+def test_keys(file: Path) -> None:
+    file.touch(mode=0o600)
+    assert read_keys(marked(file, "sk-first-key\n")) == ("sk-first-key",)
+
+
+def test_a_body_of_a_request() -> None:
+    assert parsed(f'{MARK}{{"model": ""}}'.encode(), Bounds()) == {"model": ""}
