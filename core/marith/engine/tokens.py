@@ -51,6 +51,10 @@ class TokenCalls:
         """Tokens of the base model's vocabulary as text, special tokens left out."""
         return self._registry.vocabulary.decode(tokens)
 
+    def special_texts_in(self, text: str) -> list[str]:
+        """The special tokens that a text spells; in a text they are letters."""
+        return [name for name in self._registry.vocabulary.special_texts if name in text]
+
     def pieces(self, tokens: Sequence[int]) -> list[tuple[bytes, int]]:
         """The bytes of each token's text, and how many characters `decode` writes before it.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +17,7 @@ from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal, meant
 
+_log = logging.getLogger(__name__)
 # Options that every request over HTTP has anyway, and those that no text depends on.
 NOT_SHAPING = frozenset((
     "model", "formula", "terms", "temperature", "top_p", "max_tokens", "seed", "device",
@@ -76,6 +79,19 @@ class ServedModel:
             code = "context_length_exceeded"
             raise Refusal(f"{problem} ({code})", code=code, param=name)
 
+    def warnings_of_text(self, text: str) -> list[str]:
+        """The warning that a text spells a special token, which is logged once for each model.
+
+        A client that renders a chat itself means a token by it, and here a text is data.
+        """
+        spelt = self.engine.special_texts_in(text)
+        if not spelt:
+            return []
+        warning = f"the prompt spells {spelt[0]}, which is read as letters like the rest of a text"
+        warning = f"{warning}; send messages to /v1/chat/completions, or the prompt as tokens"
+        _say_once(self.name, warning)
+        return [warning]
+
     def hold_tokens(self, tokens: Iterable[int], name: str) -> None:
         """Raises Refusal for a token that the model does not have."""
         size = self.engine.vocabulary_size
@@ -105,6 +121,12 @@ class ServedModels:
     def engines(self) -> list[Engine]:
         """Every engine, once."""
         return list({id(one.engine): one.engine for one in self.by_name.values()}.values())
+
+
+@lru_cache(maxsize=1_000)
+def _say_once(name: str, warning: str) -> None:
+    """Log a warning about a model; an equal one is not logged again."""
+    _log.warning("%s: %s", name, warning)
 
 
 def load_models(settings: ServerSettings) -> ServedModels:

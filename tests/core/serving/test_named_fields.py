@@ -86,7 +86,7 @@ BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
         *(({"stop_token_ids": [token]}, "stop_token_ids") for token in (-1, 10**6)),
         ({"logit_bias": {"999999": 1}}, "logit_bias"),
         *(({"marith": {"prefix": [token]}}, "marith") for token in (-1, 10**6)),
-        *(({"top_p": value}, "top_p") for value in (0, 5)),
+        *(({"top_p": value}, "top_p") for value in (-1, 5)),
         ({"min_p": 7}, "min_p"),
         ({"top_k": -5}, "top_k"),
         ({"seed": 2**70}, "seed"),

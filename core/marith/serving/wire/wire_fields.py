@@ -32,7 +32,19 @@ HARMLESS = frozenset(
     )
 )  # fmt: skip
 OF_SCHEMAS = ("name", "description", "schema", "strict", "show_schema")
-_NEUTRAL_BY_1 = ("best_of", "length_penalty", "n", "typical_p")
+_DRAWN = (
+    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
+    "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "stop_token_ids",
+    "ignore_eos",
+)  # fmt: skip
+# Values that change nothing, where they are others than these.
+_NEUTRAL = (None, False, [], {}, "")
+_NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("best_of", "length_penalty", "n", "typical_p"), (None, 1)),
+    "modalities": (*_NEUTRAL, ["text"]),
+    "function_call": (*_NEUTRAL, "none", "auto"),
+}
+_LEAST_MASS = 1e-9  # one token has more, so the fewest tokens that reach it are one
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
@@ -110,10 +122,7 @@ class KnownFields(BaseModel):
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
         unknown = []
         for name, value in (self.model_extra or {}).items():
-            neutral = value in (None, False, [], {}, "")
-            if name in _NEUTRAL_BY_1:
-                neutral = value is None or value == 1
-            if name in self.refused and not neutral:
+            if name in self.refused and value not in _NEUTRAL_OF.get(name, _NEUTRAL):
                 problem = f"{name!r} is not served here; {self.refused[name]}"
                 raise Refusal(problem, code="unsupported_parameter", param=name)
             if name not in self.harmless and name not in self.refused:
@@ -141,8 +150,8 @@ class DrawnFields(SaltedFields):
     """How tokens are drawn, where a text ends, and marith's own fields."""
 
     temperature: Number | None = Field(default=None, ge=0, le=100)
-    top_p: Number | None = Field(default=None, gt=0, le=1)
-    top_k: StrictInt | None = Field(default=None, ge=1)
+    top_p: Number | None = Field(default=None, ge=0, le=1)
+    top_k: StrictInt | None = Field(default=None, ge=-1)
     min_p: Number | None = Field(default=None, ge=0, le=1)
     stop: StrictStr | list[StrictStr] | None = None
     seed: StrictInt | None = Field(default=None, ge=-(2**63), le=2**63 - 1)
@@ -157,6 +166,18 @@ class DrawnFields(SaltedFields):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     marith: MarithFields = MarithFields()
+
+    def drawn(self) -> dict[str, Any]:
+        """How tokens are drawn and where a text ends, as options; without what is not given.
+
+        Other servers mean every token by a `top_k` of 0 or -1, and the likeliest by a `top_p` of 0.
+        """
+        given = self.model_dump(include={*_DRAWN}, exclude_none=True)
+        if given.get("top_k") in (0, -1):
+            given["top_k"] = None
+        if given.get("top_p") == 0:
+            given["top_p"] = _LEAST_MASS
+        return given
 
     @property
     def streams(self) -> bool:
@@ -178,6 +199,11 @@ class AskedFields(DrawnFields):
 
     max_tokens: StrictInt | None = Field(default=None, ge=0)
     n: StrictInt | None = Field(default=None, ge=1)
+
+    @field_validator("max_tokens", "max_completion_tokens", mode="before", check_fields=False)
+    @classmethod
+    def _no_most(cls, value: Any) -> Any:
+        return None if value == -1 else value  # llama.cpp's word for no bound
 
     @property
     def usage_in_stream(self) -> bool:
@@ -215,6 +241,11 @@ class TextFields(AskedFields):
     prompt: StrictStr | list[StrictInt] | list[StrictStr] | list[list[StrictInt]]
     echo: StrictBool | None = None
     logprobs: StrictInt | None = Field(default=None, ge=0, le=5)
+
+    @field_validator("logprobs", mode="before")
+    @classmethod
+    def _none_of_chats(cls, value: Any) -> Any:
+        return None if value is False else value
 
     @property
     def prompts(self) -> list[str | list[int]]:

@@ -16,11 +16,6 @@ from marith.serving.wire.inspected_answers import inspected_top, most_inspected
 from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_fields import AskedFields, ChatFields, KnownFields, TextFields
 
-_DRAWN = (
-    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
-    "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "stop_token_ids",
-    "ignore_eos",
-)  # fmt: skip
 FORMATS = ("text", "json_object", "json_schema")
 _LARGEST_BIAS = 100
 _DIGITS = 10
@@ -73,6 +68,8 @@ def text_requests(
     options, warnings = _options(fields, None, persona, settings)
     persona.hold_text(prompt, "prompt", settings.bounds)
     tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
+    if isinstance(prompt, str):
+        warnings += persona.warnings_of_text(prompt)
     if not tokens:
         raise Refusal("a prompt has at least one token", param="prompt")
     grammar = _grammar(fields, settings.bounds, None)
@@ -120,7 +117,7 @@ def _options(
     """The persona's options with those of the body, and what of the body is not known."""
     bounds, warnings = settings.bounds, warnings_of(fields, settings)
     _hold_bounds(fields, bounds)
-    call = fields.model_dump(include={*_DRAWN}, exclude_none=True)
+    call = fields.drawn()
     if "logit_bias" in call:
         call["logit_bias"] = _biases(call["logit_bias"])
     own = fields.marith
@@ -249,11 +246,11 @@ def _grammar(
 
 
 def _logprobs(fields: ChatFields, bounds: Bounds) -> int | None:
-    if fields.top_logprobs is not None and not fields.logprobs:
+    if fields.top_logprobs and not fields.logprobs:
         raise Refusal("top_logprobs needs logprobs: true", param="top_logprobs")
     if (fields.top_logprobs or 0) > bounds.top_logprobs:
         raise Refusal(f"top_logprobs is at most {bounds.top_logprobs}", param="top_logprobs")
-    return to_logprobs(fields.logprobs, fields.top_logprobs)
+    return to_logprobs(bool(fields.logprobs), fields.top_logprobs)
 
 
 def _biases(given: Mapping[str, float]) -> dict[int, float]:
