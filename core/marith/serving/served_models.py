@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,7 +57,7 @@ class ServedModel:
 
     @property
     def own_tokens(self) -> int | None:
-        """The most tokens of an answer, if the file says so."""
+        """The most tokens of an answer for which a client names no number, if the file has one."""
         file = self.options.file
         if file is None:
             return None
@@ -139,6 +140,14 @@ def load_models(settings: ServerSettings) -> ServedModels:
     return ServedModels(models, next(iter(models)))
 
 
+def shown_name(model: str) -> str:
+    """The name of a model for clients: of a file or directory its own name, without the folders."""
+    path = Path(model).expanduser()
+    if path.suffix.lower() == ".gguf" and ":" not in model:
+        return path.stem
+    return path.resolve().name if path.is_dir() else model
+
+
 def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | None]]:
     """The options of each model by its name, and the model that it is made of; nothing is loaded.
 
@@ -150,9 +159,13 @@ def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | No
     try:
         file: dict[str, Any] = {"file": str(settings.file)} if settings.file else {}
         base = Options(**given, **file)
-        found: dict[str, tuple[Options, str | None]] = {base.model: (base, None)}
+        own_name = settings.name or shown_name(base.model)
+        found: dict[str, tuple[Options, str | None]] = {own_name: (base, None)}
         for name in base.file.formulas if base.file is not None else ():
-            found[name] = Options.from_file(str(settings.file), name, **given), base.model
+            if name == own_name:
+                problem = f"{name!r} is a formula of the file, and the name of its model too"
+                raise RequestError(f"{problem}; write another name as --name")
+            found[name] = Options.from_file(str(settings.file), name, **given), own_name
     except ValidationError as error:
         raise RequestError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
     known = ", ".join(found)

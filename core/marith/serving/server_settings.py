@@ -61,15 +61,17 @@ class Bounds:
 class ServerSettings:
     """What is served, to whom.
 
-    `file` is a persona file, `model` what its formulas are over where it names no model. `aliases`
-    are further names of models. `hosts` are names that the server is asked under, beside those of
-    the loopback; `origins` are those of web pages that may ask. With `allow_formulas` a request
-    may bring a formula and terms. `strict` refuses fields that are not known. `page` says whether
-    browsers get the page; `page_key` is that of `keys` which it gets for a token of one use.
+    `file` is a persona file, `model` what its formulas are over where it names no model, `name`
+    what clients call that model (by default its own name). `aliases` are further names of models.
+    `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
+    those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
+    `strict` refuses fields that are not known. `page` says whether browsers get the page;
+    `page_key` is that of `keys` which it gets for a token of one use.
     """
 
     file: Path | None = None
     model: str | None = None
+    name: str | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     keys: Sequence[str] = ()
     hosts: Sequence[str] = ()

@@ -21,6 +21,10 @@ Model = Annotated[
         help="What the formulas are over.  [default: pocket, or the file's]",
     ),
 ]
+OwnName = Annotated[
+    str | None,
+    typer.Option("--name", help="What clients call the model itself.  [default: its own name]"),
+]
 Host = Annotated[str, typer.Option(help="Where it listens.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")]
 Socket = Annotated[
@@ -61,6 +65,7 @@ Texts = Annotated[bool, typer.Option("--log-texts", help="Log answers too; else 
 def serve(
     file: File = None,
     model: Model = None,
+    name: OwnName = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     unix_socket: Socket = None,
@@ -87,9 +92,9 @@ def serve(
     where = host, port, unix_socket, tls_certificate, tls_key, tuple(proxy or ()), drain_seconds
     bounds = {"tokens": max_tokens, "seconds": max_seconds}
     given = {
-        "file": file, "model": model, "hosts": tuple(host_name or ()), "strict": strict,
-        "origins": tuple(origin or ()), "allow_formulas": allow_formulas, "log_texts": log_texts,
-        "page": not no_page,
+        "file": file, "model": model, "name": name, "strict": strict,
+        "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
+        "allow_formulas": allow_formulas, "log_texts": log_texts, "page": not no_page,
     }  # fmt: skip
     with clear_errors():
         aliases = pairs("--alias", "NAME=MODEL", alias)

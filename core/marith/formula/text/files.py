@@ -13,6 +13,7 @@ from marith.errors import FormulaError, shown
 from marith.formula.meaning.binding import BARE, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.calls import misfit
+from marith.formula.text.file_paths import path_in, terms_with_paths_in, with_paths_in
 from marith.formula.text.packages import check_allowed
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.trust import OF_A_CALL, restricted
@@ -48,10 +49,11 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
 
     A term is a system prompt, formula text, or a table: `{prompted = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
-    table: `{formula = …, description = …}` and options. Raises FormulaError, which names the place.
+    table: `{formula = …, description = …}` and options. Paths count from the folder of the file.
+    Raises FormulaError, which names the place.
     """
     check_allowed(allowed, trusted)
-    data = _toml(path)
+    data, folder = _toml(path), Path(path).parent
     unknown_tables = sorted(set(data) - set(_TABLES))
     if unknown_tables:
         known = ", ".join(_TABLES)
@@ -63,13 +65,18 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
         read_terms = {name: read_term(name, value) for name, value in terms.items()}
+        resolve(read_terms)  # a fault is named as it is written
+        read_terms = terms_with_paths_in(folder, read_terms)
         bound = resolve(read_terms)
         tables = {name: _formula_table(name, value) for name, value in formulas.items()}
     parsed: dict[str, Formula] = {}
     for name, table in tables.items():
         with _located(f"{str(path)!r}, formula {name!r}"):
-            parsed[name] = parse_text(table.pop("formula"))
+            parsed[name] = with_paths_in(folder, parse_text(table.pop("formula")))
             check(parsed[name], bound)
+    for table in (options := dict(options), *tables.values()):
+        if "model" in table:
+            table["model"] = path_in(folder, table["model"])
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
     return FormulaFile(read_terms, parsed, options, tables, descriptions)
 

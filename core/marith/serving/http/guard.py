@@ -137,7 +137,12 @@ class Guard:
             answer["vary"] = "origin"
 
     def _write_line(self, scope: Scope, status: int, began: float) -> None:
-        """One line of JSON about a request, without its texts; JSON escapes what it quotes."""
+        """One line of JSON about a request, without its texts; JSON escapes what it quotes.
+
+        Probes, which come every few seconds, have none.
+        """
+        if scope["path"] in OPEN:
+            return
         line = {
             "id": scope[ID],
             "method": scope["method"],

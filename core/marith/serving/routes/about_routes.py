@@ -8,7 +8,7 @@ from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
 
 from marith import NumberedFormula, __version__
-from marith.serving.served_models import ServedModel
+from marith.serving.served_models import ServedModel, shown_name
 from marith.serving.server import Server
 from marith.serving.server_metrics import CONTENT_TYPE
 from marith.serving.wire.refusals import Refusal
@@ -47,7 +47,7 @@ def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
         "object": "model",
         "created": created,
         "owned_by": "marith",
-        "root": model.engine.model_name,
+        "root": shown_name(model.engine.model_name),
         "parent": model.parent,
         "max_model_len": model.engine.context_length,
         "marith": described | ({"terms": dict(options.terms)} if with_terms else {}),

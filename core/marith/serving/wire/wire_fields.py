@@ -38,7 +38,7 @@ _DRAWN = (
     "ignore_eos",
 )  # fmt: skip
 # Values that change nothing, where they are others than these.
-_NEUTRAL = (None, False, [], {}, "")
+_NEUTRAL: tuple[Any, ...] = (None, False, [], {}, "")
 _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("best_of", "length_penalty", "n", "typical_p"), (None, 1)),
     "modalities": (*_NEUTRAL, ["text"]),

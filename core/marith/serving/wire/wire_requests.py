@@ -131,14 +131,10 @@ def _options(
     if own.ban:
         call["ban"] = [*persona.options.ban, *own.ban]
     asked = longest if longest is not None else fields.max_tokens
-    inspected = most_inspected(fields, persona, bounds)
-    most = min(filter(None, (bounds.tokens, persona.own_tokens, inspected)), default=None)
-    if asked is not None and most is not None and asked > most:
-        warnings.append(f"an answer has at most {most} tokens here, not {asked}")
-        asked = most
     if asked == 0 and not getattr(fields, "echo", False):
         raise Refusal("max_tokens is a whole number from 1, or 0 with echo", param="max_tokens")
-    call["max_tokens"] = most if asked is None else max(asked, 1)
+    most = min(filter(None, (bounds.tokens, most_inspected(fields, persona, bounds))), default=None)
+    call["max_tokens"] = _most_tokens(asked, most, persona.own_tokens, warnings)
     if call["max_tokens"] is not None and (fields.min_tokens or 0) > call["max_tokens"]:
         problem = f"min_tokens is at most {call['max_tokens']}, the most tokens of the answer"
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
@@ -151,6 +147,18 @@ def _options(
             update={"speculation": None if own.speculation == "none" else "auto"}
         )
     return options, warnings
+
+
+def _most_tokens(
+    asked: int | None, most: int | None, default: int | None, warnings: list[str]
+) -> int | None:
+    """The most tokens of an answer: as asked or the `default`, at most `most`."""
+    if asked is None:
+        return min(filter(None, (most, default)), default=None)
+    if most is not None and asked > most:
+        warnings.append(f"an answer has at most {most} tokens here, not {asked}")
+        return most
+    return max(asked, 1)
 
 
 def warnings_of(fields: KnownFields, settings: ServerSettings) -> list[str]:

@@ -52,7 +52,7 @@ def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
         "thinking": Prompted("T", options=(("budget", 3), ("enable_thinking", False))),
         "C": Classifier("dir/polite", "joy", 20, None, True),
         "guided": Classifier("x", guide=M - 0.5 * toxic),
-        "english": NGram("corpus.txt", 3),
+        "english": NGram(str(tmp_path / "corpus.txt"), 3),
         "mild": "M - 0.5*toxic",
         "bare": Prompted(),
         "kind_voice": Prompted(model="dir", adapter="dir/polite"),
@@ -190,3 +190,52 @@ def test_a_table_may_name_a_prompted_term_as_it_names_the_others() -> None:
     )
     with pytest.raises(FormulaError, match="has both 'prompted' and 'system'"):
         read_term("x", {"prompted": "a", "system": "b"})
+
+
+PATHS = """
+[model]
+model = "models/base.gguf"
+[terms]
+counted = { ngram = "corpus.txt" }
+guided = { classifier = "./judge", label = "toxic" }
+other = { prompted = "", model = "near" }
+adapted = 'prompted(adapter="../lora")'
+both = 'prompted(model="models/base.gguf") + ngram("corpus.txt")'
+hub = { prompted = "", model = "owner/model" }
+ours = { classifier = "pocket-toxicity", label = "toxic" }
+said = "Read corpus.txt and ./judge."
+absolute = { ngram = "/data/corpus.txt" }
+[formulas]
+one = 'M + 0.1*ngram("corpus.txt")'
+two = { formula = "M", model = "./own" }
+"""
+
+
+def test_paths_count_from_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "conf"
+    (folder / "near").mkdir(parents=True)
+    (folder / "marith.toml").write_text(PATHS, encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    file = load_file(folder / "marith.toml")
+    assert file.options["model"] == str(folder / "models/base.gguf")
+    assert file.own_options["two"]["model"] == str(folder / "own")
+    assert file.terms == {
+        "counted": NGram(path=str(folder / "corpus.txt")),
+        "guided": Classifier(str(folder / "judge"), "toxic"),
+        "other": Prompted(model=str(folder / "near")),
+        "adapted": f'prompted(adapter="{tmp_path / "lora"}")',
+        "both": (
+            f'prompted(model="{folder / "models/base.gguf"}") + ngram("{folder / "corpus.txt"}")'
+        ),
+        "hub": Prompted(model="owner/model"),
+        "ours": Classifier("pocket-toxicity", "toxic"),
+        "said": "Read corpus.txt and ./judge.",
+        "absolute": NGram(path="/data/corpus.txt"),
+    }
+    assert str(file.formulas["one"]) == f'M + 0.1*ngram("{folder / "corpus.txt"}")'
+    monkeypatch.chdir(folder)
+    assert load_file("marith.toml").terms["counted"] == NGram(path="corpus.txt")
