@@ -22,7 +22,7 @@ from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.scoring.kv_cache.lanes import Scope
 from marith.scoring.kv_cache.planned import Planned
-from marith.scoring.prompting.templates import to_tokens
+from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
 from marith.scoring.scorer import Demand, Reading, Scorer
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
@@ -38,6 +38,7 @@ class Prepared:
     this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
     keeps what it has read for a term, and `scopes` with whom it shares that; `tenant` says whom
     the lanes are served to. At most `more` tokens follow the prompt, of which `prefix` are given.
+    The text ends before one of `turn_marks` too.
     """
 
     plan: ExecutionPlan
@@ -54,6 +55,7 @@ class Prepared:
     more: int = 0
     tenant: str | None = None
     prefix: tuple[int, ...] = ()
+    turn_marks: tuple[str, ...] = ()
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,8 +87,7 @@ def prepare(
     Every error of a request is raised here, DeadlineExceeded too. New checkpoints are loaded one at
     a time, under `loading`. The terms of a formula `beside` it are evaluated too.
     """
-    prompt = _prompt(request, registry)
-    prefix = _prefix(request, registry)
+    prompt, prefix = _prompt(request, registry), _prefix(request, registry)
     plan, bare = bound(request, beside)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
@@ -112,7 +113,16 @@ def prepare(
         min(len(prefix) + (request.stop.max_tokens or room), room),
         request.salt.text if request.salt.tenant is None else request.salt.tenant,
         prefix,
+        _turn_marks(plan, prompt, registry),
     )
+
+
+def _turn_marks(plan: ExecutionPlan, prompt: Prompt, registry: Registry) -> tuple[str, ...]:
+    """What begins another turn of a chat that is written out as text; that it is so is said."""
+    marks = turn_marks(prompt, registry.vocabulary)
+    if marks and any(isinstance(t, Prompted) and t.template is None for t in plan.terms):
+        registry.vocabulary.say_it_has_no_template()
+    return marks
 
 
 def _scopes(

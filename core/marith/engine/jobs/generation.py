@@ -6,6 +6,7 @@ import logging
 import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from torch import Tensor
@@ -56,6 +57,9 @@ class Generation:
         self, request: Request, prepared: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
         self.prepared = prepared
+        if prepared.turn_marks:
+            strings = (*request.stop.strings, *prepared.turn_marks)
+            request = replace(request, stop=replace(request.stop, strings=strings))
         self.done = self._begun = False
         self.drafts: Drafts | None = None
         self._request, self._answers = request, answers

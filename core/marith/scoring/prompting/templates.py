@@ -128,6 +128,15 @@ def to_plain_text(messages: Sequence[Message]) -> str:
     return "\n".join([*system, body])
 
 
+def turn_marks(prompt: Prompt, vocabulary: Vocabulary) -> tuple[str, ...]:
+    """What begins another turn where turns are written out as text: an answer ends before it."""
+    rest = [m["role"] for m in prompt.messages if m["role"] not in _SYSTEM]
+    if vocabulary.has_chat_template or len(rest) < 2:
+        return ()
+    roles = dict.fromkeys(role for role in rest if role != "assistant")
+    return tuple(f"\n{role.capitalize()}:" for role in roles)
+
+
 def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """For templates without a system role: its text opens the next turn, equal roles are one."""
     as_user = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from tokenizers import Tokenizer
 from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
 
+_log = logging.getLogger(__name__)
 MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
 
 
@@ -31,6 +33,7 @@ class Vocabulary:
             kind = type(tokenizer).__name__
             raise ModelError(f"{kind} has no fast tokenizer; one with a tokenizer.json is needed")
         self.tokenizer = tokenizer
+        self._said = False
         self._raw = _bare_copy(backend)
         self._literal = _bare_copy(backend)
         self._literal.encode_special_tokens = True
@@ -49,6 +52,15 @@ class Vocabulary:
     def has_chat_template(self) -> bool:
         """Whether the tokenizer says how a chat is written."""
         return bool(getattr(self.tokenizer, "chat_template", None))
+
+    def say_it_has_no_template(self) -> None:
+        """Log, once, that the tokenizer has no chat template and how messages are written then."""
+        if not self._said:
+            self._said = True
+            _log.warning(
+                "the tokenizer has no chat template: the turns of a chat are written as plain "
+                'text, `User: …` and `Assistant: …`; template="plain" of a term says it is meant'
+            )
 
     @cached_property
     def tool_format(self) -> ToolFormat:
