@@ -84,7 +84,12 @@ def schema_text(
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(f"this JSON schema is not JSON: {error}") from None
-    return _written(text, strict is not False, drops_repeats)
+    try:
+        return _written(text, strict is not False, drops_repeats)
+    except (AttributeError, TypeError) as error:  # a keyword with a value of another kind
+        raise RequestError(f"this JSON schema is no schema: {error}: {shown(schema)}") from None
+    except RecursionError:
+        raise RequestError("a name of a property in this JSON schema is too long") from None
 
 
 @lru_cache(maxsize=64)  # a model's tools are the same at every call

@@ -158,7 +158,7 @@ def _hold_names(node: Node, schema: Node) -> None:
         node["properties"] = dict.fromkeys(known, values)
     elif set(said) == {"pattern"}:
         node["patternProperties"] = {said["pattern"]: values}
-    elif set(said) == {"format"} and len(FORMATS.get(said["format"], ())) == 1:
+    elif set(said) == {"format"} and len(FORMATS.get(str(said["format"]), ())) == 1:
         node["patternProperties"] = {FORMATS[said["format"]][0]: values}
     elif said and set(said) <= {"minLength", "maxLength"}:
         text = text_of_length(said.get("minLength", 0), said.get("maxLength", ""))
@@ -199,7 +199,7 @@ def _values(items: Any) -> list[Any]:
     said = {key: value for key, value in items.items() if key not in ("title", "description")}
     if said == {"type": "boolean"}:
         return [False, True]
-    known, kind = said.get("enum", []), _TYPES.get(said.get("type", "string"), str)
+    known, kind = said.get("enum", []), _TYPES.get(str(said.get("type", "string")))
     one_kind = isinstance(known, list) and all(type(value) is kind for value in known)
     return list(dict.fromkeys(known)) if one_kind and set(said) <= {"type", "enum"} else []
 

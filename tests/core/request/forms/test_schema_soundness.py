@@ -5,106 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.any_schema import BOUNDS, NAMES, Schema, schemas
 from support.schema_walks import accepts, problems, walk
 
 from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
-
-BOUNDS = (-100, -10.5, -10, -1.5, -1, -0.75, -0.5, 0, 0.25, 0.5, 0.75, 1, 1.5, 2, 10, 99.5)
-FORMATS = ("date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
-FORMATS = (*FORMATS, "uuid1", "uuid4", "uuid5", "uri", "path", "base64", "regex", "no-format")
-PATTERNS = ("^a", "b$", "^[ab]{1,3}$", "[0-9]{2}", "^(x|yz)+$", "^[^a]*$", "a|^b$", "é")
-NAMES = ("a", "ab", "b", "größe", 'q"\\', "a b", "name", "")
-OF_NAMES = ("^a", "^x", "^ab$", "^(a|b)$", "me$", "^x_[0-9]$", "(?s:.*)")
-SCALARS = st.sampled_from([None, True, False, 0, 1, -7, 1.5, "", "a", "é", 'q"', "x\ny", 2**60 + 1])
-Schema = dict[str, Any]
-
-
-def some(**keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
-    """A schema with some of these keywords."""
-    return st.fixed_dictionaries({}, optional=keywords)
-
-
-numbers = st.builds(
-    lambda kind, rest: {"type": kind, **rest},
-    st.sampled_from(["number", "integer", ["number", "null"], ["integer", "string"]]),
-    some(
-        **dict.fromkeys(
-            ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-            st.sampled_from(BOUNDS) | st.floats(-9, 9).map(lambda x: round(x, 3)),
-        ),
-        multipleOf=st.sampled_from([1, 2, 3, 0.5, 0.25, 0.1, 2.5]),
-    ),
-)
-strings = st.builds(
-    lambda rest: {"type": "string", **rest},
-    some(
-        format=st.sampled_from(FORMATS),
-        pattern=st.sampled_from(PATTERNS),
-        minLength=st.integers(0, 4),
-        maxLength=st.integers(2, 9),
-    ),
-)
-scalars = st.one_of(
-    numbers,
-    strings,
-    st.sampled_from([{"type": "boolean"}, {"type": "null"}, {}, {"$ref": "#/$defs/it"}]),
-    some(enum=st.lists(SCALARS, min_size=1, max_size=4, unique_by=repr)),
-    SCALARS.map(lambda value: {"const": value}),
-    st.just({"enum": [[1, "a"], {"b": 1, "a": None}]}),
-)
-
-
-def arrays(items: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
-    of_few = st.sampled_from([{"enum": ["a", "b", "c"]}, {"type": "boolean"}])
-    keywords = some(
-        items=items | of_few,
-        prefixItems=st.lists(items, min_size=1, max_size=2),
-        minItems=st.integers(0, 2),
-        maxItems=st.integers(1, 3),
-        uniqueItems=st.booleans(),
-    )
-    return keywords.map(lambda rest: {"type": "array", **rest})
-
-
-def objects(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
-    keywords = some(
-        properties=st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
-        required=st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
-        additionalProperties=st.booleans() | inner,
-        patternProperties=st.dictionaries(st.sampled_from(OF_NAMES), inner, min_size=1, max_size=1),
-        minProperties=st.integers(0, 2),
-        maxProperties=st.integers(1, 3),
-    )
-    by_name = st.sampled_from([{"enum": ["a", "b"]}, {"pattern": "^x"}, {"maxLength": 2}])
-    named = some(propertyNames=by_name, additionalProperties=inner)
-    return st.one_of(keywords, keywords, named).map(lambda rest: {"type": "object", **rest})
-
-
-def joined(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
-    lists = st.lists(inner, min_size=1, max_size=3)
-    return st.one_of(
-        lists.map(lambda members: {"anyOf": members}),
-        lists.map(lambda members: {"oneOf": members}),
-        st.builds(lambda one, members: {**one, "anyOf": members}, inner, lists),
-        st.builds(lambda one, two: {"allOf": [one, two]}, inner, inner),
-        st.builds(lambda one, two: {"allOf": [one, two]}, numbers, numbers),
-        st.builds(lambda one, two: {"allOf": [one, two]}, objects(inner), objects(inner)),
-    )
-
-
-schemas = st.builds(
-    lambda schema, it: {**schema, "$defs": {"it": it}},
-    st.recursive(
-        scalars, lambda inner: st.one_of(arrays(inner), objects(inner), joined(inner)), max_leaves=5
-    ),
-    st.one_of(numbers, strings),
-)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -232,6 +143,58 @@ def test_what_cannot_be_held_is_refused_by_its_keyword(schema: Schema, sentence:
     with pytest.raises(RequestError) as refused:
         Grammar.json_schema(schema)
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("value", [5, "a", [5], [[]], {"a": 5}, None, True, {}, [], ["a"]], ids=str)
+@pytest.mark.parametrize(
+    "keyword",
+    [
+        "properties",
+        "required",
+        "patternProperties",
+        "additionalProperties",
+        "propertyNames",
+        "items",
+        "allOf",
+        "anyOf",
+        "enum",
+        "format",
+        "pattern",
+        "uniqueItems",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "exclusiveMinimum",
+        "multipleOf",
+        "minProperties",
+        "$ref",
+        "$defs",
+        "type",
+    ],
+)
+def test_no_value_of_a_keyword_raises_another_error(keyword: str, value: Any) -> None:
+    beside = {"properties": {"a": {}}, "items": {"type": ["null"]}, "uniqueItems": False}
+    for schema in (
+        {keyword: value},
+        {**beside, keyword: value},
+        {"propertyNames": {keyword: value}},
+    ):
+        for strict in (None, False):
+            with suppress(RequestError):
+                Grammar.json_schema(schema, strict)
+
+
+def test_items_of_several_types_may_repeat_in_a_tool_alone() -> None:
+    schema = {"type": "array", "items": {"type": ["string", "null"]}, "uniqueItems": True}
+    with pytest.raises(RequestError, match="uniqueItems"):
+        Grammar.json_schema(schema)
+
+
+def test_a_name_that_is_too_long_is_refused() -> None:
+    schema = {"type": "object", "properties": {"a" * 5000: {}}}
+    assert Grammar.json_schema(schema)
+    with pytest.raises(RequestError, match="name of a property"):
+        Grammar.json_schema(schema, strict=False)
 
 
 def test_a_pattern_of_names_beside_a_named_property_is_held() -> None:
