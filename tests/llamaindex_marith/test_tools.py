@@ -61,10 +61,15 @@ async def every_way(model: Marith, question: str, **options: Any) -> list[list[C
 
 
 @pytest.mark.parametrize(
-    ("schema", "holds"),
-    [(Chain, '"$ref": "#/$defs/Chain"'), (Cargo, '"additionalProperties": true')],
+    ("schema", "holds", "enforced"),
+    [
+        (Chain, '"$ref": "#/$defs/Chain"', '"$ref": "#/$defs/Chain"'),
+        (Cargo, '"additionalProperties": true', '$": true}'),  # any name but the named ones
+    ],
 )
-def test_a_tool_is_defined_with_all_of_its_schema(schema: type[BaseModel], holds: str) -> None:
+def test_a_tool_is_defined_with_all_of_its_schema(
+    schema: type[BaseModel], holds: str, enforced: str
+) -> None:
     tool = FunctionTool.from_defaults(
         lambda **_: "", name="tow", fn_schema=schema, description="Tow."
     )
@@ -72,7 +77,7 @@ def test_a_tool_is_defined_with_all_of_its_schema(schema: type[BaseModel], holds
     function = definition["function"]
     assert (function["name"], function["description"]) == ("tow", "Tow.")
     assert holds in json.dumps(function["parameters"])
-    assert holds in marith.Tools((definition,)).schema_of(function)
+    assert enforced in marith.Tools((definition,)).schema_of(function)
     assert to_definitions([definition]) == [definition]
 
 
