@@ -221,7 +221,7 @@ def without_docstring(path: Path) -> Iterator[str]:
 
 def too_long(path: Path) -> Iterator[str]:
     lines = len(path.read_text(encoding="utf-8").split("\n"))
-    if lines > 300:
+    if lines > 500:
         yield f"{lines} lines"
 
 
