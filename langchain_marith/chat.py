@@ -101,9 +101,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         answer to it, and shows it to the model as the chat template writes a tool, unless
         `show_schema` is False; "function_calling" makes the answer a call of a tool; "json_mode"
         allows any object, or holds the answer to the schema where one is given. A stream gives
-        what is there
-        so far. Raises OutputParserException for an answer cut off at `max_tokens`, which
-        `include_raw` puts under "parsing_error", beside "raw" and "parsed".
+        what is there so far. Raises OutputParserException for an answer cut off at `max_tokens`,
+        which `include_raw` puts under "parsing_error", beside "raw" and "parsed".
         """
         with translated():
             if kwargs:
@@ -119,10 +118,11 @@ class ChatMarith(LangChainOptions, BaseChatModel):
 
         No messages have none. Loads the model.
         """
-        if not messages:  # LangChain's `trim_messages` asks
-            return 0
         with translated():
-            return self.engine().count_tokens(
+            engine = self.engine()
+            if not messages:  # LangChain's `trim_messages` asks
+                return 0
+            return engine.count_tokens(
                 to_dicts(messages), to_definitions(tools or ()), self.chat_template_kwargs
             )
 

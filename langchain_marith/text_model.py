@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, closing
+from pathlib import Path
 from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -41,6 +42,8 @@ class MarithLLM(LangChainOptions, BaseLLM):
 
     _answer_options: dict[str, Any] = PrivateAttr(default_factory=dict)  # of one call
 
+    _saves: bool = PrivateAttr(default=False)  # whether it is written to a file
+
     @property
     def _llm_type(self) -> str:
         return "marith"
@@ -48,7 +51,15 @@ class MarithLLM(LangChainOptions, BaseLLM):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """All that a text depends on: the key of cached answers."""
+        if self._saves:
+            return {**self.identity(), "n": self.n}
         return {**super()._identifying_params, **self._answer_options}
+
+    def save(self, file_path: Path | str) -> None:
+        """Write the model to a file, its terms with their texts, as LangChain does."""
+        whole = self.model_copy()
+        whole._saves = True
+        super(MarithLLM, whole).save(file_path)
 
     def generate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
         """As LangChain's own, but a call's options are part of the key of cached answers."""
