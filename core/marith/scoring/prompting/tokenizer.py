@@ -159,7 +159,22 @@ def _beginnings(text: str, most: int) -> Iterator[int]:
 
 
 def _bare_copy(backend: Tokenizer) -> Tokenizer:
-    copy = Tokenizer.from_str(backend.to_str())
+    """A tokenizer with state of its own around the same model, which nobody changes.
+
+    A copy of all as JSON takes seconds for a large vocabulary: it is for what added tokens differ
+    in where they are added anew.
+    """
+    copy = Tokenizer(backend.model)
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        if (own := getattr(backend, part)) is not None:
+            setattr(copy, part, own)
+    copy.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
+    if _added(copy) != _added(backend):
+        copy = Tokenizer.from_str(backend.to_str())
     copy.no_padding()
     copy.no_truncation()
     return copy
+
+
+def _added(backend: Tokenizer) -> dict[int, str]:
+    return {number: repr(token) for number, token in backend.get_added_tokens_decoder().items()}

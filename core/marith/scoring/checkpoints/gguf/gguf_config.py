@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import AutoConfig
-from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
-from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
+from transformers import CONFIG_MAPPING
+from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
+from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS, get_gguf_config
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader
@@ -19,7 +18,17 @@ FREQUENCIES = "rope_freqs.weight"
 SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
 ROTARY_TENSORS = {FREQUENCIES, SHORT, LONG}
 _LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
-_NO_DECODERS = {"t5", "umt5", "t5encoder", "tokenizer", "general"}
+_NO_DECODERS = {"t5", "umt5", "tokenizer", "general"}
+# Names of architectures in files, where transformers has another for the same.
+_KINDS = {
+    "qwen2moe": "qwen2_moe",
+    "qwen3moe": "qwen3_moe",
+    "gpt-oss": "gpt_oss",
+    "minimax-m2": "minimax_m2",
+}
+_TEXT_KINDS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}  # of what reads images too
+_TIED = {"falcon", "bloom"}  # whose files have a head all the same
+_GATES = {0: "none", 1: "softmax", 2: "sigmoid"}
 # What the loader needs no word of: shapes say it, or what reads rotary scaling below.
 _SAID = (
     "attention.key_length",
@@ -43,11 +52,9 @@ def gguf_config(name: str, header: GGUFHeader) -> Any:
             f"{name!r} is one of {header.parts} files; `llama-gguf-split --merge` makes one of "
             "them, and backend='llama.cpp' reads them as they are"
         )
-    path = Path(header.path)
     with refusing(f"cannot read the configuration of {name!r}"):
-        config = AutoConfig.from_pretrained(
-            path.parent, gguf_file=path.name, trust_remote_code=False
-        )
+        stated = _stated(header)
+        config = CONFIG_MAPPING[stated["model_type"]].from_dict(stated)
     _state(header, config.get_text_config())
     _scale_rotary(name, header, config)
     _say_what_is_not_read(name, header)
@@ -56,10 +63,35 @@ def gguf_config(name: str, header: GGUFHeader) -> Any:
 
 def _architectures() -> list[str]:
     """Those that transformers reads as causal language models, by their names in files."""
+    written = {kind: name for name, kind in _KINDS.items()}
     names = {*GGUF_CONFIG_MAPPING, *GGUF_CONFIG_ARCHS} - _NO_DECODERS
-    written = {"qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
-    written |= {"minimax_m2": "minimax-m2"}
     return sorted({written.get(one, one) for one in names})
+
+
+def _stated(header: GGUFHeader) -> dict[str, Any]:
+    """What the file states, by transformers' names."""
+    architecture, names = header.architecture, {tensor.name for tensor in header.tensors}
+    if architecture in GGUF_CONFIG_ARCHS:
+        return get_gguf_config(dict(header.metadata), tuple(names))
+    kind = _KINDS.get(architecture, architecture)
+    mapping: Any = GGUF_CONFIG_MAPPING
+    stated: dict[str, Any] = dict(GGUF_CONFIG_DEFAULTS_MAPPING.get(kind, {}))
+    stated["vocab_size"] = header.metadata.get("tokenizer.ggml.tokens")
+    for key, its_name in mapping[kind].items():
+        value = header.of_model(key)
+        if its_name and value is not None:
+            one = isinstance(value, list) and len(value) == 1
+            stated[its_name] = value[0] if one else value
+    if kind == "stablelm":
+        stated["use_qkv_bias"] = any(".attn_q.bias" in name for name in names)
+        stated["use_parallel_residual"] = not any("ffn_norm" in name for name in names)
+    if kind == "minimax_m2":
+        gate = stated.get("scoring_func")
+        stated["scoring_func"] = _GATES.get(gate, "softmax") if isinstance(gate, int) else gate
+    stated["tie_word_embeddings"] = architecture in _TIED or "output.weight" not in names
+    return {key: one for key, one in stated.items() if one is not None} | {
+        "model_type": _TEXT_KINDS.get(kind, kind)
+    }
 
 
 def _state(header: GGUFHeader, config: Any) -> None:
@@ -141,8 +173,7 @@ def _say_what_is_not_read(name: str, header: GGUFHeader) -> None:
     if architecture in GGUF_CONFIG_ARCHS:
         return
     mapping: Any = GGUF_CONFIG_MAPPING
-    its_names = (architecture.replace("-", "_"), architecture.replace("moe", "_moe"))
-    known = {key for one in its_names for key in mapping.get(one, ())}
+    known = mapping[_KINDS.get(architecture, architecture)]
     start = f"{architecture}."
     values = header.metadata.items()
     stated = [key.removeprefix(start) for key, one in values if key.startswith(start) and one]

@@ -26,6 +26,7 @@ _SCALARS = {
     12: "<d",
 }  # fmt: skip
 _STRING, _ARRAY = 8, 9
+_LENGTH = struct.Struct("<Q")
 _MOST_DIMENSIONS = 4
 _MOST_LISTED = 4096  # numbers of an array: one for each layer, and not for each token
 _MOST_TEXTS = 4_000_000  # words of a vocabulary, and its merges
@@ -55,10 +56,15 @@ class StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class GGUFHeader:
-    """What a file says: its metadata, arrays of texts left out, and its tensors."""
+    """What a file says: its metadata, and its tensors.
+
+    Of an array of texts, and of a long one of numbers, `metadata` has the length, and `arrays` the
+    place in the file.
+    """
 
     path: str
     metadata: Mapping[str, Any]
+    arrays: Mapping[str, int]
     tensors: tuple[StoredTensor, ...]
     nbytes: int
 
@@ -76,6 +82,16 @@ class GGUFHeader:
         value = self.of_model(key)
         whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
         return value if whole else default
+
+    def whole(self, key: str) -> Any:
+        """Return a value of the metadata with everything that an array holds.
+
+        Raises ValueError for a text that is not UTF-8.
+        """
+        if key not in self.arrays:
+            return self.metadata[key]
+        with _mapped(self.path) as data:
+            return _Cursor(data, self.arrays[key]).array(whole=True)
 
     @property
     def format(self) -> str:
@@ -154,14 +170,20 @@ def read_header(path: str | Path) -> GGUFHeader:
 
 @lru_cache(maxsize=8)
 def _read(path: str, size: int, _changed: int) -> GGUFHeader:
-    with Path(path).open("rb") as file:
-        if size < 24 or file.read(4) != _MAGIC:
+    if size < 24:
+        raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
+    with _mapped(path) as data:
+        if data[:4] != _MAGIC:
             raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
-                return _parsed(path, _Cursor(data, 4), size)
-            except (struct.error, ValueError, MemoryError, OverflowError) as error:
-                raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+        try:
+            return _parsed(path, _Cursor(data, 4), size)
+        except (struct.error, ValueError, MemoryError, OverflowError) as error:
+            raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+
+
+def _mapped(path: str) -> mmap.mmap:
+    with Path(path).open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class _Cursor:
@@ -197,33 +219,52 @@ class _Cursor:
             return self.text()
         if kind != _ARRAY:
             raise ValueError(f"it has a value of the unknown type {kind}")
+        return self.array()
+
+    def array(self, whole: bool = False) -> Any:
+        """An array; its length where it is one of texts or a long one, unless asked for `whole`."""
         inner, count = self.take("<IQ")
         if inner in _SCALARS:
             form = _SCALARS[inner]
             start = self.place
             self.skip(count * struct.calcsize(form))
-            if count > _MOST_LISTED:
+            if count > _MOST_LISTED and not whole:
                 return count
             return [*struct.unpack_from(f"<{count}{form[1]}", self.data, start)]
         if inner != _STRING:
             raise ValueError(f"it has an array of the type {inner}, which nobody writes")
         if count > _MOST_TEXTS:
             raise ValueError(f"it has an array of {count:,} texts")
+        texts = self._texts(count)
+        return [self.data[start:end].decode() for start, end in texts] if whole else len(texts)
+
+    def _texts(self, count: int) -> list[tuple[int, int]]:
+        """Where so many texts begin and end. They are a vocabulary, so the loop calls little."""
+        length_at, data, place = _LENGTH.unpack_from, self.data, self.place
+        places: list[tuple[int, int]] = []
         for _ in range(count):
-            (length,) = self.take("<Q")
-            self.skip(length)
-        return count
+            start = place + _LENGTH.size
+            place = start + length_at(data, place)[0]
+            if place > len(data):
+                raise ValueError("it ends within its header")
+            places.append((start, place))
+        self.place = place
+        return places
 
 
 def _parsed(path: str, at: _Cursor, size: int) -> GGUFHeader:
     version, tensor_count, value_count = at.take("<IQQ")
     if version not in _VERSIONS:
         raise ValueError(f"its version is {version}, and only 2 and 3 are read")
-    metadata = {}
+    metadata: dict[str, Any] = {}
+    arrays: dict[str, int] = {}
     for _ in range(value_count):
         key = at.text()
         (kind,) = at.take("<I")
+        start = at.place
         metadata[key] = at.value(kind)
+        if kind == _ARRAY and not isinstance(metadata[key], list):
+            arrays[key] = start
     if not isinstance(metadata.get("general.architecture"), str):
         raise ValueError("it does not name its architecture")
     listed: list[tuple[str, tuple[int, ...], str, int]] = []
@@ -244,4 +285,4 @@ def _parsed(path: str, at: _Cursor, size: int) -> GGUFHeader:
     )
     if any(tensor.start > size for tensor in tensors):
         raise ValueError("it ends before its last tensor")
-    return GGUFHeader(path, metadata, tensors, size)
+    return GGUFHeader(path, metadata, arrays, tensors, size)

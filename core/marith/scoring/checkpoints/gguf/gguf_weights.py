@@ -15,13 +15,12 @@ from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
 from transformers.modeling_gguf_pytorch_utils import (
     TENSOR_PROCESSORS,
     TensorProcessor,
-    get_gguf_hf_weights_map,
-    load_gguf_checkpoint,
 )
 
 from marith.errors import ModelError
 from marith.scoring.checkpoints.gguf.gguf_config import ROTARY_TENSORS
 from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader, StoredTensor
+from marith.scoring.checkpoints.gguf.gguf_numbers import read_tensor
 
 _NEEDED = "gguf"  # the library that knows the formats; an extra of marith's
 _NOWHERE: dict[str, Any] = {"tensors": {}}  # where one of transformers' converters puts a head
@@ -42,7 +41,7 @@ def gguf_model(
 
     `kind` is a class of transformers; `how` goes to its `from_pretrained`. Weights are in floats
     once they are read: memory peaks at the model and one tensor, but for mixtures of experts, whose
-    weights transformers reads at once. Raises ModelError for a tensor that no weight takes.
+    weights transformers joins. Raises ModelError for a tensor that no weight takes.
     """
     if header.architecture in GGUF_CONFIG_ARCHS:
         path = Path(header.path)
@@ -53,23 +52,60 @@ def gguf_model(
         empty = kind(config)
     processor, names = _processor(header, config), places_of(header, empty)
     _require_places(name, header, names)
-    if any(tensor.name.endswith("_exps.weight") for tensor in header.tensors):
-        read = load_gguf_checkpoint(header.path, return_tensors=True, model_to_load=empty)
-        tensors: dict[str, Any] = read["tensors"]
-    else:
-        tensors = {
-            names[one.name]: _UnreadTensor(header.path, one, processor)
-            for one in header.tensors
-            if one.name in names
-        }
+    tensors = _tensors(header, processor, names)
     loaded = kind.from_pretrained(None, config=config, state_dict=tensors, **how)
     return loaded
 
 
+def _tensors(
+    header: GGUFHeader, processor: TensorProcessor, names: Mapping[str, str]
+) -> dict[str, Any]:
+    """What is read of each weight of the model; of experts, which are joined, it is read here."""
+    tensors: dict[str, Any] = {}
+    for one in header.tensors:
+        unread = _UnreadTensor(header.path, one, processor)
+        if one.name.endswith("_exps.weight"):
+            joined: dict[str, Any] = {"tensors": tensors}
+            processor.process(
+                unread.values().numpy(),
+                one.name,
+                tensor_key_mapping=names,
+                parsed_parameters=joined,
+            )
+        elif one.name in names:
+            tensors[names[one.name]] = unread
+    return tensors
+
+
 def places_of(header: GGUFHeader, empty: Any) -> dict[str, str]:
-    """The weight of an empty model for the name of each tensor that a file may have."""
-    named = get_gguf_hf_weights_map(empty, _processor(header, empty.config))
-    return {"output.weight": "lm_head.weight", **named}
+    """The weight of an empty model for the name of each tensor that a file may have.
+
+    Some files name weights from inside the model that has the head, so a weight is looked up by
+    the end of its name too. (`get_gguf_hf_weights_map` does the same, and makes the table of names
+    again for every module.)
+    """
+    gguf, processor = import_module(_NEEDED), _processor(header, empty.config)
+    kind = next((one for one, its in gguf.MODEL_ARCH_NAMES.items() if its == header.architecture))
+    table = gguf.get_tensor_name_map(kind, empty.config.get_text_config().num_hidden_layers)
+    weights = [*empty.state_dict()]
+    places: dict[str, str] = {}
+    for depth in range(max(weight.count(".") for weight in weights)):
+        for weight in weights:
+            parts = weight.split(".")
+            if len(parts) <= depth:
+                continue
+            outside, inside = parts[:depth], processor.preprocess_name(".".join(parts[depth:]))
+            name, dot, kind_of = inside.rpartition(".")
+            if kind_of not in ("weight", "bias"):
+                name, dot, kind_of = inside, "", ""
+            before = "".join(f"{part}." for part in outside)
+            if (found := table.get_name(name)) is not None:
+                places.setdefault(found + dot + kind_of, before + inside)
+            else:
+                more: dict[str, str] = {}
+                processor.perform_fallback_tensor_mapping(more, dot + kind_of, before, inside)
+                places = more | places
+    return {"output.weight": "lm_head.weight", **places}
 
 
 def _processor(header: GGUFHeader, config: Any) -> TensorProcessor:
@@ -85,20 +121,14 @@ class _UnreadTensor:
         self._path, self._stored, self._processor = path, stored, processor
 
     def __getitem__(self, _: object) -> Tensor:
-        quants, stored = import_module("gguf.quants"), self._stored
-        kinds = import_module("gguf").GGMLQuantizationType
-        if stored.kind not in kinds.__members__:
-            raise ModelError(
-                f"the tensor {stored.name!r} is stored as {stored.kind}, which the installed gguf "
-                "does not read; backend='llama.cpp' may"
-            )
-        kind = kinds[stored.kind]
-        shape = quants.quant_shape_to_byte_shape(stored.shape, kind)
-        data = np.memmap(self._path, np.uint8, "r", stored.start, shape)
-        values = quants.dequantize(data, kind)
-        values = self._processor.process(values, stored.name, parsed_parameters=_NOWHERE).weights
-        mapped = not values.flags.writeable  # the file itself, which a model must not depend on
-        return torch.from_numpy(values.copy() if mapped else np.ascontiguousarray(values))
+        made = self._processor.process(
+            self.values().numpy(), self._stored.name, parsed_parameters=_NOWHERE
+        )
+        return torch.from_numpy(np.ascontiguousarray(made.weights))
+
+    def values(self) -> Tensor:
+        """What the file has, in float32."""
+        return read_tensor(self._path, self._stored)
 
 
 def _require_places(name: str, header: GGUFHeader, names: Mapping[str, str]) -> None:
