@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -38,6 +38,7 @@ from marith.scoring.counting.trivial import PositionScorer
 from marith.scoring.free_memory import free_memory
 from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 
 _log = logging.getLogger(__name__)
@@ -193,18 +194,25 @@ class Registry:
         file = gguf_file(locate(name)) if placement.backend is not None else None
         if file is not None and str(file) == self.base.checkpoint.model.path:
             return self.base
-        checkpoint = loader.language_model(name, placement)
-        if checkpoint.vocabulary.fingerprint != self.vocabulary.fingerprint:
-            raise FormulaError(
-                f"the vocabulary of {name!r} ({checkpoint.vocabulary.size} tokens) is not that of "
-                f"{self.base.checkpoint.name!r} ({self.vocabulary.size} tokens), so {term} cannot "
-                "stand beside its terms"
-            )
+        checkpoint = loader.language_model(
+            name, placement, partial(self._require_equal, term, name)
+        )
         for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
         most, brought = self.cache_limit.most_bytes, self._brought_from(checkpoint)
         return PromptedScorer(checkpoint, most, self._recent, brought)
+
+    def _require_equal(self, term: Term, name: str, vocabulary: Vocabulary) -> None:
+        """Raises FormulaError for another vocabulary than the base model's."""
+        if vocabulary.fingerprint != self.vocabulary.fingerprint:
+            base = self.base.checkpoint.name
+            raise FormulaError(
+                f"the vocabulary of {name!r} ({vocabulary.size} tokens) is not that of {base!r} "
+                f"({self.vocabulary.size} tokens), so {term} cannot stand beside its terms; a "
+                "model of the same family has the same vocabulary, and a classifier may have "
+                "another"
+            )
 
     def _classifier(self, checkpoint: Checkpoint) -> ModelScorer:
         for scorer in self._models.values():

@@ -107,7 +107,8 @@ DIRECTORIES = [
     (
         "engine.generate('a b', 'M + x', {'x': Prompted(model='small')})",
         "the vocabulary of 'small' (28 tokens) is not that of 'pocket' (4096 tokens), so "
-        'prompted(model="small") cannot stand beside its terms',
+        'prompted(model="small") cannot stand beside its terms; '
+        "a model of the same family has the same vocabulary, and a classifier may have another",
     ),
 ]
 OPTIONS = [

@@ -25,6 +25,8 @@ from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.registry import Registry, device_of
 from marith.scoring.scorer import Span
 from marith.testing import LETTERS, tiny_classifier, tiny_model, tiny_tokenizer
+from marith.testing.gguf_file import write_gguf
+from marith.testing.models import byte_tokenizer
 
 CPU = Placement()
 
@@ -93,6 +95,19 @@ def test_another_vocabulary_is_refused_with_both_sizes(tmp_path: Path) -> None:
         asked.scorer_of(Prompted(model=name))
     assert name in str(caught.value)
     assert asked.scorers() == [asked.base]
+
+
+def test_another_vocabulary_is_refused_before_weights_are_read(tmp_path: Path) -> None:
+    """A header and a tokenizer say it, and weights may take a minute."""
+    name = save(tiny_model(vocab=12), tiny_tokenizer(tuple(LETTERS[:10])), tmp_path / "other")
+    (tmp_path / "other" / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(FormulaError, match=r"is not that of .*a model of the same family"):
+        registry().scorer_of(Prompted(model=name))
+    write_gguf(tiny_model(vocab=257), tmp_path / "it.gguf", "f32", byte_tokenizer())
+    whole = (tmp_path / "it.gguf").read_bytes()
+    (tmp_path / "it.gguf").write_bytes(whole.replace(b"output_norm.weight", b"output_gone.weight"))
+    with pytest.raises(FormulaError, match="is not that of"):
+        registry().scorer_of(Prompted(model=str(tmp_path / "it.gguf")))
 
 
 def test_the_same_words_in_another_order_are_another_vocabulary(tmp_path: Path) -> None:

@@ -20,21 +20,22 @@ import torch
 from marith.errors import ModelError, shown
 from marith.scoring.checkpoints import kinds
 from marith.scoring.checkpoints.checkpoint import Checkpoint
-from marith.scoring.checkpoints.kinds import CLASSIFIER, LANGUAGE_MODEL, refusing
+from marith.scoring.checkpoints.kinds import CLASSIFIER, LANGUAGE_MODEL
 from marith.scoring.checkpoints.locate import GGUF, locate
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for, on_cpu
 from marith.scoring.checkpoints.reading import (
     StoredCheckpoint,
+    Suits,
     read,
     read_tokenizer,
     stated_positions,
+    vocabulary_of,
 )
 from marith.scoring.checkpoints.shared_weights import independent
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.free_memory import free_memory, returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
 from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
-from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.tensor_parallel.following import load_together
 from marith.scoring.tensor_parallel.parallel_plan import require_safetensors
 from marith.scoring.tensor_parallel.process_group import process_group
@@ -45,13 +46,16 @@ _log = logging.getLogger(__name__)
 _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
 
 
-def language_model(name: str | PathLike[str], placement: Placement) -> Checkpoint:
+def language_model(
+    name: str | PathLike[str], placement: Placement, suits: Suits | None = None
+) -> Checkpoint:
     """A causal language model by embedded name, directory, GGUF file or hub id.
 
-    Packed where oneDNN can, unless a backend computes it.
+    Packed where oneDNN can, unless a backend computes it. `suits` is shown the vocabulary before
+    any weights are read, and raises where it does not suit.
     """
     name = fspath(name) if isinstance(name, PathLike) else name
-    return _cached(LANGUAGE_MODEL, name, placement)
+    return _cached(LANGUAGE_MODEL, name, placement, suits)
 
 
 def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
@@ -116,13 +120,15 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     )
 
 
-def _cached(kind: str, name: str, placement: Placement) -> Checkpoint:
+def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = None) -> Checkpoint:
     where = locate(name)
     exact = _exactly(name, where, placement)
     key = kind, where, exact
     checkpoint = _kept.get(key)
     if checkpoint is None:
-        checkpoint = _kept[key] = _load(kind, name, where, exact)
+        checkpoint = _kept[key] = _load(kind, name, where, exact, suits=suits)
+    elif suits is not None:
+        suits(checkpoint.vocabulary)
     return checkpoint
 
 
@@ -138,18 +144,28 @@ def _exactly(name: str, where: str, placement: Placement) -> Placement:
 
 
 def _load(
-    kind: str, name: str, where: str, placement: Placement, tokenizer: Any = None
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    tokenizer: Any = None,
+    suits: Suits | None = None,
 ) -> Checkpoint:
     if placement.backend is not None:
-        return llama_cpp_checkpoint(name, where, placement, tokenizer)
+        return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
     if placement.is_parallel:
         require_safetensors(name, where)
         return load_together(_load_here, kind, name, where, placement)
-    return _load_here(kind, name, where, placement, tokenizer)
+    return _load_here(kind, name, where, placement, tokenizer, suits)
 
 
 def _load_here(
-    kind: str, name: str, where: str, placement: Placement, tokenizer: Any = None
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    tokenizer: Any = None,
+    suits: Suits | None = None,
 ) -> Checkpoint:
     begun, layout = time.monotonic(), ""
     # Tensor by tensor, each in float32 first.
@@ -157,7 +173,7 @@ def _load_here(
     with returning_freed() if in_parts else nullcontext():
         # Before a pass: a process that has nothing to compute would keep the others waiting.
         with process_group().agreeing(name) if placement.is_parallel else nullcontext():
-            found = read(kind, name, where, placement, tokenizer=tokenizer)
+            found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
         model = found.model
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
@@ -179,9 +195,8 @@ def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Chec
     model = read.model
     config = model.config.get_text_config()
     length = placement.context(name, positions_of(model))
-    with refusing(f"cannot use the tokenizer of {name!r}"):
-        ends = [*_ends(name, model), *read.ends]
-        vocabulary = Vocabulary(read.tokenizer, config.vocab_size, ends)
+    ends = [*_ends(name, model), *read.ends]
+    vocabulary = vocabulary_of(name, read.tokenizer, config.vocab_size, ends)
     return Checkpoint(name, model, vocabulary, length, placement.quantize, method=read.method)
 
 

@@ -24,16 +24,18 @@ from marith.scoring.checkpoints.gguf.gguf_download import local_file
 from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader, read_header
 from marith.scoring.checkpoints.gguf.gguf_tokenizer import ends_of, gguf_tokenizer
 from marith.scoring.checkpoints.gguf.gguf_weights import gguf_model, require_library
-from marith.scoring.checkpoints.kinds import CLASSES, refusing
+from marith.scoring.checkpoints.kinds import CLASSES, LANGUAGE_MODEL, refusing
 from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, require_tokenizer
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
 from marith.scoring.checkpoints.quantised_files import Quantised, quantised
 from marith.scoring.checkpoints.sizes import check_held, check_size, require_memory
 from marith.scoring.layouts.quantising import loading_in
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.tensor_parallel.parallel_plan import in_parts, require_floats
 from marith.scoring.tensor_parallel.process_group import is_first
 
 Fits: TypeAlias = Callable[[Any], None]
+Suits: TypeAlias = Callable[[Vocabulary], None]
 _ANY = 2048  # tokens of context where a configuration does not say
 
 
@@ -57,15 +59,18 @@ def read(
     placement: Placement,
     fits: Fits | None = None,
     tokenizer: Any = None,
+    suits: Suits | None = None,
 ) -> StoredCheckpoint:
-    """The model with every weight that it has; `fits` sees its configuration before any is read.
+    """The model with every weight that it has.
 
-    A `tokenizer` is for a GGUF file whose own cannot be built. Raises ModelError.
+    `fits` sees its configuration and `suits` its vocabulary before any weight is read. A
+    `tokenizer` is for a GGUF file whose own cannot be built. Raises ModelError.
     """
     device = device_for(placement.device)
     dtype = dtype_for(name, where, device, placement)
     reader = _read_gguf if where.lower().endswith(GGUF) else _read_stored
-    return reader(kind, name, where, placement, (device, dtype), fits or _any, tokenizer)
+    place, checks = (device, dtype), (fits or _any, suits or _any)
+    return reader(kind, name, where, placement, place, checks, tokenizer)
 
 
 def require_found(name: str, where: str, revision: str | None) -> None:
@@ -103,8 +108,14 @@ def stated_positions(config: Any) -> int:
     return stated if isinstance(stated, int) and stated > 0 else _ANY
 
 
-def _any(_config: Any) -> None:
-    """Every configuration suits."""
+def _any(_: Any) -> None:
+    """Every configuration suits, and every vocabulary."""
+
+
+def vocabulary_of(name: str, tokenizer: Any, width: int, ends: Sequence[int] = ()) -> Vocabulary:
+    """The tokens of a model that gives `width` logits. Raises ModelError."""
+    with refusing(f"cannot use the tokenizer of {name!r}"):
+        return Vocabulary(tokenizer, width, ends)
 
 
 def _read_stored(
@@ -113,7 +124,7 @@ def _read_stored(
     where: str,
     placement: Placement,
     place: tuple[torch.device, torch.dtype],
-    fits: Fits,
+    checks: tuple[Fits, Suits],
     _tokenizer: Any,
 ) -> StoredCheckpoint:
     given = {"revision": placement.revision, "trust_remote_code": False}
@@ -127,10 +138,12 @@ def _read_stored(
         config = AutoConfig.from_pretrained(where, **given)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
-        fits(config)
+        checks[0](config)
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
         require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
+        if kind == LANGUAGE_MODEL:
+            checks[1](vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
         parts = in_parts(name, config) if placement.is_parallel else {}
         if found is None or found.unpacked:
@@ -151,7 +164,7 @@ def _read_gguf(
     where: str,
     placement: Placement,
     place: tuple[torch.device, torch.dtype],
-    fits: Fits,
+    checks: tuple[Fits, Suits],
     tokenizer: Any,
 ) -> StoredCheckpoint:
     require_library(name)
@@ -159,8 +172,9 @@ def _read_gguf(
     config = gguf_config(name, header)
     kinds.check_kind(name, config, kind)
     placement.context(name, stated_positions(config))
-    fits(config)
+    checks[0](config)
     tokenizer = tokenizer_of(name, header, tokenizer)
+    checks[1](vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
     with refusing(f"cannot load the model {name!r}"):
         stored = len(header.tensors), header.nbytes
         footprint = Footprint.of(check_held(name, *stored, CLASSES[kind], config), config.to_dict())

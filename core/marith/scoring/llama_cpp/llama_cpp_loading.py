@@ -20,7 +20,7 @@ from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader
 from marith.scoring.checkpoints.gguf.gguf_tokenizer import ends_of
 from marith.scoring.checkpoints.locate import GGUF
 from marith.scoring.checkpoints.placing import Placement
-from marith.scoring.checkpoints.reading import header_of, tokenizer_of
+from marith.scoring.checkpoints.reading import Suits, header_of, tokenizer_of, vocabulary_of
 from marith.scoring.cpu_threads import SMALL
 from marith.scoring.free_memory import free_memory
 from marith.scoring.llama_cpp.ggml_library import library
@@ -102,11 +102,16 @@ class LlamaCppCheckpoint(Checkpoint):
 
 
 def llama_cpp_checkpoint(
-    name: str, where: str, placement: Placement, tokenizer: Any = None
+    name: str,
+    where: str,
+    placement: Placement,
+    tokenizer: Any = None,
+    suits: Suits | None = None,
 ) -> Checkpoint:
     """A GGUF file, loaded by llama.cpp. Raises ModelError for what it cannot load.
 
-    `tokenizer` is for a file whose own cannot be built.
+    `tokenizer` is for a file whose own cannot be built; `suits` is shown its vocabulary before any
+    weights are read.
     """
     begun = time.monotonic()
     _require_file(name, where, placement)
@@ -114,6 +119,9 @@ def llama_cpp_checkpoint(
     accelerated = _accelerated(placement, lib)
     _require_memory(name, header, accelerated)
     words = tokenizer_of(name, header, tokenizer)  # before the weights, which may be large
+    listed = header.metadata.get("tokenizer.ggml.tokens")
+    if suits is not None and isinstance(listed, int):
+        suits(vocabulary_of(name, words, listed))
     model, repacked = _loaded(name, header, accelerated)
     vocabulary = Vocabulary(words, model.vocab, [*ends_of(header, words), *model.ends()])
     _check_tokens(name, model, vocabulary)
