@@ -22,7 +22,8 @@ _LLAMA_CPP_LANES = 256  # texts that llama.cpp reads at once
 OWN = "Methods that are not of marith"
 HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context")
 NOTE = """
-float32 and bfloat16: the memory of the weights; keys and values of texts come to it. A GPU
+float32 and bfloat16: the memory of the weights on a CPU, where a head that is tied to the words is
+a copy; keys and values of texts come to it, and up to 0.3 GB for the words themselves. A GPU
 computes in bfloat16, and so does a CPU that multiplies it where the model is stored in it; other
 CPUs in float32, unless --dtype says otherwise. --quantize takes less. Context: in tokens."""
 
@@ -139,8 +140,8 @@ def _takes(model: "StoredModel") -> list[str]:
         f"\n{styled(model.name, bold=True)}: {takes.weights:,} weights, stored as {model.format}"
     ]
     ways = [*takes.choices()]
-    if model.place == "file":
-        ways.append(("backend='llama.cpp'", model.size))
+    if model.place == "file":  # which llama.cpp computes faster, in fewer bytes
+        ways.insert(0, ("backend='llama.cpp'", model.size))
     for how, size in ways:
         dtype = "bfloat16" if "bfloat16" in how or "llama" in how else "float32"
         token = takes.token_bytes(dtype)

@@ -35,13 +35,18 @@ class Footprint:
         words, width = stated.get("vocab_size"), _number(stated, _WIDTH)
         embedding = words * width if isinstance(words, int) and width else 0
         tied = bool(stated.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
+        classes = config.get("architectures") or ()
+        tied = tied and not any("Classification" in str(one) for one in classes)  # of another head
         return cls(weights, min(embedding, weights), tied, _kept(stated))
 
-    def nbytes(self, dtype: str, quantize: str | None = None) -> int:
-        """What the weights take; norms, and what stays in floats beside them, are left out."""
+    def nbytes(self, dtype: str, quantize: str | None = None, *, packed: bool = True) -> int:
+        """What the weights take; norms, and what stays in floats beside them, are left out.
+
+        `packed` is for a CPU, where a head that is tied to the words is a copy in another order.
+        """
         size = SIZES.get(dtype.removeprefix("torch."), 4)
         if quantize is None:
-            return self.weights * size
+            return (self.weights + (self.embedding if packed and self.tied else 0)) * size
         layers = self.weights - self.embedding * (1 if self.tied else 2)
         few = layers if quantize == "int8" else int(layers * _INT4)
         return max(0, few) + self.embedding * (1 + size)
@@ -51,10 +56,10 @@ class Footprint:
         size = SIZES.get(dtype.removeprefix("torch."), 4)
         return None if self.token is None else self.token * size
 
-    def choices(self) -> Iterator[tuple[str, int]]:
+    def choices(self, *, packed: bool = True) -> Iterator[tuple[str, int]]:
         """The ways to load it with the bytes that each takes, the most exact first."""
         for dtype in ("float32", "bfloat16"):
-            yield f"dtype={dtype!r}", self.nbytes(dtype)
+            yield f"dtype={dtype!r}", self.nbytes(dtype, packed=packed)
         for quantize, dtype in (("int8", "float32"), ("int4", "float32"), ("int4", "bfloat16")):
             yield f"quantize={quantize!r}, dtype={dtype!r}", self.nbytes(dtype, quantize)
 

@@ -60,14 +60,15 @@ def require_memory(
     if placement.is_spread:  # accelerate places what fits
         return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
-    needed = footprint.nbytes(how, placement.quantize)
+    packed = device.type == "cpu" and not placement.is_several
+    needed = footprint.nbytes(how, placement.quantize, packed=packed)
     # Each process has a device of its own, and a part of the weights.
     parts = process_group().size if placement.is_parallel and device.type != "cpu" else 1
     if needed <= free * parts:
         return
     fitting = [
         f"{choice} takes {amount(size)}"
-        for choice, size in footprint.choices()
+        for choice, size in footprint.choices(packed=packed)
         if size < min(needed, free * parts + 1)
         and (device.type == "cpu" or "quantize" not in choice)
     ]
