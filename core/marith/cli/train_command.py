@@ -8,9 +8,13 @@ import typer
 from marith.cli.shared import Device, Plot, app, clear_errors
 
 Base = Annotated[
-    str, typer.Option(help="What is fine-tuned: pocket-toxicity, a directory or a hub id.")
+    str,
+    typer.Option(help="What is fine-tuned: pocket-toxicity, a directory, GGUF file or hub id."),
 ]
 Data = Annotated[Path, typer.Option(help="Texts and labels: .csv, .tsv, .jsonl or .parquet.")]
+Rate = Annotated[
+    float | None, typer.Option(help="AdamW's peak rate; else 1e-5, or 3e-4 for a small base.")
+]
 MaxLength = Annotated[
     int | None, typer.Option(help="Tokens of a text at most; else the model's context.")
 ]
@@ -24,7 +28,7 @@ def train_classifier(
     text_column: Annotated[str, typer.Option(help="The column of texts.")] = "text",
     label_column: Annotated[str, typer.Option(help="The column of classes.")] = "label",
     epochs: Annotated[int, typer.Option(help="How often each text is read.")] = 5,
-    rate: Annotated[float, typer.Option(help="The peak learning rate of AdamW.")] = 1e-5,
+    rate: Rate = None,
     batch_size: Annotated[int, typer.Option(help="Texts a step.")] = 32,
     held_out: Annotated[float, typer.Option(help="The share not learned from.")] = 0.1,
     max_length: MaxLength = None,

@@ -14,8 +14,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from transformers.utils import logging
 
 from marith.errors import ModelError, RequestError
+from marith.scoring.checkpoints.kinds import refusing
 from marith.scoring.checkpoints.loader import as_stored, positions_of
-from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS, locate
+from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, locate
 from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training import heads
@@ -46,6 +47,8 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
     The global random numbers of torch decide what a new head is.
     """
     where = locate(settings.base)
+    if where.lower().endswith(GGUF):
+        return _from_gguf(settings, labels, device)
     inside = Path(where).parent == WEIGHTS.resolve()  # embedded classifiers share one tokenizer
     shared = inside and not (Path(where) / "tokenizer.json").is_file()
     try:
@@ -72,6 +75,20 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
     _fill_body(settings.base, model, report["missing_keys"])
     if not head.kept:
         heads.renew(model)
+    return _prepared(settings, model.to(device), tokenizer, head)
+
+
+def _from_gguf(settings: Settings, labels: Sequence[str], device: torch.device) -> Base:
+    """The language model of a GGUF file under a new head."""
+    placement = Placement(device="cpu", dtype="float32")
+    language_model, tokenizer = as_stored(settings.base, placement)
+    config = language_model.config
+    head = heads.choose(config, labels)
+    heads.configure(config, head)
+    with refusing(f"cannot train {settings.base!r}"):
+        model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
+        model.base_model.load_state_dict(language_model.base_model.state_dict())
+    heads.renew(model)
     return _prepared(settings, model.to(device), tokenizer, head)
 
 

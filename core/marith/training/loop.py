@@ -75,6 +75,8 @@ def _learn(
     """Take every step that is still to be taken, and keep a checkpoint of the last one too."""
     so_far = folder.restore(optimisation.base.model, optimisation.optimiser)
     with _bars() as bars:
+        if optimisation.settings.rate is None:
+            bars.console.print(f"the rate is {optimisation.rate:g}, by the size of the base")
         for notice in _notices(optimisation):
             bars.console.print(notice, highlight=False, markup=False, soft_wrap=True)
         bar = bars.add_task("training", total=optimisation.steps, completed=so_far.step, loss="")
@@ -84,6 +86,8 @@ def _learn(
             mean = loss if so_far.loss is None else _MEMORY * so_far.loss + (1 - _MEMORY) * loss
             so_far = TrainingProgress(step + 1, mean, so_far.seconds + time.monotonic() - start)
             bars.update(bar, completed=so_far.step, loss=f"loss {mean:.4f}")
+            if not bars.console.is_interactive and _is_told(so_far.step, optimisation.steps):
+                bars.console.print(f"step {so_far.step} of {optimisation.steps}, loss {mean:.4f}")
             if (
                 so_far.step % optimisation.settings.save_every == 0
                 or so_far.step == optimisation.steps
@@ -92,6 +96,11 @@ def _learn(
             if on_step is not None:
                 on_step(Step(so_far.step, optimisation.steps, loss))
     return so_far
+
+
+def _is_told(step: int, steps: int) -> bool:
+    """Whether a step has a line of its own where no bar moves: the first, and each twentieth."""
+    return step == 1 or step * 20 // steps > (step - 1) * 20 // steps
 
 
 def _held_out_lines(optimisation: Optimisation) -> tuple[Line, ...]:

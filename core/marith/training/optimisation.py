@@ -17,6 +17,9 @@ from marith.training.losses import judges_every_prefix, loss_of_each, loss_of_ev
 from marith.training.settings import Settings
 
 WARM_UP = 0.06  # of all steps, as RoBERTa was fine-tuned (Liu et al., 2019, table 10)
+RATE = 1e-5  # the paper's, of a RoBERTa of 125 M weights
+# A smaller base learns nothing by it, least of all with a new head (docs/how-to/training.md).
+SMALL, SMALL_RATE = 50_000_000, 3e-4
 DECAY = 0.01
 CLIP = 1.0
 
@@ -39,11 +42,13 @@ class Optimisation:
         probe = [t for text in data.learned.texts[:8] for t in text if t != base.padding]
         self.every_prefix = judges_every_prefix(base.model, data.special_tokens, probe)
         weights = list(base.model.parameters())
+        small = sum(weight.numel() for weight in weights) < SMALL
+        self.rate = settings.rate or (SMALL_RATE if small else RATE)
         groups = [
             {"params": [w for w in weights if w.ndim >= 2], "weight_decay": DECAY},
             {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0},
         ]
-        self.optimiser = torch.optim.AdamW(groups, lr=settings.rate, fused=True)
+        self.optimiser = torch.optim.AdamW(groups, lr=self.rate, fused=True)
 
     def batches(self, start: int) -> Iterator[tuple[int, Batch]]:
         """The number of each step from `start` on, and what it learns from."""
@@ -65,13 +70,14 @@ class Optimisation:
             loss = loss_of_each(self.base.model, on_device)
         value = float(loss.detach())
         if not math.isfinite(value):
-            rate = self.settings.rate
-            raise ModelError(f"the loss is {value!r} at step {step}: the rate {rate!r} is too high")
+            raise ModelError(
+                f"the loss is {value!r} at step {step}: the rate {self.rate!r} is too high"
+            )
         self.optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.base.model.parameters(), CLIP)
         for group in self.optimiser.param_groups:
-            group["lr"] = self.settings.rate * rate_at(step, self.steps)
+            group["lr"] = self.rate * rate_at(step, self.steps)
         self.optimiser.step()
         return value
 

@@ -32,12 +32,13 @@ def _column(name: str, value: Any) -> str:
 class Settings:
     """One training: `base` becomes a classifier of the labels in `data`, and is left in `out`.
 
-    `base` is an embedded name, a directory or a hub id; `data` a table of texts and labels;
-    `out` a directory. `epochs` and `rate` are the paper's (appendix, training and prompting
-    details), as is `balance`: an epoch has as many texts of every class as the rarest has.
+    `base` is an embedded name, a directory, a GGUF file or a hub id; `data` a table of texts and
+    labels; `out` a directory. `epochs` is the paper's (appendix, training and prompting details),
+    as is `balance`: an epoch has as many texts of every class as the rarest has.
     `held_out` is the share of texts that is not learned from; `max_length` is in tokens, special
     ones included, and without it the model's context. A checkpoint is kept every `save_every`
-    steps. Raises ModelError or RequestError.
+    steps. Without a `rate` it is the paper's 1e-5 for a base of the size of its RoBERTa, and 3e-4
+    for a small one. Raises ModelError or RequestError.
     """
 
     base: str
@@ -46,7 +47,7 @@ class Settings:
     text_column: str = field(default="text", metadata=by(_column))
     label_column: str = field(default="label", metadata=by(_column))
     epochs: int = field(default=5, metadata=by(whole_from(1, MOST_EPOCHS)))
-    rate: float = field(default=1e-5, metadata=by(_POSITIVE))
+    rate: float | None = None
     batch_size: int = field(default=32, metadata=by(whole_from(1)))
     held_out: float = field(default=0.1, metadata=by(_SHARE))
     max_length: int | None = None
@@ -61,6 +62,8 @@ class Settings:
         hold(self)
         if self.text_column == self.label_column:
             raise RequestError(f"texts and labels are two columns, not {self.text_column!r} twice")
+        if self.rate is not None:
+            _POSITIVE("rate", self.rate)
         device_of(self.device)
         self._check_files()
         locate(self.base)

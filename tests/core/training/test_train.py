@@ -12,7 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from marith import Classifier, Engine
 from marith.errors import ModelError, RequestError
+from marith.testing import tiny_model
+from marith.testing.gguf_file import write_gguf
+from marith.testing.models import byte_tokenizer
 from marith.training import Report, Settings, Step, train
 from marith.training.base import load
 from marith.training.data.encoded_texts import encode
@@ -194,3 +198,31 @@ def test_a_rate_that_blows_up_is_said_and_the_random_numbers_stay_the_callers(
     with pytest.raises(ModelError, match=r"the loss is nan at step \d+: the rate 1e\+30 is too"):
         train(Settings(gpt2, warmth, tmp_path / "out", rate=1e30))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_language_model_in_a_gguf_file_is_a_base(warmth: Path, tmp_path: Path) -> None:
+    """Its weights are those of the checkpoint that it was written from, under a new head."""
+    model, tokenizer = tiny_model(vocab=257), byte_tokenizer()
+    write_gguf(model, tmp_path / "it.gguf", "f32", tokenizer)
+    settings = Settings(str(tmp_path / "it.gguf"), warmth, tmp_path / "judge", epochs=1)
+    base = load(settings, ["cold", "warm"], torch.device("cpu"))
+    for name, weight in model.base_model.state_dict().items():
+        assert torch.equal(base.model.base_model.state_dict()[name], weight), name
+    report = train(settings)
+    assert report.steps
+    assert (settings.out / "tokenizer.json").is_file()
+    with Engine.load("pocket") as engine:
+        terms = {"C": Classifier(str(settings.out), label="warm")}
+        assert engine.generate("Hello", "M + C", terms, max_tokens=2).tokens
+
+
+def test_a_small_base_has_a_rate_by_which_it_learns(
+    roberta: str, warmth: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a terminal progress is lines, and not a silence until the end."""
+    settings = Settings(roberta, warmth, tmp_path / "judge", epochs=2, batch_size=8)
+    report = train(settings)
+    err = capsys.readouterr().err
+    assert "the rate is 0.0003, by the size of the base" in err
+    assert f"step 1 of {report.steps}, loss" in err
+    assert f"step {report.steps} of {report.steps}, loss" in err

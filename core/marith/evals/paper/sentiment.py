@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformers import AutoTokenizer
-
 from marith.errors import ModelError, RequestError
 from marith.evals.experiment.evaluation_settings import PLAIN, POCKET, source_texts
 from marith.evals.experiment.experiment import Experiment
@@ -20,7 +18,8 @@ from marith.evals.pocket_texts import REVIEWS_OF
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from marith.formula.tree.terms import Prompted
 from marith.request.stop import Stop
-from marith.scoring.checkpoints.locate import EMBEDDED, locate
+from marith.scoring.checkpoints.locate import EMBEDDED
+from marith.scoring.checkpoints.reading import read_tokenizer
 
 TONES = ("negative", "positive")
 BEGINNING = 32  # tokens of a review
@@ -104,12 +103,10 @@ def beginnings(
 
     Raises ModelError for a tokenizer that cannot be had.
     """
-    home = locate(POCKET if model in EMBEDDED else model)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(home, trust_remote_code=False, revision=revision)
-    except (OSError, ValueError) as error:
-        message = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ModelError(f"cannot load the tokenizer of {model!r}: {message}") from None
+        tokenizer = read_tokenizer(POCKET if model in EMBEDDED else model, revision)
+    except ModelError as error:
+        raise ModelError(f"cannot load the tokenizer of {model!r}: {error}") from None
     cut = []
     for text in texts:
         tokens = tokenizer.encode(text, add_special_tokens=False)

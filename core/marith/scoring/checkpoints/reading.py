@@ -25,7 +25,7 @@ from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader, read_header
 from marith.scoring.checkpoints.gguf.gguf_tokenizer import ends_of, gguf_tokenizer
 from marith.scoring.checkpoints.gguf.gguf_weights import gguf_model, require_library
 from marith.scoring.checkpoints.kinds import CLASSES, LANGUAGE_MODEL, refusing
-from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, require_tokenizer
+from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, locate, require_tokenizer
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
 from marith.scoring.checkpoints.quantised_files import Quantised, quantised
 from marith.scoring.checkpoints.sizes import check_held, check_size, require_memory
@@ -83,11 +83,15 @@ def require_found(name: str, where: str, revision: str | None) -> None:
     hub_lookup.require(where, revision)
 
 
-def read_tokenizer(name: str | PathLike[str]) -> Any:
-    """A tokenizer by directory or hub id. Raises ModelError."""
-    hub_lookup.require(fspath(name))
-    with refusing(f"cannot load the tokenizer {str(name)!r}"):
-        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> Any:
+    """A tokenizer by directory, GGUF file or hub id. Raises ModelError."""
+    named = fspath(name)
+    if named.lower().endswith(GGUF):
+        return gguf_tokenizer(named, header_of(named, locate(named), revision))
+    where = locate(named) if named in EMBEDDED else named
+    hub_lookup.require(where, revision)
+    with refusing(f"cannot load the tokenizer {named!r}"):
+        return AutoTokenizer.from_pretrained(where, trust_remote_code=False, revision=revision)
 
 
 def header_of(name: str, where: str, revision: str | None) -> GGUFHeader:
@@ -149,7 +153,7 @@ def _read_stored(
         if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
-        with _progress(shown=name not in EMBEDDED and is_first(placement.is_parallel)):
+        with _progress(_is_most_of_it(placement, place)):
             files = {"use_safetensors": True, **given, **_how(placement, place, found), **parts}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
         model = _placed(model, placement, place, found)
@@ -181,7 +185,8 @@ def _read_gguf(
         require_memory(name, footprint, *place, placement)
         made = kinds.class_of(kind, config)
         how = _how(placement, place, None)
-        model, report = gguf_model(name, header, made, config, **how)
+        with _progress(_is_most_of_it(placement, place)):
+            model, report = gguf_model(name, header, made, config, **how)
         model = _placed(model, placement, place, None)
     complete = _complete(name, kind, model, report["missing_keys"])
     return StoredCheckpoint(complete, tokenizer, ends_of(header, tokenizer))
@@ -245,9 +250,14 @@ def _has_tokenizer(where: str) -> bool:
     return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()
 
 
+def _is_most_of_it(placement: Placement, place: tuple[torch.device, torch.dtype]) -> bool:
+    """Whether reading takes most of the time: on a CPU, laying weights out takes as long."""
+    return (placement.is_several or place[0].type != "cpu") and is_first(placement.is_parallel)
+
+
 @contextmanager
 def _progress(shown: bool) -> Iterator[None]:
-    """Bars are for what takes long: an embedded model loads before one could be read."""
+    """Let transformers show a bar, which stands at 100 % as soon as weights are read."""
     hide = not shown and transformers_logging.is_progress_bar_enabled()
     if hide:
         transformers_logging.disable_progress_bar()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.ggml_files import write_pocket
 from typer.testing import CliRunner
 
 from marith import Engine, ModelError
@@ -56,7 +57,9 @@ def test_the_papers_rows_are_the_default_and_the_classifier_makes_its_own_tone_l
         )
 
 
-def test_a_review_is_cut_to_its_first_tokens_and_a_short_one_is_whole(tiny_dir: str) -> None:
+def test_a_review_is_cut_to_its_first_tokens_and_a_short_one_is_whole(
+    tiny_dir: str, tmp_path: Path
+) -> None:
     long = "The film was made in a small town. " * 20
     with Engine.load("pocket") as engine:
         (cut, whole) = beginnings("pocket", [long, "Short."])
@@ -64,6 +67,8 @@ def test_a_review_is_cut_to_its_first_tokens_and_a_short_one_is_whole(tiny_dir: 
     assert whole == "Short."
     assert beginnings("pocket-draft", [long]) == [cut]
     assert beginnings(tiny_dir, ["a b c d"], 2) == ["ab"]
+    file = write_pocket(tmp_path, ("f16",)) / "f16.gguf"
+    assert beginnings(str(file), [long]) == [cut]
     with pytest.raises(ModelError, match="cannot load the tokenizer of 'owner/name'"):
         beginnings("owner/name", [long])
 
