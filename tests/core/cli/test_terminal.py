@@ -7,6 +7,7 @@ import logging
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -44,6 +45,14 @@ def test_a_terminal_gets_one_bar_on_standard_error(
         pass
     assert "loading pocket" in sys.stderr.getvalue()  # type: ignore[attr-defined]
     assert capsys.readouterr().out == ""
+
+
+def test_a_file_is_a_model_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    (tmp_path / "it.gguf").write_bytes(b"GGUF")
+    with loading(str(tmp_path / "it.gguf")):
+        pass
+    assert "it.gguf" in sys.stderr.getvalue()  # type: ignore[attr-defined]
 
 
 def test_where_loading_is_logged_there_is_no_bar(

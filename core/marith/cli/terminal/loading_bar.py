@@ -54,10 +54,10 @@ def hide_bars_of_transformers() -> None:
 
 def _is_local(model: str) -> bool:
     """Whether the files of a model are on this machine."""
-    from marith.scoring.checkpoints.locate import downloaded, locate
+    from marith.scoring.checkpoints.locate import downloaded, gguf_file, locate
 
     try:
         where = locate(model)
     except ModelError:  # the loader raises it too
         return False
-    return Path(where).is_dir() or downloaded(where) is not None
+    return Path(where).is_dir() or any(found(where) for found in (gguf_file, downloaded))
