@@ -58,7 +58,7 @@ class Plausibility:
         found = [implausible for place, implausible in self._found.items() if place < end]
         share = sum(found) / len(found) if found else 0.0
         if share > _MANY and len(found) >= _ENOUGH:
-            _warn_once(self._formula, share)
+            _warn_once(self._formula)
         return share
 
 
@@ -69,12 +69,11 @@ def _is_plausible(row: Row, token: int) -> bool:
 
 
 @lru_cache(maxsize=64)  # of formulas: each is named once
-def _warn_once(formula: Formula, share: float) -> None:
+def _warn_once(formula: Formula) -> None:
     log(
         _log,
         logging.WARNING,
-        "no term of %s finds %.0f %% of the tokens of a text plausible: its factors may be too "
-        "large, see marith.explain",
+        "most tokens of a text are implausible to every term of %s: its factors may be too large, "
+        "see marith.explain",
         shown(without_texts(formula)),
-        100 * share,
     )
