@@ -66,5 +66,5 @@ def test_a_call_is_held_back_for_as_long_as_it_may_be_one_made_already() -> None
     assert (one.repeated, one.calls, one.state) == (True, 1, "over")
     cut = OutputParser(ToolFormat(), ["look"], opened=False)
     cut.feed(twice[:first])
-    assert cut.feed(twice[first:-25]) == []
+    assert cut.feed(twice[first : -len(HERMES.closing) - 3]) == []
     assert cut.flush(), "a call that is cut off is told"
