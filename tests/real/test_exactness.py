@@ -10,7 +10,7 @@ import torch
 from support.plain_transformers import TERMS, Plain
 from torch import Tensor
 
-from marith import Engine, Sampling, Stop
+from marith import Engine, Request, Sampling, Stop
 
 TEXT = (
     " The moon goes around the Earth in about 27 days. It has no air, and its light is that of the"
@@ -30,7 +30,7 @@ PROMPTS = [
     "Give me a word that rhymes with cat.", "What does a baker do?", "List the months.",
     "Translate 'house' into French.", "What did you eat today?",
 ]  # fmt: skip
-TOKENS = 40
+TOKENS, GREEDY = 40, Sampling(temperature=0)
 
 
 def union(score: Mapping[str, Tensor]) -> Tensor:
@@ -100,7 +100,7 @@ def test_greedy_texts_are_those_of_generate(
     for speculation in (None, "auto"):
         tickets = [
             engine.submit(
-                prompt, "M", asked, Sampling(temperature=0), Stop(TOKENS), speculation=speculation
+                Request(prompt, "M", asked, GREEDY, Stop(TOKENS), speculation=speculation)
             )
             for prompt in PROMPTS
         ]

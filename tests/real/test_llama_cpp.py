@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marith import Engine, Sampling, Stop
+from marith import Engine, Request, Sampling, Stop
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
@@ -45,7 +45,9 @@ def test_texts_of_a_formula_are_written(
     by_llama_cpp: Engine, terms: dict[str, str], timed: Any
 ) -> None:
     tickets = [
-        by_llama_cpp.submit(question, "1.5*formal - 0.5*M", terms, Sampling(seed=1), Stop(32))
+        by_llama_cpp.submit(
+            Request(question, "1.5*formal - 0.5*M", terms, Sampling(seed=1), Stop(32))
+        )
         for question in QUESTIONS
     ]
     texts = [ticket.result().text for ticket in tickets]

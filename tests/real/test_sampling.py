@@ -13,7 +13,7 @@ from marith import Engine, Plan, Request, Sampling, Stop
 
 PROMPT = "What do you know about the moon?"
 FORMULA = "M + 0.5*formal - 0.3*toxic"
-KEPT, LENGTH, DRAWS = 4, 3, 600  # likeliest tokens, tokens of a text, and texts
+KEPT, LENGTH, DRAWS = 4, 3, 300  # likeliest tokens, tokens of a text, and texts
 PLANS = {
     "by factors": Plan.factors({"formal": 3, "toxic": 4}),
     "by a draft": Plan.drafts("M", length=3),
