@@ -1,4 +1,4 @@
-"""`inspect`, `submit_inspection` and `what_if`: the calls of an engine about a given text.
+"""`inspect`, `submit_inspection`, `readings` and `what_if`: the calls about a given text.
 
 What answers them is the room `inspection`, which imports the engine, and is imported when called.
 """
@@ -19,13 +19,15 @@ from marith.engine.queueing.job_queue import require_enough_lanes
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
-from marith.errors import names_checked
-from marith.formula.meaning.binding import BARE, Terms
+from marith.errors import faults_named, names_checked
+from marith.formula.meaning.binding import BARE, Terms, parse, resolve
 from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.terms import Prompted
 from marith.request.completion import Completion
 from marith.request.inspected.inspection import Inspection
 from marith.request.prompt import AnyPrompt
 from marith.request.request import Request
+from marith.scoring.registry import Registry
 
 if TYPE_CHECKING:
     from marith.inspection.what_if import WhatIf
@@ -35,6 +37,7 @@ class InspectionCalls(ABC):
     """Each prepares a request and queues a job of the room `inspection`."""
 
     _answers: AnswerGrammars
+    _registry: Registry
     _thread: EngineThread
 
     @abstractmethod
@@ -71,6 +74,33 @@ class InspectionCalls(ABC):
         """
         request = inspection_request("inspect", prompt, formula, terms, options)
         return self._inspecting(request, continuation, top, start, leave_one_out).wait()
+
+    def readings(
+        self,
+        prompt: AnyPrompt,
+        formula: str | Formula = "M",
+        terms: Terms | None = None,
+        **options: Unpack[InspectionOptions],
+    ) -> dict[str, str]:
+        """Return the text that each prompted term of the formula reads before the answer.
+
+        The keys are the names of the terms; a term without a name has its text as key. A reading is
+        the prompt through the term's own lens: system prompt, chat template and tools are written
+        out, hidden passages are left out, and special tokens stand by their names. Models that the
+        terms name are loaded, and compute nothing.
+        """
+        request = inspection_request("readings", prompt, formula, terms, options)
+        with faults_named():
+            prepared = self._open(request, Deadline.of(request.timeout))
+        meanings = resolve(request.terms, parse(request.formula))
+        spelled: dict[Formula, str] = {
+            term: self._registry.vocabulary.spell([*map(int, reading)])
+            for term, reading in prepared.readings.items()
+            if isinstance(term, Prompted)
+        }
+        named = {name: spelled[term] for name, term in meanings.items() if term in spelled}
+        others = spelled.keys() - {*meanings.values()}
+        return named | {str(term): spelled[term] for term in spelled if term in others}
 
     def submit_inspection(
         self,
