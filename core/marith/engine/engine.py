@@ -191,7 +191,12 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         allowed: Collection[str] = (),
         cache_salt: AnySalt = None,
     ) -> Tensor:
-        """The composed log-distribution of the next token, [vocab] in float32."""
+        """The composed log-distribution of the next token, [vocab] in float32.
+
+        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
+        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
+        stands.
+        """
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
         query = NextLogprobs(*self._open_at(request, continuation))
         self._thread.add(query)
@@ -209,7 +214,12 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         allowed: Collection[str] = (),
         cache_salt: AnySalt = None,
     ) -> list[float]:
-        """The composed log-probability of each token of the continuation."""
+        """The composed log-probability of each token of the continuation.
+
+        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
+        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
+        stands.
+        """
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
         return self._scoring(request, continuation).wait().logprobs
 
@@ -227,6 +237,10 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         top: int = 0,
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does; texts scored together share passes.
+
+        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
+        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
+        stands.
 
         The result also says whether each token is the likeliest, and which are the `top` likeliest.
         The future may be cancelled; callbacks run on threads of their own and may use the engine.

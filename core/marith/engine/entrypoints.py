@@ -91,6 +91,10 @@ class Entrypoints(ABC):
     ) -> Completion | list[Completion] | list[list[Completion]]:
         """The whole text, once it is finished; `options` are those of `CallOptions`, by name.
 
+        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
+        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
+        stands.
+
         A list of prompts gives a list of texts, in order; `n` above 1 gives a list of samples,
         by the seeds seed, seed + 1, …; both give a list of lists. They share their passes. The
         first error is raised, and cancels the others.

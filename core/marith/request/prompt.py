@@ -51,6 +51,7 @@ def to_prompt(
 ) -> Prompt:
     """A prompt as messages with text content, or as tokens. Raises RequestError for anything else.
 
+    A text is one message of the user; a list of ints is tokens as they stand, without a template.
     `tools` are those that the prompt contains, `options` are the chat template's.
     """
     if isinstance(prompt, str):

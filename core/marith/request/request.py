@@ -140,9 +140,11 @@ class Request:
     True asks for 10 likeliest tokens at each position, a number for so many. The tokens are read
     once more when the text has ended, by the formula and the bare model, and no stats count that.
 
-    The prompt may be tokens by their numbers too: then no template is applied, and a term's system
-    prompt stands before them as plain text; the token from which a text starts is not read after
-    it.
+    A `prompt` that is a text is one message of the user, which each term reads through its chat
+    template; a term with `template="plain"` reads the text as it stands. A list of ints is tokens
+    as they stand, which `Engine.encode(text, start=True)` makes of a text: no template is applied,
+    and a term's system prompt stands before them as plain text; the token from which a text starts
+    is not read after it. Over HTTP a `prompt` is text as it stands, and `messages` are a chat.
 
     Requests share what was read of their texts only if they have the same `cache_salt` (vLLM's
     word, RFC 16016), or none: keys, values, states, and a classifier's tokens. A `CacheSalt` with

@@ -122,6 +122,35 @@ def test_scores_are_the_engines(web: httpx.Client, engine: Engine) -> None:
     assert len(by_tokens["logprobs"]) == 2
 
 
+@pytest.mark.parametrize("model", ["pocket", "polite"])
+def test_both_readings_of_a_text_are_on_both_sides(
+    web: httpx.Client, engine: Engine, model: str
+) -> None:
+    """A text is a chat's message in Python, and text as it stands over HTTP."""
+    formula = (FORMULA, TERMS) if model == "polite" else ("M", None)
+
+    def over_http(**prompt: Any) -> list[float]:
+        answer = ask(web, "/v1/score", model=model, continuation=" and blue", **prompt)
+        return pytest.approx(answer["logprobs"], abs=1e-4)
+
+    chat = engine.score(TEXT, " and blue", *formula)
+    assert chat == over_http(messages=[{"role": "user", "content": TEXT}])
+    stands = engine.score(engine.encode(TEXT, start=True), " and blue", *formula)
+    assert stands == over_http(prompt=TEXT)
+    assert stands != pytest.approx(chat, abs=0.1)
+    if model == "pocket":
+        plain = engine.score(TEXT, " and blue", terms={"M": Prompted(template="plain")})
+        assert plain == pytest.approx(stands, abs=1e-4)
+
+
+def test_a_score_is_of_a_text_or_of_a_chat(web: httpx.Client) -> None:
+    for given in ({}, {"prompt": TEXT, "messages": CHAT}):
+        refused = web.post("/v1/score", json={**given, "continuation": "."})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt")
+        message = refused.json()["error"]["message"]
+        assert "either prompt, a text as it stands, or messages, a chat" in message
+
+
 def test_formulas_come_over_the_wire_where_they_may(web: httpx.Client, engine: Engine) -> None:
     own = {"formula": "M + 0.5*calm", "terms": {"calm": "You are calm."}}
     told = ask(web, "/v1/chat/completions", messages=CHAT, seed=1, max_tokens=8, marith=own)

@@ -14,9 +14,13 @@ from marith.openai_format import finite_logprob
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import until_gone
 from marith.serving.server import Server
-from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_answers import warnings_note
-from marith.serving.wire.wire_fields import DetokenizeFields, ScoreFields, TokenizeFields
+from marith.serving.wire.wire_fields import (
+    DetokenizeFields,
+    ScoreFields,
+    TokenizeFields,
+    require_one_prompt,
+)
 from marith.serving.wire.wire_requests import hold_messages, options_of, warnings_of
 
 
@@ -25,8 +29,7 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
     with server.place_for(web):
         fields, persona = await server.fields(TokenizeFields, web)
         engine, warnings = persona.engine, warnings_of(fields, server.settings)
-        if (fields.prompt is None) == (fields.messages is None):
-            raise Refusal("a text or messages are needed: prompt or messages", param="prompt")
+        require_one_prompt(fields.prompt, fields.messages)
 
         def tokens() -> bytes:
             found: dict[str, Any] = {}
@@ -90,15 +93,16 @@ def _named_tokens(engine: Engine) -> dict[str, int]:
 
 
 async def score(server: Server, web: WebRequest) -> Response:
-    """The log-probability of each token of a continuation, by a model's formula."""
+    """Return the log-probability of each token of a continuation, by a model's formula.
+
+    A `prompt` is text or tokens as they stand; `messages` are a chat.
+    """
     with server.place_for(web):
         fields, persona = await server.fields(ScoreFields, web)
         warnings = warnings_of(fields, server.settings)
-        if (fields.prompt is None) == (fields.messages is None):
-            raise Refusal("a prompt is needed: prompt or messages", param="prompt")
+        require_one_prompt(fields.prompt, fields.messages)
         prompt: Any = fields.prompt if fields.prompt is not None else fields.messages
         engine, continuation = persona.engine, fields.continuation
-        key = web.scope.get(KEY)
 
         def begin() -> tuple[list[int], Any]:
             hold_messages(fields.messages or (), server.settings.bounds)
@@ -109,7 +113,7 @@ async def score(server: Server, web: WebRequest) -> Response:
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt
             future = engine.submit_scoring(
                 read, tokens, options.formula, options.terms,
-                timeout=server.settings.bounds.seconds, cache_salt=fields.salt(key),
+                timeout=server.settings.bounds.seconds, cache_salt=fields.salt(web.scope.get(KEY)),
             )  # fmt: skip
             return tokens, future
 

@@ -18,6 +18,7 @@ from marith.serving.wire.wire_fields import (
     SaltedFields,
     TextFields,
     read_fields,
+    require_one_prompt,
 )
 
 
@@ -78,8 +79,7 @@ class MadeTextFields(DrawnFields):
     @property
     def asked(self) -> AskedFields:
         """The chat or the text. Raises Refusal where it is neither, or both."""
-        if (self.prompt is None) == (self.messages is None):
-            raise Refusal("a prompt is needed: prompt or messages", param="prompt")
+        require_one_prompt(self.prompt, self.messages)
         if self.streams:
             raise Refusal("this answer does not stream", param="stream")
         kind = ChatFields if self.messages is not None else TextFields

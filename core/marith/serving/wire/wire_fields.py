@@ -278,6 +278,14 @@ class ScoreFields(SaltedFields):
     continuation: StrictStr | list[StrictInt]
 
 
+def require_one_prompt(prompt: object, messages: object) -> None:
+    """Raise Refusal unless a body has either a `prompt` or `messages`."""
+    if (prompt is None) == (messages is None):
+        given = "neither" if prompt is None else "both"
+        sentence = "write either prompt, a text as it stands, or messages, a chat"
+        raise Refusal(f"{sentence}; this body has {given}", param="prompt")
+
+
 Fields = TypeVar("Fields", bound=KnownFields)
 Body = TypeVar("Body", bound=BaseModel)
 
