@@ -22,7 +22,7 @@ def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
     assert streamed.is_hidden()
     assert pane(page, 1).locator(".token").count() > 5
     count, flipped = (pane(page, 1).locator(f".token{kind}").count() for kind in ("", ".flipped"))
-    sentence = f"At {flipped} of {count} tokens M's likeliest token is another."
+    sentence = f"{flipped} of {count} tokens are the formula's likeliest and not M's."
     assert sentence in pane(page, 1).locator(".status").inner_text()
 
 
@@ -151,7 +151,7 @@ def test_only_what_m_would_not_have_said(page: Any) -> None:
     write(page, seed=3, max_tokens=30)
     generate(page)
     right = pane(page, 1)
-    right.get_by_label("Only where M's likeliest token is another").check()
+    right.get_by_label("Only where the formula's likeliest token is not M's").check()
     right.locator(".token.flipped").first.click()
     places = []
     for _ in range(2):

@@ -25,4 +25,6 @@ def test_contributions_add_up_and_logprobs_are_those_of_score(
         parts = sum(part.value for part in position.contributions)
         assert parts == pytest.approx(position.log_odds, abs=1e-6)
     flipped = sum(position.flipped for position in inspection.positions)
-    timed(f"{flipped} of {len(scores)} tokens are not M's likeliest: {done.text!r}")
+    timed(
+        f"{flipped} of {len(scores)} tokens are the formula's likeliest and not M's: {done.text!r}"
+    )

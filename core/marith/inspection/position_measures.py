@@ -63,14 +63,15 @@ class PositionMeasures:
         composed = finite_rows(self._composed.gather(1, self._asked))
         bare_logprobs = finite_rows(self._bare.gather(1, self._asked))
         of_bare = self._rankings[self._formula.bare]
-        tokens, likeliest = self._tokens[:, 0].tolist(), of_bare.best[:, 0].tolist()
+        tokens, ranks = self._tokens[:, 0].tolist(), self._of_composed.ranks[:, 0]
+        flipped = (ranks == 1) & (of_bare.ranks[:, 0] > 1)
         contributions, log_odds = self._contributions()
         columns: dict[str, Sequence[Any]] = {
             "place": range(place, place + len(tokens)),
             "token": tokens,
             "text": [*map(self._spell, tokens)],
             "logprob": [row[TOKEN] for row in composed],
-            "rank": _ranks(self._of_composed.ranks[:, 0]),
+            "rank": _ranks(ranks),
             "entropy": finite(entropies(self._composed).tolist()),
             "weight": finite(self._odds.weight[:, TOKEN].tolist()),
             "top": self._likely(self._of_composed, self._formula.top),
@@ -78,7 +79,7 @@ class PositionMeasures:
             "bare_rank": _ranks(of_bare.ranks[:, 0]),
             "bare_likeliest": [tops[0] for tops in self._likely(of_bare, 1)],
             "bare_of_top": [tuple(row[TOP:]) for row in bare_logprobs],
-            "flipped": [best != token for best, token in zip(likeliest, tokens, strict=True)],
+            "flipped": flipped.tolist(),
             "reference": [
                 LikelyToken(token, self._spell(token), row[REFERENCE])
                 for token, row in zip(self._asked[:, REFERENCE].tolist(), composed, strict=True)

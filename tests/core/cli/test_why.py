@@ -78,7 +78,7 @@ def test_an_answer_is_explained_in_signs_and_numbers() -> None:
     inspected = Inspection.from_json(json.dumps(data))
     assert {len(position.top) for position in inspected.positions} == {2}
     flipped = inspected.flipped
-    assert f"{len(flipped)} of {len(inspected.positions)} tokens are not" in out
+    assert f"{len(flipped)} of {len(inspected.positions)} tokens are the formula's" in out
     assert out.count("\n") < whole.count("\n")
     for position in inspected.positions:
         line = re.compile(rf"^ *{position.place}  .*{position.logprob:+.2f}", re.MULTILINE)
@@ -146,7 +146,7 @@ def test_what_a_terminal_obeys_is_shown(
     assert not {"\u202e", "\u2066", "\u2028"}.intersection(out)
     if text.startswith("[bold"):
         assert text in out
-    table = out.split("likeliest.\n")[1]
+    table = out.split("bare model's.\n")[1]
     assert "\t" not in table
 
 
@@ -187,7 +187,7 @@ def test_why_in_a_conversation_explains_the_last_answer() -> None:
 
     result = chat("/why", PROMPT, "/why", "/undo", "/why", options=tuple(FORMULA))
     assert result.stderr.count("there is no answer yet") == 2
-    (counted,) = re.findall(r"\d+ of (\d+) tokens are not the bare model's", result.stdout)
+    (counted,) = re.findall(r"\d+ of (\d+) tokens are the formula's likeliest", result.stdout)
     assert int(counted) <= 8
     answer, shown, *_ = result.stdout.splitlines()
     assert plain(shown) == answer

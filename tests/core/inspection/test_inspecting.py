@@ -45,7 +45,8 @@ def test_composed_values_are_those_of_scoring(house: House, formula: str) -> Non
         assert_close(position.logprob, float(logprobs[position.token]))
         assert_close(position.bare_logprob, float(bare[position.token]))
         assert position.bare_likeliest.token == int(bare.argmax())
-        assert position.flipped == (int(bare.argmax()) != position.token)
+        first, bare_first = int(logprobs.argmax()), int(bare.argmax())
+        assert position.flipped == (first == position.token != bare_first)
         best = logprobs.topk(4)
         for (token, value), logprob in zip(likely(position.top), best.values, strict=True):
             assert_close(value, float(logprob))
@@ -271,3 +272,16 @@ def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:
 def test_an_inspection_may_be_waited_for_elsewhere(house: House) -> None:
     future = house.engine.submit_inspection(PROMPT, TEXT, "2*x - M", house.terms)
     assert len(future.result(60).positions) == len(TEXT)
+
+
+def test_a_token_that_was_drawn_against_the_formula_is_not_flipped(house: House) -> None:
+    """Flipped is what the formula prefers and the bare model does not, and no draw of sampling."""
+    engine, terms, formula = house.engine, house.terms, "4*x - 3*M"
+    best = engine.generate(PROMPT, formula, terms, temperature=0, max_tokens=12).tokens
+    by_formula = engine.inspect(PROMPT, best, formula, terms, top=2)
+    assert by_formula.flipped
+    for position in by_formula.positions:
+        assert position.flipped == (position.bare_likeliest.token != position.token)
+        second = position.top[1].token
+        drawn = engine.inspect(PROMPT, [*best[: position.place], second], formula, terms)
+        assert not drawn.positions[-1].flipped

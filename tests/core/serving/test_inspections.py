@@ -142,7 +142,7 @@ def test_an_answer_goes_on_from_tokens_exactly(web: httpx.Client) -> None:
         ("/v1/inspect", {"continuation": [5] * 401, "top": 1}, "at most 400 tokens, not 401"),
         ("/v1/inspect", {"continuation": " a", "top": 21}, "at most 20, not 21"),
         ("/v1/inspect", {"continuation": " a", "top": 0}, "greater than or equal to 1, not 0"),
-        ("/v1/inspect", {"continuation": [5], "prompt": "a"}, "prompt or messages"),
+        ("/v1/inspect", {"continuation": [5], "prompt": "a"}, "or messages, a chat"),
         ("/v1/inspect", {"continuation": [4096]}, "4096"),
         ("/v1/inspect", {"continuation": [-1]}, "-1"),
         ("/v1/inspect", {"continuation": [5], "stream": True}, "does not stream"),

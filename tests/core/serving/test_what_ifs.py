@@ -148,7 +148,7 @@ def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> 
         ({"marith": {"ban": ["bad"]}}, "a ban takes tokens back"),
         ({"marith": {"prefix": [9]}}, "begins with marith.prefix"),
         ({"stream": True}, "does not stream"),
-        ({"prompt": "a"}, "prompt or messages"),
+        ({"prompt": "a"}, "or messages, a chat"),
     ],
 )
 def test_bounds_are_said_in_one_sentence(

@@ -51,7 +51,7 @@ Top = Annotated[int, typer.Option(help="Show so many of the likeliest tokens of 
 Every = Annotated[
     bool,
     typer.Option(
-        "--all", help="Show every position, not only where M's likeliest token is another."
+        "--all", help="Show every position, not only where the formula's likeliest is not M's."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JSON.")]

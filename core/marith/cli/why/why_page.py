@@ -1,8 +1,8 @@
 """Prints an inspection: the text with its pushes, and a table of positions.
 
 Blue is likelier than by the bare model, orange is less likely, an underlined token is surprising,
-and a bold one is not the bare model's choice. Without colours a token that is not its choice stands
-in brackets with its push. Text of a model is shown, and never obeyed.
+and a bold one is flipped: the formula's likeliest, and not the bare model's. Without colours a
+flipped token stands in brackets with its push. Text of a model is shown, and never obeyed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from marith.cli.terminal.shown_text import harmless
 from marith.request.inspected.characters import TokenRun, runs_of
 from marith.request.inspected.inspected_position import InspectedPosition
 from marith.request.inspected.inspection import Inspection
-from marith.request.inspected.wording import likely_text, part_text, quoted, signed
+from marith.request.inspected.wording import flipped_text, likely_text, part_text, quoted, signed
 from marith.showing import say, terminal
 
 BLUES, ORANGES = (117, 75, 33), (222, 215, 208)  # of 256 colours, the strongest push last
@@ -33,9 +33,9 @@ def print_inspection(inspection: Inspection, every: bool) -> None:
     console = terminal()
     typer.echo(strip_of(inspection))
     positions = inspection.positions if every else inspection.flipped
-    count, flipped = len(inspection.positions), len(inspection.flipped)
+    count = len(inspection.positions)
     typer.echo()
-    say(console, [f"{flipped} of {count} tokens are not the bare model's likeliest."])
+    say(console, [f"{flipped_text(inspection)}."])
     if lost := inspection.implausible:
         told = f"{len(lost)} of {count} tokens no term of the formula finds plausible, from token"
         say(console, [f"{told} {lost[0].place} on."])

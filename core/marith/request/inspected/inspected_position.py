@@ -65,8 +65,9 @@ class InspectedPosition:
     `weight` the total weight of the formula here, by which scores are divided.
 
     `bare_logprob` and `bare_rank` are those of the token by the bare model `M`, whether the formula
-    has it or not; `bare_likeliest` is its likeliest token, `flipped` whether that is another one,
-    and `bare_of_top` its log-probabilities of the composed likeliest tokens.
+    has it or not; `bare_likeliest` is its likeliest token, and `bare_of_top` its log-probabilities
+    of the composed likeliest tokens. A position is `flipped` where the token is the formula's
+    likeliest and not the bare model's: what sampling drew against both is no work of the formula.
 
     `reference` is the token that `log_odds` and `contributions` compare with, and its composed
     log-probability: the bare model's likeliest, or, where that is the token itself or cannot

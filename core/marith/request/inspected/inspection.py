@@ -90,7 +90,7 @@ class Inspection:
 
     @property
     def flipped(self) -> tuple[InspectedPosition, ...]:
-        """The positions at which another token is the bare model's likeliest."""
+        """The positions whose token is the formula's likeliest, and not the bare model's."""
         return tuple(position for position in self.positions if position.flipped)
 
     @property

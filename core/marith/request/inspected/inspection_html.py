@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from marith.request.display.visible_text import harmless
 from marith.request.inspected.characters import TokenRun, runs_of
-from marith.request.inspected.wording import likely_text, part_text, quoted, signed
+from marith.request.inspected.wording import flipped_text, likely_text, part_text, quoted, signed
 
 if TYPE_CHECKING:
     from marith.request.inspected.inspected_position import InspectedPosition
@@ -27,8 +27,8 @@ def inspection_html(inspection: Inspection) -> str:
     """The inspection as HTML without scripts; all that was generated, or given, is escaped.
 
     A token is blue where the formula made it likelier than the bare model, and orange where less
-    likely; the thicker its underline, the more surprising it is; a bold one is not the bare model's
-    likeliest. The table has the positions of these, or all where there is none.
+    likely; the thicker its underline, the more surprising it is; a bold one is flipped. The table
+    has the positions that are flipped, or all where there is none.
     """
     strip = "".join(map(_token, runs_of(inspection.positions)))
     positions = inspection.flipped or inspection.positions
@@ -77,9 +77,8 @@ def _title(position: InspectedPosition) -> str:
 
 
 def _summary(inspection: Inspection) -> str:
-    count, flipped = len(inspection.positions), len(inspection.flipped)
     return (
-        f"{flipped} of {count} tokens are not the likeliest of M (bold) · blue: made likelier, "
+        f"{flipped_text(inspection)} (bold) · blue: made likelier, "
         "orange: less likely, the thicker the line the more surprising · log-probabilities in nats"
     )
 

@@ -8,7 +8,7 @@ from marith.request.display.visible_text import harmless
 from marith.request.inspected.inspected_position import LikelyToken
 
 if TYPE_CHECKING:
-    from marith.request.inspected.inspection import InspectedPart
+    from marith.request.inspected.inspection import InspectedPart, Inspection
 
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 
@@ -31,6 +31,12 @@ def signed(number: float | None) -> str:
 def likely_text(likely: LikelyToken) -> str:
     """A token and its log-probability."""
     return f"{quoted(likely.text)} {signed(likely.logprob)}"
+
+
+def flipped_text(inspection: Inspection) -> str:
+    """Say of how many tokens of an inspection the formula changed which is likeliest."""
+    count, flipped = len(inspection.positions), len(inspection.flipped)
+    return f"{flipped} of {count} tokens are the formula's likeliest and not the bare model's"
 
 
 def part_text(part: InspectedPart, most: int | None = None) -> str:

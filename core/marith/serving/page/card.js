@@ -30,7 +30,7 @@ function facts(position) {
     ["Composed", `${chance(position.logprob)}, rank ${ranked(position.rank)}`],
     ["M alone", `${chance(position.bare_logprob)}, rank ${ranked(position.bare_rank)}`],
     ["Push", push === null ? "M gives it no probability" : `${signed(push)} nats`],
-    ["M's likeliest", position.flipped ? quoted(position.bare_likeliest.text) : "the same"],
+    ["M's likeliest", position.bare_rank === 1 ? "the same" : quoted(position.bare_likeliest.text)],
     ["Entropy", `${decimal(position.entropy)} nats`],
     ["Total weight", decimal(position.weight, 3)],
   ];

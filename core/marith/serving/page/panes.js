@@ -170,7 +170,7 @@ export class Pane {
     const how = cut ? "ended at a stop string" : FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
-      (flipped ? `At ${flipped} of ${count} tokens M's likeliest token is another.` : "M's likeliest tokens are the same.") +
+      `${flipped} of ${count} tokens are the formula's likeliest and not M's.` +
       this.#warnings.map((warning) => ` ${shown(warning)}.`).join(""));
   }
 

@@ -18,7 +18,7 @@ export function sentenceOf(positions, index) {
   else if (Math.abs(push) < 0.05) parts.push("as likely as by M alone");
   else parts.push(`${decimal(Math.abs(push))} nats ${push > 0 ? "likelier" : "less likely"} than by M`);
   const instead = position.bare_likeliest;
-  if (position.flipped) parts.push(`M's likeliest token is “${spelled(instead.text)}”`);
+  if (position.flipped) parts.push(`the formula's likeliest, where M's is “${spelled(instead.text)}”`);
   return `${parts.join("; ")}.`;
 }
 
@@ -176,7 +176,7 @@ export function legend(filter) {
     "div", { class: "legend-row" },
     element("span", { class: "hint" }, "less likely than by M ", scale, " likelier"),
     element("span", { class: "hint surprise" }, "thicker: more surprising"),
-    element("label", {}, filter, " Only where M's likeliest token is another"),
+    element("label", {}, filter, " Only where the formula's likeliest token is not M's"),
   );
 }
 
