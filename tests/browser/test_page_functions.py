@@ -61,14 +61,6 @@ def test_values(page: Any, name: str, given: list[Any], value: Any) -> None:
     assert page.evaluate(CALLS, ["values.js", name, *given]) == value
 
 
-def test_the_values_of_a_slider(page: Any) -> None:
-    values = page.evaluate(CALLS, ["values.js", "sliderValues", 0.96])
-    assert len(values) == 21
-    assert (values[0], values[10], values[20]) == (0, 0.96, 1.92)
-    assert values == sorted(values)
-    assert page.evaluate(CALLS, ["values.js", "sliderValues", 0])[15] == 0.5
-
-
 EVENTS = 'data: {"a": 1}\r\n\r\n: nothing\n\ndata: x\ndata:  y\n\nevent: z\ndata: [DONE]\n\n'
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from marith.errors import FormulaError, RequestError, shown
-from marith.formula.meaning.binding import parse
+from marith.formula.meaning.binding import Terms, parse, resolve
+from marith.formula.meaning.checking import check
 from marith.formula.text.calls import CALLS
 from marith.formula.text.syntax import read_tree
 from marith.formula.tree.hidden_texts import unquoted
@@ -15,6 +17,9 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.printing import number_text
 from marith.formula.tree.terms import Term
 from marith.request.checks import finite, whole
+
+_STEPS = 10  # values of a slider on each side of the number
+_FINE = 100  # places on each side where the last accepted value is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,38 @@ class NumberedFormula:
         if not self.numbers:
             raise RequestError(f"the formula {shown(unquoted(self.text))} has no numbers")
         return self.numbers[whole("number", number, 0, len(self.numbers) - 1)]
+
+    def accepted(self, number: int, terms: Terms | None = None) -> tuple[float, ...]:
+        """Return 21 values that the number of this index may have, for a slider; its own is 11th.
+
+        They are from 0 to twice the number (for 0, from -1 to 1), or as far as the formula keeps a
+        meaning on the way, and whole where a fraction is refused, as in `top_k`. Where a side has
+        no room for ten values, some of them are equal. Raises RequestError for no such number.
+        """
+        own, names = self.require(number).value, resolve(terms)
+
+        def is_accepted(value: float) -> bool:
+            try:
+                check(parse(self.changed(number, value)), names)
+            except FormulaError:
+                return False
+            return True
+
+        near = min(0.5, abs(own) / 100)  # no whole number, if `own` is one
+        is_whole = own.is_integer() and not (is_accepted(own - near) or is_accepted(own + near))
+
+        def values_to(end: float) -> list[float]:
+            def at(share: float) -> float:
+                value = own + (end - own) * share
+                return own if share == 0 else float(round(value) if is_whole else f"{value:.4g}")
+
+            refused = bisect_left(
+                range(1, _FINE + 1), True, key=lambda step: not is_accepted(at(step / _FINE))
+            )
+            return [at(refused / _FINE * step / _STEPS) for step in range(1, _STEPS + 1)]
+
+        reach = abs(own) or 1.0
+        return (*sorted(values_to(own - reach)), own, *sorted(values_to(own + reach)))
 
     def without_zeros(self) -> Formula:
         """The formula with 1 for each number that is 0, so that no term is multiplied by zero."""

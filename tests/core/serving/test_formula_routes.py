@@ -63,6 +63,37 @@ def test_a_formula_is_explained_as_in_python(brings: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("formula", "index", "lowest", "highest"),
+    [
+        ("2*rude - M", 0, 1.02, 4.0),
+        ("1.5*rude - 0.5*M", 1, 0.0, 1.0),
+        ("M - 0.96*rude", 0, 0.0, 0.9984),
+        ("M + 0*rude", 0, -0.99, 1.0),
+        ("(M + rude).top_k(5)", 0, 1.0, 10.0),
+        ("(M + rude).top_p(0.9)", 0, 0.009, 0.999),
+        ("M - 0.5*rude - 0.4*rude", 1, 0.0, 0.496),
+    ],
+)
+def test_each_number_has_the_values_that_a_slider_may_take(
+    brings: httpx.Client, formula: str, index: int, lowest: float, highest: float
+) -> None:
+    number = explain(brings, formula=formula)["numbers"][index]
+    values = number["values"]
+    assert (len(values), values[10]) == (21, number["value"])
+    assert values == sorted(values)
+    assert (values[0], values[20]) == (lowest, highest)
+    for value in values:
+        changed = f"{formula[: number['start']]}{value:g}{formula[number['end'] :]}"
+        explain(brings, formula=changed)
+
+
+def test_of_very_many_numbers_the_first_have_values(brings: httpx.Client) -> None:
+    formula = " + ".join(["M", *["0.1*rude"] * 60])
+    numbers = explain(brings, formula=formula)["numbers"]
+    assert [len(one.get("values", ())) for one in numbers] == [21] * 20 + [0] * 40
+
+
+@pytest.mark.parametrize(
     ("formula", "terms", "text", "marked"),
     [
         ("M - 0.5*rood", {}, "M - 0.5*rood", "rood"),

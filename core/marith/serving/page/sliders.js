@@ -1,7 +1,7 @@
 // A slider for each number of the formula: what the text would be, and then the text itself.
 
 import { json } from "./server.js";
-import { element, firstUnequal, nearest, replaced, sliderValues, spelled } from "./values.js";
+import { element, firstUnequal, nearest, replaced, spelled } from "./values.js";
 
 const at = (id) => document.getElementById(id);
 
@@ -177,9 +177,9 @@ export class Sliders {
 
 const worded = (text) => (text === undefined || text === null ? "the end" : `“${spelled(text)}”`);
 
-/** One number: a range of 21 values, and a field for any other. */
+/** One number: a range of 21 values that the server accepts, and a field for any other. */
 class Row {
-  values = []; #range; #field; #text; #onMoved; #onReleased; #value = 0; #byKey = false; #moving = false;
+  values = []; #offered = []; #around = ""; #range; #field; #text; #onMoved; #onReleased; #value = 0; #byKey = false; #moving = false;
 
   constructor(index, onMoved, onReleased) {
     this.#onMoved = onMoved;
@@ -209,16 +209,19 @@ class Row {
     this.#field.disabled = off;
   }
 
-  /** Shows a number of the formula; its 21 values stay while it is one of them. */
-  show({ value, start, end }, formula) {
+  /** Shows a number of the formula; its 21 values stay while it alone changes, to one of them. */
+  show({ value, start, end, values }, formula) {
     const letters = Array.from(formula);
     const part = (from, to) => letters.slice(from, to).join("");
     this.#text.replaceChildren(
       part(0, start), element("b", {}, part(start, end)), part(end, letters.length));
-    if (!this.values.includes(value)) {
-      this.values = sliderValues(value);
+    const around = JSON.stringify([part(0, start), part(end, letters.length)]);
+    this.#offered = values ?? Array(21).fill(value); // without values there is the field alone
+    if (!this.values.includes(value) || around !== this.#around) {
+      this.values = this.#offered;
       this.#moving = false;
     }
+    this.#around = around;
     this.#value = value;
     if (!this.#moving) this.#set(nearest(this.values, value));
   }
@@ -226,7 +229,7 @@ class Row {
   /** Shows the number that the formula has. */
   takeBack() {
     this.#moving = false;
-    if (!this.values.includes(this.#value)) this.values = sliderValues(this.#value);
+    this.values = this.#offered;
     this.#set(nearest(this.values, this.#value));
   }
 
@@ -270,8 +273,9 @@ class Row {
       this.#set(this.index);
       return;
     }
-    if (!this.values.includes(value)) this.values = sliderValues(value);
-    this.#set(nearest(this.values, value));
+    const index = nearest(this.values, value); // the place that the field's value takes
+    this.values = this.values.map((other, i) => (i === index ? value : other));
+    this.#set(index);
     this.#release();
   }
 }

@@ -96,15 +96,6 @@ export function firstUnequal(left, right) {
   return Math.min(left.length, right.length);
 }
 
-/** 21 values for the slider of a number, from 0 to twice it; the number itself is the 11th. */
-export function sliderValues(value) {
-  const step = value === 0 ? 0.1 : value / 10;
-  return Array.from({ length: 21 }, (_, i) => {
-    if (i === 10) return value;
-    return Number((value + (i - 10) * step).toPrecision(4)) || 0;
-  });
-}
-
 /** The index of the value that is nearest to a number. */
 export function nearest(values, number) {
   let best = 0;

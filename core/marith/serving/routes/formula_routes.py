@@ -16,6 +16,8 @@ from marith.serving.wire.refusals import naming
 from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_requests import warnings_of, with_formula
 
+MOST_WITH_VALUES = 20  # numbers of a formula for which values are looked for: each takes a while
+
 
 async def recipes(_: Server, __: WebRequest) -> Response:
     """The published methods that a formula can call by name."""
@@ -38,6 +40,8 @@ async def explain(server: Server, web: WebRequest) -> Response:
             options = with_formula(brought, persona, settings)
             explanation = Explanation.of(options.formula, options.terms)
             formula = NumberedFormula.of(explanation.formula)
+            count = min(len(formula.numbers), MOST_WITH_VALUES)
+            accepted = [formula.accepted(number, options.terms) for number in range(count)]
             if not settings.allow_formulas:
                 explanation, formula = explanation.without_texts(), formula.without_texts()
             terms = options.terms if settings.allow_formulas else {}
@@ -49,13 +53,22 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "weight": explanation.weight,
                 "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
                 "warnings": [*explanation.warnings],
-                "numbers": number_entries(formula.numbers),
+                "numbers": _with_values(number_entries(formula.numbers), accepted),
                 "terms": [{"name": name, "text": text} for name, text in named],
                 **warnings_note(warnings),
             }
 
         with naming("formula", FormulaError):
             return JSONResponse(await server.runner.off_loop(explained))
+
+
+def _with_values(
+    entries: list[dict[str, Any]], accepted: Sequence[Sequence[float]]
+) -> list[dict[str, Any]]:
+    """Add to the first entries the values that a slider of the number may take."""
+    first = zip(entries[: len(accepted)], accepted, strict=True)
+    with_values = [{**entry, "values": values} for entry, values in first]
+    return [*with_values, *entries[len(accepted) :]]
 
 
 def number_entries(numbers: Sequence[FormulaNumber]) -> list[dict[str, Any]]:

@@ -50,7 +50,9 @@ PAGE_SCHEMAS: Mapping[str, Schema] = {
         },
         {"marith": ref("MarithNote")},
     ),
-    "FormulaNumber": closed({"index": COUNT, "value": NUMBER, "start": COUNT, "end": COUNT}),
+    "FormulaNumber": closed(
+        {"index": COUNT, "value": NUMBER, "start": COUNT, "end": COUNT}, {"values": listed(NUMBER)}
+    ),
     "Explanation": closed(
         {
             "object": always("marith.explanation"),
