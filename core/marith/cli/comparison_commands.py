@@ -22,6 +22,7 @@ from marith.cli.evaluation_commands import (
 )
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
+    Backend,
     Device,
     Dtype,
     Model,
@@ -82,6 +83,7 @@ def attributes(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
     ray: Actors = None,
     yes: Yes = False,
 ) -> None:

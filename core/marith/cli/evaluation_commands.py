@@ -8,6 +8,7 @@ import typer
 
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
+    Backend,
     Device,
     Dtype,
     Model,
@@ -102,6 +103,7 @@ def toxicity(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
     ray: Actors = None,
     yes: Yes = False,
 ) -> None:
@@ -136,6 +138,7 @@ def texts(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
     ray: Actors = None,
     yes: Yes = False,
 ) -> None:
@@ -173,6 +176,7 @@ def sentiment(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
     ray: Actors = None,
     yes: Yes = False,
 ) -> None:
@@ -200,6 +204,7 @@ def perplexity(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
 ) -> None:
     """Perplexity of texts under formulas; --data may be the folder of another evaluation."""
     options = locals()  # all options by name
@@ -228,6 +233,7 @@ def examples(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
     ray: Actors = None,
     yes: Yes = False,
 ) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
+    Backend,
     Device,
     Dtype,
     Model,
@@ -57,15 +58,14 @@ def calibrate(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
     costs: Costs = "time",
     output: Output = None,
 ) -> None:
     """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
     with clear_errors():
         terms = split_terms(term)
-        all_prompts = [*(prompt or ()), *lines(prompts)]
-        if not all_prompts:
-            raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
+        all_prompts = _given(prompt, prompts)
         if costs not in ("time", "calls"):
             raise RequestError(f"--costs is time or calls, not {costs!r}")
         check(parse(formula), resolve(terms))
@@ -75,14 +75,22 @@ def calibrate(
 
         with loading(model):
             engine = Engine.load(
-                model, device=device, dtype=dtype, revision=revision, quantize=quantize
-            )
+                model, device=device, dtype=dtype, revision=revision, quantize=quantize,
+                backend=backend,
+            )  # fmt: skip
         with engine:
             plan = measured(
                 engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"
             )
         table(plan, parse(formula), terms)
         write_or_print(plan.to_json(), output)
+
+
+def _given(prompt: list[str] | None, prompts: Path | None) -> list[str]:
+    """Return the prompts of both options. Raise RequestError where there is none."""
+    if given := [*(prompt or ()), *lines(prompts)]:
+        return given
+    raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
 
 
 @app.command()

@@ -18,6 +18,7 @@ from marith.cli.evaluation_commands import (
 )
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
+    Backend,
     Device,
     Dtype,
     Model,
@@ -78,6 +79,7 @@ def tune(
     dtype: Dtype = None,
     revision: Revision = None,
     quantize: Quantize = None,
+    backend: Backend = None,
 ) -> None:
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
     options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name

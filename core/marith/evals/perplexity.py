@@ -68,6 +68,7 @@ def run(settings: EvaluationSettings) -> Summary:
         dtype=settings.dtype,
         revision=settings.revision,
         quantize=settings.quantize,
+        backend=settings.backend,
     )
     results = _measured(experiment, makers, given, settings.out)
     count = counted(len(given.texts), "text")

@@ -144,6 +144,7 @@ def run(settings: TextSettings, ask: bool = False) -> MeasuredTexts:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.backend,
         settings.ray,
     )
     notes = (*formulas.notes, *prompts.notes)

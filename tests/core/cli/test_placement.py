@@ -34,7 +34,7 @@ def test_every_command_that_loads_a_model_says_where_in_the_same_words() -> None
     options = [
         {name: param.help for param in command(of).params for name in param.opts} for of in LOADING
     ]
-    for name in ("--device", "--dtype", "--revision"):
+    for name in ("--device", "--dtype", "--revision", "--backend"):
         assert len({each[name] for each in options}) == 1
     assert {each.opts[0] for each in command("train-classifier").params} >= {"--device"}
 
@@ -62,6 +62,28 @@ def test_an_absent_device_is_one_sentence_and_exit_code_2(arguments: tuple[str, 
     assert (done.exit_code, done.stdout) == (2, "")
     assert "teapot" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("calibrate", "M", "--prompt", "Hi"),
+        ("tune", "M - a*k", "--range", "a=0:0.5", "--term", "k=Be rude.", "--direction", "up",
+         "--attribute", "vader:positive"),
+        ("eval", "texts", "--measure", "vader:positive", "--yes"),
+        ("eval", "toxicity", "--yes"),
+        ("eval", "examples", "--yes"),
+        ("eval", "attributes", "--curve", "1", "--yes"),
+        ("eval", "perplexity"),
+    ],
+)  # fmt: skip
+def test_a_backend_reaches_the_model_that_is_loaded(arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, [*arguments, "--backend", "llama.cpp"])
+    assert done.exit_code == 2
+    assert "llama.cpp" in done.stderr
+    unknown = CliRunner().invoke(app, [*arguments, "--backend", "teapot"])
+    assert unknown.exit_code == 2
+    assert "teapot" in unknown.stderr
 
 
 def test_a_revision_is_of_the_tokenizer_and_of_the_model(tmp_path: Path) -> None:

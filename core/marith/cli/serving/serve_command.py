@@ -10,7 +10,10 @@ from marith.cli.serving.running_server import run_server, say_ready
 from marith.cli.shared import app, clear_errors, completed_models, pairs
 
 File = Annotated[
-    Path | None, typer.Argument(metavar="FILE", help="A persona file: each formula is a model.")
+    Path | None,
+    typer.Argument(
+        metavar="FILE", help="A persona file: each formula is a model, run as [model] says."
+    ),
 ]
 Model = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from marith.errors import RequestError
 from marith.evals.experiment.prompt_rows import DEFAULT_COUNT, choose, of_pocket, read
 from marith.evals.experiment.texts import NamedFormula
 from marith.formula.meaning import binding
-from marith.request.checks import by, hold, optional, quantize_name, whole_from
+from marith.request.checks import backend_name, by, hold, optional, quantize_name, whole_from
 from marith.request.sampling import Sampling
 from marith.scoring.checkpoints.locate import locate
 
@@ -27,7 +27,7 @@ class EvaluationSettings:
     Prompts are `n` rows of `data`: of its `column`, where the columns named by `where` have these
     values; without `data` they are pocket's own. Without `formulas` the paper's are taken. `terms`
     are added to the evaluation's own. All is kept in `out`. `device`, `dtype`,
-    `revision` and `quantize` are those of `Engine.load`.
+    `revision`, `quantize` and `backend` are those of `Engine.load`.
     """
 
     model: str = POCKET
@@ -43,6 +43,7 @@ class EvaluationSettings:
     dtype: str | None = None
     revision: str | None = None
     quantize: str | None = field(default=None, metadata=by(quantize_name))
+    backend: str | None = field(default=None, metadata=by(backend_name))
 
     def __post_init__(self) -> None:
         locate(self.model)

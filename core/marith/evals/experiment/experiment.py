@@ -13,7 +13,7 @@ from marith.evals.experiment.texts import Key, NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
-from marith.request.checks import by, hold, optional, quantize_name, whole_from
+from marith.request.checks import backend_name, by, hold, optional, quantize_name, whole_from
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import locate
@@ -38,9 +38,9 @@ class TextTask:
 class Experiment:
     """Every line answers every prompt `samples` times.
 
-    `source` says in words where the prompts are from; `device`, `dtype`, `revision` and `quantize`
-    are those of `Engine.load`. With `ray` so many actors of a cluster make the texts. Raises
-    FormulaError, ModelError or RequestError for what could not be done.
+    `source` says in words where the prompts are from; `device`, `dtype`, `revision`, `quantize` and
+    `backend` are those of `Engine.load`. With `ray` so many actors of a cluster make the texts.
+    Raises FormulaError, ModelError or RequestError for what could not be done.
     """
 
     evaluation: str
@@ -58,6 +58,7 @@ class Experiment:
     dtype: str | None = None
     revision: str | None = None
     quantize: str | None = field(default=None, metadata=by(quantize_name))
+    backend: str | None = field(default=None, metadata=by(backend_name))
     ray: int | None = field(default=None, metadata=by(optional(whole_from(1))))
 
     def __post_init__(self) -> None:
@@ -93,6 +94,7 @@ class Experiment:
             **({"dtype": self.dtype} if self.dtype else {}),
             **({"revision": self.revision} if self.revision else {}),
             **({"quantize": self.quantize} if self.quantize else {}),
+            **({"backend": self.backend} if self.backend else {}),
         }
 
 

@@ -39,6 +39,7 @@ def load_engine(experiment: Experiment) -> Engine:
         dtype=experiment.dtype,
         revision=experiment.revision,
         quantize=experiment.quantize,
+        backend=experiment.backend,
     )
 
 

@@ -109,6 +109,7 @@ def run(settings: ClusterSettings, ask: bool = False) -> Examples:
         dtype=settings.dtype,
         revision=settings.revision,
         quantize=settings.quantize,
+        backend=settings.backend,
         ray=settings.ray,
     )
     title = f"examples of {settings.model}: {questions.source}, seed {settings.seed}"

@@ -91,6 +91,7 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.backend,
         settings.ray,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *reviews.notes))

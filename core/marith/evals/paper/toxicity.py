@@ -94,6 +94,7 @@ def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.backend,
         settings.ray,
     )
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *messages.notes))

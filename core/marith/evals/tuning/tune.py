@@ -115,6 +115,7 @@ def _experiment(settings: TuningSettings) -> Experiment:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.backend,
     )
 
 

@@ -113,6 +113,7 @@ def run(settings: CurveSettings, ask: bool = False) -> MeasuredCurves:
         settings.dtype,
         settings.revision,
         settings.quantize,
+        settings.backend,
         settings.ray,
     )
     names = {attribute: measure.name for attribute, measure in settings.measures.items()}
