@@ -141,8 +141,8 @@ class Registry:
             what = "there is no chat template"
         _log.warning(
             "%s of %r: tools are listed in the system prompt, and with tool_choice 'auto' such a "
-            "model hardly calls one; write tool_choice='any' or the name of a tool, or take a "
-            "model that was trained to call tools",
+            "model may call none or repeat a call; write tool_choice='any' or the name of a tool, "
+            "or take a model that was trained to call tools",
             what, self.base.checkpoint.name,
         )  # fmt: skip
 
