@@ -85,16 +85,19 @@ def test_a_chat_has_the_text_of_the_engine_whole_and_streamed(
 
 
 def test_ten_chats_at_once_are_those_of_one_after_another(client: httpx.Client, timed: Any) -> None:
+    """At temperature 0: a drawn token may change by rounding, in about one of 2,000."""
     from concurrent.futures import ThreadPoolExecutor
 
-    def ask(seed: int) -> str:
-        body = {"messages": CHAT, "max_tokens": 24, "temperature": 1, "seed": seed}
-        return str(asked(client, "/v1/chat/completions", **body)["choices"][0]["message"])
+    def ask(topic: str) -> str:
+        messages = [{"role": "user", "content": f"Tell me about {topic}."}]
+        done = asked(client, "/v1/chat/completions", messages=messages, max_tokens=24)
+        return str(done["choices"][0]["message"]["content"])
 
-    alone = [ask(seed) for seed in range(10)]
+    topics = "moon sun sea rain wind snow fire gold salt wood".split()
+    alone = [ask(topic) for topic in topics]
     timed("ten chats one after another")
     with ThreadPoolExecutor(10) as pool:
-        assert [*pool.map(ask, range(10))] == alone
+        assert [*pool.map(ask, topics)] == alone
     timed("the same ten at once")
 
 
