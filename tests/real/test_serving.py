@@ -93,7 +93,7 @@ def test_ten_chats_at_once_are_those_of_one_after_another(client: httpx.Client, 
         done = asked(client, "/v1/chat/completions", messages=messages, max_tokens=24)
         return str(done["choices"][0]["message"]["content"])
 
-    topics = "moon sun sea rain wind snow fire gold salt wood".split()
+    topics = ["moon", "sun", "sea", "rain", "wind", "snow", "fire", "gold", "salt", "wood"]
     alone = [ask(topic) for topic in topics]
     timed("ten chats one after another")
     with ThreadPoolExecutor(10) as pool:
