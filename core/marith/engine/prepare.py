@@ -38,7 +38,7 @@ class Prepared:
     this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
     keeps what it has read for a term, and `scopes` with whom it shares that; `tenant` says whom
     the lanes are served to. At most `more` tokens follow the prompt, of which `prefix` are given.
-    The text ends before one of `turn_marks` too.
+    A text without a grammar ends before one of `turn_marks` too.
     """
 
     plan: ExecutionPlan

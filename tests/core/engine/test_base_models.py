@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from marith import Engine, Prompted
+from marith import Engine, Grammar, Prompted
 from marith.request.request import RowFunction
 from marith.scoring.checkpoints.locate import WEIGHTS
 
@@ -61,6 +61,21 @@ def test_a_text_that_has_no_turns_goes_on(base: Engine) -> None:
     for prompt in ("Once", base.encode("Once"), TURNS[:1]):
         told = base.generate(prompt, constraints=[saying(base, SAID)], temperature=0)
         assert told.text == SAID
+
+
+@pytest.mark.parametrize(
+    ("grammar", "may_be"),
+    [
+        (Grammar.choice(["a\nUser: b", "c\nUser: b"]), ["a\nUser: b", "c\nUser: b"]),
+        (Grammar.regex("\nUser: abc"), ["\nUser: abc"]),
+    ],
+)
+def test_a_grammar_is_followed_past_what_looks_like_a_turn(
+    base: Engine, grammar: Grammar, may_be: list[str]
+) -> None:
+    told = base.generate(TURNS, grammar=grammar, temperature=0)
+    assert told.text in may_be
+    assert "".join(map(str, base.stream(TURNS, grammar=grammar, temperature=0))) == told.text
 
 
 def test_a_missing_template_is_said_once(base: Engine, caplog: pytest.LogCaptureFixture) -> None:

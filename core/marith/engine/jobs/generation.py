@@ -57,7 +57,7 @@ class Generation:
         self, request: Request, prepared: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
         self.prepared = prepared
-        if prepared.turn_marks:
+        if prepared.turn_marks and request.grammar is None:  # a grammar says where the text ends
             strings = (*request.stop.strings, *prepared.turn_marks)
             request = replace(request, stop=replace(request.stop, strings=strings))
         self.done = self._begun = False
