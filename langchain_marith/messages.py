@@ -47,10 +47,11 @@ def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
             plain.pop("refusal", None)  # it is the text
             yield plain
         case ToolMessage():
-            (plain,) = plain_messages(as_dict)
-            failed = message.status == "error" and not plain["content"].lower().startswith("error")
-            text = f"Error: {plain['content']}" if failed else plain["content"]
-            yield {**plain, "content": text, "tool_call_id": message.tool_call_id}
+            parts = plain_messages(as_dict)  # several, where it has the results of several tools
+            text = "".join(part["content"] for part in parts)
+            if message.status == "error" and not text.lower().startswith("error"):
+                text = f"Error: {text}"
+            yield {**as_dict, "content": text, "tool_call_id": message.tool_call_id}
         case _:
             yield from plain_messages(as_dict)
 

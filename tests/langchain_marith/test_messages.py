@@ -107,6 +107,18 @@ def test_langchains_notes_are_not_sent_to_the_model() -> None:
     assert to_dicts([marked]) == [{"role": "user", "content": "k l"}]
 
 
+def test_results_within_a_tools_answer_are_its_text() -> None:
+    """A tool that answers in Anthropic's blocks still answers one call, the message's own."""
+    results = [{"type": "tool_result", "tool_use_id": each, "content": each} for each in "ab"]
+    text = {"type": "text", "text": "y"}
+    for blocks, told in (([results[0], text], "ay"), (results, "ab"), ([text, results[1]], "by")):
+        assert to_dicts([ToolMessage(blocks, tool_call_id="c1")]) == [
+            {"role": "tool", "content": told, "tool_call_id": "c1"}
+        ]
+    told = to_dicts([ToolMessage([{**results[0], "is_error": True}, text], tool_call_id="c1")])
+    assert told[0]["content"] == "Error: ay"
+
+
 def test_tools_answer_in_every_form() -> None:
     answer = ToolMessage("blue", tool_call_id="c1", name="colour", artifact={"not": "sent"})
     written = {"role": "tool", "content": "blue", "tool_call_id": "c1", "name": "colour"}

@@ -75,6 +75,7 @@ MESSAGES: list[dict[str, Any]] = [
     {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
     {"role": "tool", "content": "k", "tool_call_id": "c1", "name": "f"},
     {"role": "tool", "content": [{"type": "text", "text": "k"}]},
+    {"role": "tool", "content": [BLOCKS[11], BLOCKS[1], BLOCKS[11]], "tool_call_id": "c1"},
     {"role": "function", "content": "k", "name": "f"},
 ]
 PLAIN: list[Any] = [None, "", " ", "k", "c1", "f", "tool", 0, 7, True, 1.5, [], {}, [[]], [None]]
