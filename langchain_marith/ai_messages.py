@@ -12,7 +12,7 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call
 from langchain_core.outputs import ChatGenerationChunk
 
 import marith
-from langchain_marith.invocation import PROVIDER
+from langchain_marith.invocation import PROVIDER, formula_without_texts
 from marith.openai_format import (
     composition_costs,
     finish_fields,
@@ -87,12 +87,16 @@ class ChunkWriter:
 
 
 def metadata(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
-    """Which model answered, why it ended, what it cost, and why it says so, as plain data."""
+    """Return which model answered, why it ended, what it cost, and why it says so, as plain data.
+
+    Traces have it: a term is there by its name, and no text of a term is.
+    """
+    completion = completion.without_texts(options.names_of_terms)
     return {
         "model_name": options.speaks_as,
         "model_provider": PROVIDER,
         **finish_fields(completion),
-        "composition": composition_costs(options.formula, completion),
+        "composition": composition_costs(formula_without_texts(options.formula), completion),
         **from_inspection(completion.inspection),
     }
 

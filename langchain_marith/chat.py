@@ -24,6 +24,7 @@ import marith
 from langchain_marith.ai_messages import ChunkWriter, to_message
 from langchain_marith.exceptions import translated
 from langchain_marith.invocation import (
+    TEXTS,
     Invocation,
     LangChainOptions,
     Prompt,
@@ -221,6 +222,14 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         with translated():
             key = Invocation.key(self, kwargs)
         return super()._get_llm_string(stop, **key)
+
+    def _get_invocation_params(
+        self, stop: list[str] | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """As LangChain's own, but what a call brings is shown as the model's own options are."""
+        called = {name: kwargs.pop(name) for name in TEXTS if name in kwargs}
+        model = self.model_copy(update=self.over(called).values())
+        return super(ChatMarith, model)._get_invocation_params(stop, **kwargs)
 
     def _submit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]

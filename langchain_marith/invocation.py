@@ -20,6 +20,7 @@ from marith.openai_format import to_grammar, to_logprobs, to_n, to_tools
 
 PROVIDER = "marith"
 ANSWER_OPTIONS = ("grammar", "response_format", "logprobs", "top_logprobs", "n")
+TEXTS = ("formula", "terms", "faithful_to")  # what an application may not want others to read
 _TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "strict")
 # LangChain's own: which of two ways to call, and what its tracers show of a format.
 _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
@@ -28,8 +29,8 @@ Prompt = str | list[dict[str, Any]]
 
 
 @lru_cache(maxsize=64)  # of many calls with the same formula
-def _without_texts(formula: str) -> str:
-    """A formula with "…" in place of each text that is quoted in it."""
+def formula_without_texts(formula: str) -> str:
+    """Return a formula with "…" in place of each text that is quoted in it."""
     return marith.NumberedFormula.of(formula).without_texts().text
 
 
@@ -62,15 +63,16 @@ class LangChainOptions(marith.Options):
     def _identifying_params(self) -> dict[str, Any]:
         """What traces show, and the key of cached answers: all that a text depends on.
 
-        Texts of terms are there by a hash alone, since traces are read by others.
+        Texts of terms and patterns are there by a hash alone, since traces are read by others.
         """
         identity = self.identity()
-        formula, terms = identity["formula"], identity["terms"]
+        texts = formula, terms, hidden = [identity[name] for name in TEXTS]
         return {
             **identity,
-            "formula": _without_texts(formula),
+            "formula": formula_without_texts(formula),
             "terms": [*terms],
-            "texts_sha256": sha256(json.dumps([formula, terms]).encode()).hexdigest(),
+            "faithful_to": hidden and "…",
+            "texts_sha256": sha256(json.dumps(texts).encode()).hexdigest(),
             "n": self.n,
         }
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, closing
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.llms import BaseLLM
@@ -68,6 +68,20 @@ class MarithLLM(LangChainOptions, BaseLLM):
     async def agenerate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
         """As LangChain's own, but a call's options are part of the key of cached answers."""
         return await super(MarithLLM, self._for_call(kwargs)).agenerate(prompts, *args, **kwargs)
+
+    if not TYPE_CHECKING:  # the signatures are LangChain's own
+
+        def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
+            """As LangChain's own, but traces show a call's options as the model's own."""
+            called = super(MarithLLM, self._for_call(kwargs))
+            yield from called.stream(input, config, **kwargs)
+
+        async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
+            """As LangChain's own, but traces show a call's options as the model's own."""
+            called = super(MarithLLM, self._for_call(kwargs))
+            async with aclosing(called.astream(input, config, **kwargs)) as arriving:
+                async for piece in arriving:
+                    yield piece
 
     def _generate(
         self,

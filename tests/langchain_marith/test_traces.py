@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.tracers.base import BaseTracer
+from langchain_core.tracers.schemas import Run
 
 from langchain_marith import ChatMarith, MarithLLM
 
@@ -24,6 +26,38 @@ class Tracer(BaseCallbackHandler):
         self.told.append((given, options))
 
     on_chat_model_start = on_llm_start
+
+
+class WholeTracer(BaseTracer):
+    """Keeps each run as it ends, with all that LangChain's own tracers send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[str] = []
+
+    def _persist_run(self, run: Run) -> None:
+        self.ended.append(run.model_dump_json())
+
+
+@pytest.mark.parametrize("kind", [ChatMarith, MarithLLM])
+@pytest.mark.parametrize("of_call", [False, True])
+def test_a_run_that_ended_has_no_text_of_a_term(tiny_dir: str, kind: Any, of_call: bool) -> None:
+    """Neither of a term, nor of the formula, nor of what is hidden from a term."""
+    tracer = WholeTracer()
+    texts: dict[str, Any] = {
+        "formula": FORMULA, "terms": {"chef": SECRET}, "faithful_to": "A secret.*",
+    }  # fmt: skip
+    model = kind(model=tiny_dir, **({"faithful_to": "x"} if of_call else texts), faithful=0.5)
+    asked = {"max_tokens": 2, "logprobs": True, "inspect": True, **(texts if of_call else {})}
+    model.invoke("k", {"callbacks": [tracer]}, **asked)
+    [*model.stream("k", {"callbacks": [tracer]}, **asked)]
+    assert len(tracer.ended) == 2
+    for told in tracer.ended:
+        assert '"chef"' in told
+        assert "0.3*chef" in told
+        assert '"inspection"' in told
+        assert SECRET not in told
+        assert "A secret" not in told
 
 
 @pytest.mark.parametrize("kind", [ChatMarith, MarithLLM])
@@ -45,5 +79,13 @@ def test_cached_answers_of_two_personas_are_kept_apart(tiny_dir: str) -> None:
     one, other = (
         ChatMarith(model=tiny_dir, formula="M + 0.3*chef", terms={"chef": text})
         for text in (SECRET, "You are a calm chef.")
+    )
+    assert one._get_llm_string() != other._get_llm_string()
+
+
+def test_cached_answers_of_two_patterns_are_kept_apart(tiny_dir: str) -> None:
+    one, other = (
+        ChatMarith(model=tiny_dir, faithful=0.5, faithful_to=pattern)
+        for pattern in ("<a>.*", "<b>.*")
     )
     assert one._get_llm_string() != other._get_llm_string()
