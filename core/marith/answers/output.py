@@ -96,7 +96,7 @@ class Output:
             self.count += 1
             self._tokens = (*self._tokens, token)
             if logprob is not None:
-                logprob = replace(logprob, offset=self._detokenizer.whole)
+                logprob = replace(logprob, offset=self._detokenizer.place(logprob.data))
                 self._logprobs = (*self._logprobs, logprob)
             if self._parser is not None and self._parser.state == "reasoning":
                 self.reasoning_tokens += 1

@@ -63,7 +63,8 @@ class TokenCalls:
         """
         detokenizer, pieces = Detokenizer(self._registry.vocabulary), []
         for token in tokens:
-            pieces.append((self._answers.lexicon.data_of(token), detokenizer.whole))
+            data = self._answers.lexicon.data_of(token)
+            pieces.append((data, detokenizer.place(data)))
             detokenizer.feed(token)
         return pieces
 

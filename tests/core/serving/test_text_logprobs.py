@@ -107,6 +107,22 @@ def test_offsets_of_an_echo_are_offsets_into_its_text(web: httpx.Client, engine:
         _require_offsets(choice["logprobs"], choice["text"])
 
 
+def test_offsets_count_a_character_that_is_never_completed(
+    web: httpx.Client, engine: Engine
+) -> None:
+    pieces = engine.pieces(range(engine.vocabulary_size))
+    broken = [token for token, (data, _) in enumerate(pieces) if data == b"\xf0\x9f"]
+    tokens = [*broken, *engine.encode("ab c")]
+    choice = ask(web, prompt=tokens, echo=True, logprobs=1, max_tokens=0)["choices"][0]
+    assert "\ufffdab c" in choice["text"]
+    _require_offsets(choice["logprobs"], choice["text"])
+    bias = {str(token): 100 for token in (*broken, *engine.encode("ab c"))}
+    asked = {"prompt": TEXT, "logprobs": 1, "max_tokens": 30, "logit_bias": bias}
+    for seed in range(5):
+        choice = ask(web, **asked, seed=seed)["choices"][0]
+        _require_offsets(choice["logprobs"], choice["text"])
+
+
 def test_no_offset_is_beyond_a_text_that_a_stop_string_cut(web: httpx.Client) -> None:
     asked = {"prompt": TEXT, "logprobs": 1, "max_tokens": 20, "temperature": 0}
     text = ask(web, **asked)["choices"][0]["text"]

@@ -24,6 +24,7 @@ class Detokenizer:
 
     def __init__(self, vocabulary: Vocabulary, shown: Collection[int] = ()) -> None:
         self.written = 0  # how many characters have been returned
+        self._place = 0
         self._decode = vocabulary.raw.decode
         self._hidden = vocabulary.special_ids.difference(shown)
         self._tokens: tuple[int, ...] = ()  # the last ones: a token's text may depend on the one
@@ -38,6 +39,18 @@ class Detokenizer:
     def begun(self) -> int:
         """How many characters the tokens so far have begun: one whose bytes are missing counts."""
         return self.whole + self._rest().endswith(PARTIAL)
+
+    def place(self, data: bytes) -> int:
+        """Return the number of the character in which the next token, with these bytes, begins.
+
+        A token that goes on with a character begins where the character does; one that does not
+        leaves a character broken, which is in the text then.
+        """
+        if data and data[0] & 0xC0 == 0x80:  # in UTF-8, a byte that begins no character
+            self._place = max(self._place, self.whole)
+        else:
+            self._place = self.written + len(self._rest())
+        return self._place
 
     def feed(self, token: int) -> str:
         """The text that this token completes; empty while a character is incomplete."""

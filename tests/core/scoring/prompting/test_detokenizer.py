@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import byte_letters, speaker
 from support.vocabularies import TEXTS, byte_level, llama_like
 from tokenizers import pre_tokenizers
 
@@ -136,3 +137,39 @@ def test_a_mark_of_calls_is_text_unless_the_tokenizer_lists_it_as_special() -> N
         detokenizer = Detokenizer(vocabulary)
         assert "".join(map(detokenizer.feed, tokens)) + detokenizer.flush() == text
         assert vocabulary.tokenizer.decode(tokens, skip_special_tokens=True) == text
+
+
+FISH = "\N{FISH}".encode()
+
+
+@pytest.mark.parametrize(
+    ("parts", "places"),
+    [
+        ([FISH[:2], b"ab", b" c"], [0, 1, 3]),
+        ([FISH[:2], FISH[:2], FISH[2:], b"a"], [0, 1, 1, 2]),
+        ([b"a", FISH[:2], FISH[2:3], FISH[3:], b"b"], [0, 1, 1, 1, 2]),
+        ([FISH[:2], FISH[2:] + b"a" + FISH[:2], FISH[2:], b"b"], [0, 0, 2, 3]),
+        ([FISH[3:], b"ab"], [0, 1]),
+    ],
+)
+def test_a_token_after_a_broken_character_begins_behind_it(
+    parts: list[bytes], places: list[int]
+) -> None:
+    """A character that is never completed is one of the text; only its own bytes go on with it."""
+    vocabulary = speaker("none", tuple(sorted({part for part in parts if len(part) > 1})))
+    detokenizer, found = Detokenizer(vocabulary), []
+    for part in parts:
+        found.append(detokenizer.place(part))
+        token = vocabulary.raw.token_to_id(byte_letters(part))
+        assert token is not None
+        detokenizer.feed(token)
+    assert found == places
+
+
+def test_tokens_of_single_bytes_stand_where_their_character_does() -> None:
+    vocabulary = llama_like()
+    detokenizer, found = Detokenizer(vocabulary), []
+    for byte in b"a" + FISH + b"b":
+        found.append(detokenizer.place(bytes([byte])))
+        detokenizer.feed(vocabulary._ids[f"<0x{byte:02X}>"])
+    assert found == [0, 1, 1, 1, 1, 2]
