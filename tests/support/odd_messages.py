@@ -54,6 +54,9 @@ BLOCKS: list[Any] = [
     {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "k"}},
     {"type": "search_result", "source": "u", "content": [{"type": "text", "text": "k"}]},
     {"cachePoint": {"type": "default"}},
+    {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"a": 1}}},
+    {"toolResult": {"toolUseId": "c1", "content": [{"text": "k"}, {"json": {"a": 1}}]}},
+    {"functionResponse": {"name": "f", "response": {"a": 1}}},
     {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
     {"inline_data": {"mime_type": "image/png", "data": PIXEL}},
 ]

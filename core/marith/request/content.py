@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marith.errors import RequestError, shown
-from marith.request.checks import require_shallow
+from marith.request.checks import require_json, require_shallow
 
 _WORD = re.compile(r"[A-Z]?[a-z]+")  # of `image_url`, `text-plain` and `cachePoint`
 _MEDIA = frozenset(("image", "audio", "video", "file", "document", "media"))
 _MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
 # Calls that a provider made on its own machines, their results, and reasoning are not read again.
-_LEFT_OUT = frozenset(("call", "tool", "mcp", "citation", "reasoning", "thinking", "thought"))
-_CALLS = ("tool_use", "tool_call")
+_LEFT_OUT = re.compile(
+    r"(.*_)?(call|call_output|tool_use|tool_result|tool_reference|function_response|citation"
+    r"|thinking|thought|reasoning|reasoning_content)|mcp_(list_tools|approval_.*)"
+)
+_CALLS = ("tool_use", "tool_call", "function_call")  # Bedrock's and Gemini's are toolUse and so on
+_RESULTS = ("tool_result", "function_response", "function_call_output")
+_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "call_id", "id")
 _ARGUMENTS = ("arguments", "args", "input")  # of OpenAI, LangChain, Anthropic
+_ANSWERS = ("content", "response", "output")  # of Anthropic, Gemini, OpenAI
 
 
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -32,10 +39,10 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         plain["role"] = "tool"
     if said and not plain["content"] and isinstance(plain.get("refusal"), str):
         plain["content"] = plain["refusal"]
-    called = [block for block in blocks if said and _kind(block) in _CALLS]
+    called = [block for block in blocks if said and _name(block) in _CALLS]
     if calls := _calls(plain.pop("tool_calls", None), plain.pop("function_call", None), called):
         plain["tool_calls"] = calls  # to templates, an empty list is a call too
-    results = [_result(block) for block in blocks if not said and _kind(block) == "tool_result"]
+    results = [_result(block) for block in blocks if not said and _name(block) in _RESULTS]
     return results if results and not plain["content"] else [*results, plain]
 
 
@@ -55,8 +62,8 @@ def text_of(content: Any) -> str:
 
 def carries_media(block: Mapping[str, Any]) -> bool:
     """Return whether a block has a picture, a sound or a file, by its type."""
-    words = _words(block)
-    return bool(words & _MEDIA) and not words & _LEFT_OUT and block.get("source_type") != "text"
+    is_media = not _MEDIA.isdisjoint(_name(block).split("_"))
+    return is_media and not _is_left_out(block) and block.get("source_type") != "text"
 
 
 def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
@@ -75,17 +82,37 @@ def _call(call: Any) -> dict[str, Any]:
     """A call as OpenAI writes it."""
     if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
         return dict(call)
+    call = _inner(call)
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
         raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
-    arguments = next((call[name] for name in _ARGUMENTS if name in call), None)
-    return to_tool_call(call.get("id"), call["name"], arguments)
+    return to_tool_call(_first(call, _IDS), call["name"], _first(call, _ARGUMENTS))
 
 
 def _result(block: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's answer as Anthropic puts it into a user's message."""
-    text = text_of(block.get("content"))
-    text = f"Error: {text}" if block.get("is_error") else text
-    return {"role": "tool", "content": text, "tool_call_id": block.get("tool_use_id")}
+    """Return a tool's answer, as Anthropic, Bedrock or Gemini puts it into a user's message."""
+    block = _inner(block)
+    answer = _first(block, _ANSWERS)
+    text = _json_text(answer) if isinstance(answer, Mapping) else text_of(answer)
+    failed = block.get("is_error") or block.get("status") == "error"
+    result = {"role": "tool", "content": f"Error: {text}" if failed else text}
+    named = {"name": block["name"]} if isinstance(block.get("name"), str) else {}
+    return {**result, **named, "tool_call_id": _first(block, _IDS)}
+
+
+def _inner(block: Any) -> Any:
+    """Return what a block wraps under the name of its kind, else the block itself."""
+    inner = block.get(_kind(block)) if isinstance(block, Mapping) else None
+    return inner if isinstance(inner, Mapping) else block
+
+
+def _first(of: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Return the value of the first of these names that a mapping has; None if it has none."""
+    return next((of[name] for name in names if name in of), None)
+
+
+def _json_text(value: Any) -> str:
+    require_json(value, "the answer of a tool")
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _text(block: Any) -> str:
@@ -93,15 +120,17 @@ def _text(block: Any) -> str:
     if isinstance(block, str):
         return block
     text = _found(block) if isinstance(block, Mapping) else None
-    if text is None and not (_words(block) - {"text"}):
+    if text is None and _name(block) in ("", "text"):
         raise RequestError(f"only text can be read, not {shown(block)}")
     return text or ""
 
 
 def _found(block: Mapping[str, Any]) -> str | None:
     """The text in a block, or in what it wraps. Raises RequestError for media without text."""
-    if _words(block) & _LEFT_OUT:
+    if _is_left_out(block):
         return None
+    if _kind(block) == "json" or [*block] == ["json"]:
+        return _json_text(block.get("json", block.get("value")))
     source, text = block.get("source"), block.get("text")
     if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
         return text_of(source.get("content", source.get("data")))  # Anthropic's document
@@ -133,7 +162,15 @@ def _kind(block: Any) -> str:
     return next(wraps, "")
 
 
-def _words(block: Any) -> set[str]:
-    """The words of a block's type; Gemini marks reasoning beside it."""
-    words = {word.lower() for word in _WORD.findall(_kind(block))}
-    return {"thought"} if words and block.get("thought") is True else words
+def _name(block: Any) -> str:
+    """Return the type of a block in small letters, its words apart: `tool_use` of `toolUse`.
+
+    Gemini marks reasoning beside the type.
+    """
+    name = "_".join(_WORD.findall(_kind(block))).lower()
+    return "thought" if name and block.get("thought") is True else name
+
+
+def _is_left_out(block: Mapping[str, Any]) -> bool:
+    """Return whether a block is not for a model to read."""
+    return _LEFT_OUT.fullmatch(_name(block)) is not None

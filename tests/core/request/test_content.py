@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -27,6 +28,10 @@ READ: list[dict[str, Any]] = [
     {"citationsContent": {"content": [{"text": "k"}], "citations": []}},
     {"type": "non_standard", "value": {"type": "refusal", "refusal": "k"}},
     {"type": "unheard_of", "text": "k"},
+    {"type": "call_transcript", "text": "k"},
+    {"type": "tool_notes", "text": "k"},
+    {"type": "citations", "content": [{"text": "k"}]},
+    {"type": "thinking_aloud", "text": "k"},
 ]
 LEFT: list[dict[str, Any]] = [
     *(
@@ -101,10 +106,23 @@ CALLS: list[Any] = [
     to_tool_call("c1", "f", {"a": 1}),
     {"name": "f", "args": {"a": 1}, "id": "c1", "type": "tool_call"},
     {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+    {"type": "function_call", "call_id": "c1", "id": "i", "name": "f", "arguments": {"a": 1}},
+    {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"a": 1}}},
+    {"functionCall": {"id": "c1", "name": "f", "args": {"a": 1}}},
+    {"function_call": {"id": "c1", "name": "f", "args": {"a": 1}}},
+]
+FORMS = [
+    "OpenAI",
+    "LangChain",
+    "Anthropic",
+    "OpenAI's items",
+    "Bedrock",
+    "Gemini",
+    "Gemini in Python",
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=["OpenAI", "LangChain", "Anthropic"])
+@pytest.mark.parametrize("call", CALLS, ids=FORMS)
 def test_calls_of_every_form_are_openai_s(call: Any) -> None:
     (message,) = plain_messages({"role": "assistant", "content": None, "tool_calls": [call]})
     assert message["tool_calls"] == [CALLS[0]]
@@ -126,3 +144,38 @@ def test_results_in_a_users_message_are_messages() -> None:
     question = {"role": "user", "content": "l"}
     assert plain_messages({"role": "user", "content": [result]}) == [told]
     assert plain_messages({"role": "user", "content": [result, "l"]}) == [told, question]
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"toolResult": {"toolUseId": "c1", "content": [{"text": "k"}]}}, {"content": "k"}),
+        (
+            {"toolResult": {"toolUseId": "c1", "content": [{"json": {"t": 2}}], "status": "error"}},
+            {"content": 'Error: {"t": 2}'},
+        ),
+        (
+            {"functionResponse": {"id": "c1", "name": "f", "response": {"t": "é"}}},
+            {"content": '{"t": "é"}', "name": "f"},
+        ),
+        (
+            {"function_response": {"id": "c1", "name": "f", "response": {"t": 2}}},
+            {"content": '{"t": 2}', "name": "f"},
+        ),
+        ({"type": "function_call_output", "call_id": "c1", "output": "k"}, {"content": "k"}),
+    ],
+)
+def test_results_of_every_form_are_messages(block: Any, told: dict[str, str]) -> None:
+    assert plain_messages({"role": "user", "content": [block]}) == [
+        {"role": "tool", "tool_call_id": "c1", **told}
+    ]
+
+
+@pytest.mark.parametrize("key", ["json", "value"])
+def test_json_of_a_tool_is_read_as_text(key: str) -> None:
+    for value in ({"t": 22}, [1, "é"], 7, None):
+        block = {"type": "json", key: value}
+        (message,) = plain_messages({"role": "tool", "content": [block], "tool_call_id": "c1"})
+        assert json.loads(message["content"]) == value
+    with pytest.raises(RequestError, match="the answer of a tool"):
+        text_of([{"type": "json", "json": {1, 2}}])
