@@ -80,6 +80,6 @@ def _calls(message: AIMessage) -> list[dict[str, Any]]:
     if not all(isinstance(call, Mapping) for call in calls):
         raise marith.RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
     return [
-        to_tool_call(call.get("id"), call.get("name") or "", call.get("args") or "")
+        to_tool_call(call.get("id"), call.get("name") or "", call.get("args"))
         for call in (*calls, *message.invalid_tool_calls)
     ]
