@@ -15,10 +15,11 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
-from marith.openai_format import carries_media, require_calls, to_tool_call
+from marith.openai_format import carries_media, plain_messages, require_calls, to_tool_call
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
+_NOTED = ("function_call", "refusal")  # what is noted of OpenAI's messages beside the text
 _ROLES = {
     MessageRole.CHATBOT: "assistant",
     MessageRole.MODEL: "assistant",
@@ -56,6 +57,10 @@ def _dict(message: ChatMessage) -> dict[str, Any]:
                 f"only an assistant calls tools, not {role!r}: {shown(calls)}"
             )
         as_dict["tool_calls"] = calls
+    if role == "assistant":
+        as_dict |= {name: details[name] for name in _NOTED if details.get(name)}
+        (as_dict,) = plain_messages(as_dict)
+        as_dict.pop("refusal", None)  # it is the text
     if role == "tool":
         as_dict |= {key: details[key] for key in ("tool_call_id", "name") if details.get(key)}
     return as_dict
