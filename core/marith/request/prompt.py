@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any, TypeAlias
 
 from marith.errors import RequestError, shown
@@ -127,18 +127,27 @@ def _pair_answers(messages: Sequence[dict[str, Any]]) -> None:
     """Give each tool's answer the id and the name of its call: found by the id, else by order."""
     named: dict[Any, str] = {}
     waiting: list[dict[str, Any]] = []  # calls without an answer
+    taken = {call.get("id") for message in messages for call in message.get("tool_calls", ())}
+    taken |= {_id_of(message, "tool_call_id") for message in messages if message["role"] == "tool"}
+    made = (f"call{number:05d}" for number in count(1))  # nine letters, as some templates ask
+    fresh = (id_ for id_ in made if id_ not in taken)
     for message in messages:
         for call in message.get("tool_calls", ()):
             if call.get("id") not in _NO_ID:
                 named[call["id"]] = call["function"]["name"]
             waiting.append(call)
         if message["role"] == "tool":
-            _pair(message, named, waiting)
+            _pair(message, named, waiting, fresh)
         elif message["role"] == "user":  # what has no answer by now gets none
             waiting.clear()
 
 
-def _pair(answer: dict[str, Any], named: dict[Any, str], waiting: list[dict[str, Any]]) -> None:
+def _pair(
+    answer: dict[str, Any],
+    named: dict[Any, str],
+    waiting: list[dict[str, Any]],
+    fresh: Iterator[str],
+) -> None:
     """Give a tool's answer the name of its call, and both an id; the call waits no more."""
     id_, name = _id_of(answer, "tool_call_id"), answer.get("name")
     if id_ in named:
@@ -152,11 +161,10 @@ def _pair(answer: dict[str, Any], named: dict[Any, str], waiting: list[dict[str,
         return
     waiting[:] = [other for other in waiting if other is not call]
     answer["name"] = name or call["function"]["name"]
-    if id_ in _NO_ID:
-        if call.get("id") in _NO_ID:
-            call["id"] = f"call{len(named) + 1:05d}"  # nine letters, as some templates ask
-        answer["tool_call_id"] = call["id"]
-        named[call["id"]] = call["function"]["name"]
+    if call.get("id") in _NO_ID:
+        call["id"] = next(fresh) if id_ in _NO_ID else id_
+    answer["tool_call_id"] = call["id"]
+    named[call["id"]] = call["function"]["name"]
 
 
 def _to_call(call: Any) -> dict[str, Any]:

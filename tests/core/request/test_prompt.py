@@ -59,6 +59,26 @@ def test_an_id_that_only_the_answer_has_is_of_a_call_without_one() -> None:
     assert to_prompt(talk).messages[-1]["name"] == "f"
 
 
+def test_a_call_without_an_id_gets_its_answers() -> None:
+    talk = [{"role": "user", "content": "q"}, assistant((None, "f"), ("", "g"))]
+    read = to_prompt([*talk, answer("b", "y", name="g"), answer("a", "x")]).messages
+    assert [call["id"] for call in read[1]["tool_calls"]] == ["x", "y"]
+    assert paired(*talk[1:], answer("b", "y", name="g"), answer("a", "x")) == ["a of f", "b of g"]
+
+
+def test_an_id_that_is_made_up_is_no_other_calls() -> None:
+    for taken in ("call00001", "call00002"):
+        assert paired(
+            assistant((taken, "f"), (None, "g"), (None, "h")),
+            answer("b", name="g"), answer("c", name="h"), answer("a", taken),
+        ) == ["a of f", "b of g", "c of h"]  # fmt: skip
+    later = assistant(("call00001", "g"))
+    assert paired(assistant((None, "f")), answer("a"), later, answer("b", "call00001")) == [
+        "a of f",
+        "b of g",
+    ]
+
+
 def test_a_call_that_was_never_answered_takes_no_later_answer() -> None:
     again = {"role": "user", "content": "again"}
     assert paired(assistant((None, "f")), again, assistant((None, "g")), answer("a")) == ["a of g"]
