@@ -165,7 +165,7 @@ class Output:
         for reader in (self._filter, self._detector):
             if reader is not None:
                 pieces = reader.read(pieces)
-        if self._parser is not None and self._parser.repeated:  # it would go on with the same
+        if self._parser is not None and self._parser.repeated:  # the model would repeat the call
             self.finish_reason = "tool_calls"
         elif self.stop_string is not None:
             self.finish_reason = "stop"

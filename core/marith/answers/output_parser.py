@@ -52,7 +52,7 @@ class OutputParser:
         self.calls = 0
         self.repeated = False
         self._made: tuple[str, ...] = ()  # names and arguments of the calls so far, as written
-        self._call = ""  # the same of the call that is read
+        self._call = ""  # the name and arguments of the call being read
         self._doubted: tuple[Piece, ...] = ()  # pieces of a call that may be one made earlier
         self.held = ""
         self._start = 0  # the number of the first character that is held
@@ -178,7 +178,7 @@ class OutputParser:
         return [self._cut(1, "text")]
 
     def _arguments(self) -> list[Piece] | None:
-        """The pieces of a call, unless the call may still become the same as an earlier one."""
+        """Return the pieces of a call, unless it may still become the same as an earlier one."""
         end, self._json = object_end(self.held, self._json)
         start, text = self._start, self._skip(len(self.held) if end is None else end)
         self._call += text

@@ -45,9 +45,10 @@ class StopStringFilter:
         return kept
 
     def feed(self, text: str, exempt: int = 0) -> str:
-        """Add text, and return the text that is certain now; nothing from a stop string on.
+        """Add text, and return the text that is certain now: it ends before a stop string.
 
-        A stop string within the first `exempt` characters that are held with this text is none.
+        A stop string that ends within the first `exempt` characters is not searched for; they are
+        counted from the first character that is held.
         """
         if self._search is None or self.found is not None:
             return "" if self.found is not None else text

@@ -44,7 +44,7 @@ class Work:
         self._begun, self._done = time.monotonic(), 0
 
     def advance(self, tokens: int = LENGTH) -> None:
-        """Add work that took about as long as so many tokens."""
+        """Add work that took about as long as `tokens` tokens."""
         is_first = not self._done
         self._done += tokens
         share = min(self._done / self._whole, 1.0)

@@ -118,7 +118,7 @@ def prepare(
 
 
 def _turn_marks(plan: ExecutionPlan, prompt: Prompt, registry: Registry) -> tuple[str, ...]:
-    """What begins another turn of a chat that is written out as text; that it is so is said."""
+    """Return the marks that begin another turn; log once that the model has no template."""
     marks = turn_marks(prompt, registry.vocabulary)
     if marks and any(isinstance(t, Prompted) and t.template is None for t in plan.terms):
         registry.vocabulary.say_it_has_no_template()

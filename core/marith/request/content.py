@@ -29,7 +29,7 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a message as OpenAI writes it, with text as its content.
 
     A tool's result within another message becomes a message of its own. Raises RequestError for
-    content that is no text.
+    content that is not text.
     """
     content = message.get("content")
     blocks = content if isinstance(content, (list, tuple)) else ()

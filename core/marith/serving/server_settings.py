@@ -66,7 +66,7 @@ class ServerSettings:
     `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
     those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
     `strict` refuses fields that are not known. `page` says whether browsers get the page;
-    `page_key` is that of `keys` which it gets for a token of one use.
+    `page_key` is the key that the page gets for a one-use token.
     """
 
     file: Path | None = None

@@ -37,8 +37,8 @@ def print_inspection(inspection: Inspection, every: bool) -> None:
     typer.echo()
     say(console, [f"{flipped_text(inspection)}."])
     if lost := inspection.implausible:
-        told = f"{len(lost)} of {count} tokens no term of the formula finds plausible, from token"
-        say(console, [f"{told} {lost[0].place} on."])
+        told = f"No term finds {len(lost)} of {count} tokens plausible"
+        say(console, [f"{told}; the first is token {lost[0].place}."])
     if positions:
         console.print(_table(inspection, positions))
         say(console, _legend(inspection))

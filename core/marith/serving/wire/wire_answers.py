@@ -178,8 +178,8 @@ def legacy_logprobs(
 ) -> dict[str, Any]:
     """Log-probabilities as `/v1/completions` has them: lists of equal length.
 
-    The text of the answer has so many `letters`, and stands behind the `before` of an echo. Tokens
-    of a stop string, which the text does not have, are at its end.
+    The answer has `letters` characters and follows the `before` characters of an echo. Tokens of a
+    stop string, which the text does not have, are at its end.
     """
     tops = [likeliest([(t.token, t.data, t.logprob) for t in (*each.top, each)]) for each in tokens]
     return {
