@@ -5,45 +5,74 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import singledispatch
 
+from marith.formula.meaning.amplification import amplification
+from marith.formula.meaning.binding import BARE_MODEL
 from marith.formula.meaning.polynomials import ROUNDING
 from marith.formula.meaning.weights import Weights
 from marith.formula.tree.factors import Factor
-from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, children
+from marith.formula.tree.node import Node, rebuilt
+from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, children
 from marith.formula.tree.operators import Intersection, Relu, Supersede, Union, Unscaled
 from marith.formula.tree.printing import number_text, to_text
 
-USUAL = 2.5  # what is added may count so often: docs/explanation/algebra.md#large-factors
+USUAL = 2.5  # the largest total factor without a warning: docs/explanation/algebra.md#large-factors
+SHOWING = 199  # that of M - 0.99*union(a, M); an error is about 1e-6 in float32
 CUT = 0.1  # of plausible tokens, as contrastive decoding has it (Li et al., 2023)
 
 
 def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
-    """Return what is wrong with factors that drive texts out of language, and what to write.
+    """Return what is wrong with factors that are too large, and what to write; empty if none is.
 
-    Empty where what is added counts at most `USUAL` times. `bound` is the formula with its names
-    replaced by `terms`.
+    What is added drives texts out of language where it counts more than `USUAL` times, and any
+    large factor enlarges rounding. `bound` is the formula with its names replaced by `terms`.
     """
-    worst = max(distributions(bound, Weights()), key=lambda score: score.added)
-    if worst.added <= USUAL * (1 + ROUNDING):
-        return ""
     names = {named: name for name, named in terms.items()}
+    scores = distributions(bound, Weights())
+    worst = max(scores, key=lambda score: score.added)
+    if worst.added > USUAL * (1 + ROUNDING):
+        return _lifted(worst, names)
+    enlarged = amplification(bound)
+    if enlarged < SHOWING * (1 - ROUNDING):
+        return ""
+    relus = [
+        f"{_named(relu, names)} with a smaller factor for the union"
+        for score in scores
+        for relu in score.unions
+    ]
+    return (
+        f"an error of a term's log-probabilities counts up to {_rounded(enlarged)} times, so that "
+        f"rounding shows in what is generated: write {', or '.join(['smaller numbers', *relus])}"
+    )
 
-    def written(term: Formula) -> str:
-        return names.get(term) or to_text(term)
 
-    added = [written(term) for term in worst.positive]
+def _lifted(worst: Score, names: Mapping[Formula, str]) -> str:
+    """What drives texts out of language, and what to write."""
+    added = [_named(term, names) for term in worst.positive]
     verb = "count together" if len(added) > 1 else "counts"
     problem = f"{' and '.join(added)} {verb} {_rounded(worst.added)} times"
     if abs(worst.weight - 1) > ROUNDING:
         problem += f", as everything is divided by the total weight {_rounded(worst.weight)}"
+    left = worst.weight * (1 + sum(worst.unions.values()))  # the total weight without the unions
     instead = [
-        f"relu({written(other)} - {written(beside)}) for the union, as a relu takes no weight away"
-        for other, beside in worst.unions
+        f"{_rounded(times * left)}*{_named(relu, names)} for the union, as a relu takes no weight "
+        "away"
+        for relu, times in worst.unions.items()
     ]
     cut = f"{added[0]}.plausible({CUT}) for {added[0]}, to keep to tokens that it finds plausible"
     return (
         f"{problem}; beyond {USUAL} times texts often become nonsense: write "
         f"{', or '.join([*instead, 'smaller numbers', cut])}"
     )
+
+
+def _named(term: Formula, names: Mapping[Formula, str]) -> str:
+    """A bound formula as text, with the names of its terms."""
+
+    def change(node: Node) -> Node:
+        known = isinstance(node, Formula) and names.get(node)
+        return Name(known) if known else rebuilt(node, change)
+
+    return to_text(change(term))
 
 
 def _rounded(number: float) -> str:
@@ -55,7 +84,7 @@ class Score:
 
     `factors` are divided by the total `weight`. `parts` are distributions within these, with a
     score of their own. `held` says whether a member is cut, so that no token comes that it does not
-    keep. `unions` are subtracted: each is a pair (a, b) of relu(a − b).
+    keep. `unions` are subtracted: each, as the relu that may replace it, with its factor.
     """
 
     def __init__(self, formula: Formula, weights: Weights) -> None:
@@ -64,7 +93,7 @@ class Score:
         self.factors: dict[Formula, float] = {}
         self.parts: dict[Formula, None] = {}
         self.held = False
-        self.unions: list[tuple[Formula, Formula]] = []
+        self.unions: dict[Relu, float] = {}
         if self.weight > 0:
             add(formula, self, 1 / self.weight)
         self._write_with_relu()
@@ -91,14 +120,17 @@ class Score:
         """
         for pair in [term for term in self.factors if isinstance(term, Union | Intersection)]:
             by, is_union = self.factors[pair], isinstance(pair, Union)
-            beside = next((member for member in pair.members if member in self.factors), None)
-            if beside is None or (by > 0) == is_union:
+            if (by > 0) == is_union:
                 continue
-            del self.factors[pair]
-            self.count(beside, by)
-            if is_union and len(pair.members) == 2:
-                first, second = pair.members
-                self.unions.append((first if second == beside else second, beside))
+            beside = next((member for member in pair.members if member in self.factors), None)
+            if beside is not None:
+                del self.factors[pair]
+                self.count(beside, by)
+            base = beside or BARE_MODEL
+            others = tuple(member for member in pair.members if member != base)
+            if is_union and others:
+                relu = Relu((Union(others) if others[1:] else others[0]) - base)
+                self.unions[relu] = self.unions.get(relu, 0.0) - by
 
 
 def distributions(formula: Formula, weights: Weights) -> list[Score]:

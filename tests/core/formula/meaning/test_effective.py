@@ -89,8 +89,61 @@ def test_a_remedy_is_a_formula_of_which_nothing_is_said() -> None:
 def test_a_persona_beside_a_union_is_joined_to_it_by_a_relu() -> None:
     (told,) = check(parse("1.5*formal - 0.5*M - 0.9*union(toxic, M)"), TERMS)
     assert "formal counts 15 times, as everything is divided by the total weight 0.1" in told
-    assert "write relu(toxic - M) for the union, as a relu takes no weight away" in told
-    assert check(parse("1.5*formal - 0.5*M - 0.9*relu(toxic - M)"), TERMS) == []
+    assert "write 9*relu(toxic - M) for the union, as a relu takes no weight away" in told
+    assert check(parse("1.5*formal - 0.5*M - 9*relu(toxic - M)"), TERMS) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("1.5*formal - 0.5*M - 0.96*union(M, toxic)", "24*relu(toxic - M)"),
+        ("a - 0.9*union(toxic, M)", "9*relu(toxic - M)"),
+        ("3*formal - M - 1.9*union(toxic, M)", "38*relu(toxic - M)"),
+        ("2*formal - M - 0.9*union(a, b, M)", "9*relu(union(a, b) - M)"),
+        ("2*formal - M - 0.45*union(a, M) - 0.45*union(b, M)", "4.5*relu(b - M)"),
+        ("M - 0.96*union(a, b)", "24*relu(union(a, b) - M)"),
+    ],
+)
+def test_a_relu_has_the_factor_that_the_union_counts(text: str, remedy: str) -> None:
+    (told,) = check(parse(text), TERMS)
+    assert f"{remedy} for the union" in told
+
+
+ROUNDED = [
+    "M - 0.99*union(toxic, M)",
+    "M - 0.99999*union(toxic, M)",
+    "0.01*M - 0.0099*union(toxic, M)",
+    "200*M - 199*union(M, toxic)",
+    "M - 0.99*union(toxic, M) + 0.01*C",
+    "supersede(a, M - 0.999*union(toxic, M))",
+    "M.plausible(0.1) - 0.999*union(toxic, M)",
+]
+
+
+@pytest.mark.parametrize("text", ROUNDED)
+def test_a_weight_so_small_that_rounding_shows_is_warned_of(text: str) -> None:
+    (told,) = check(parse(text), TERMS)
+    assert "rounding" in told
+    assert "write smaller numbers, or relu(toxic - M) with a smaller factor for the union" in told
+
+
+def test_a_union_beside_factors_that_vary_is_read() -> None:
+    varying = parse("(entropy(M) - 1)*a + (2 - entropy(M))*b - 0.5*union(toxic, chef)")
+    assert check(varying, TERMS) == []
+    assert "10 times" in check(parse("a - 0.9*union(M, M)"), TERMS)[0]
+
+
+def test_every_large_factor_enlarges_rounding() -> None:
+    (told,) = check(parse("M - 999*relu(toxic - M)"), TERMS)
+    assert "rounding" in told
+    assert told.endswith("write smaller numbers")
+
+
+@pytest.mark.parametrize(
+    "text", ["0.001*M", "500*M", "M - 0.98*union(toxic, M)", "M - 98*relu(toxic - M)", "M + 500*C"]
+)
+def test_smaller_factors_round_unseen(text: str) -> None:
+    assert check(parse(text), TERMS) == []
 
 
 def test_terms_that_are_formulas_count_with_their_own_numbers() -> None:
