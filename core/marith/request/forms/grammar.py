@@ -78,8 +78,9 @@ class Grammar:
         model as the chat template writes a tool of that name, whose arguments are the answer;
         beside other tools it is not shown.
         """
+        is_class = isinstance(schema, type)
         schema = schema_of(schema)
-        text, tool = schema_text(schema, strict), ""
+        text, tool = schema_text(schema, strict, drops_repeats=is_class), ""
         if show_as is not None and schema.get("type", "object") == "object":
             tool = json.dumps(_tool(schema, strict, show_as), ensure_ascii=False)
         return cls("json_schema", text, tool)

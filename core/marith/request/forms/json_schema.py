@@ -36,16 +36,8 @@ LEVELS = 700  # of a schema and the definitions that it refers to: 2,100 overflo
 class _ReadByPydantic(GenerateJsonSchema):
     """The schema of a class that reads the answer itself.
 
-    A set drops repeated items. A decimal number is a number: as a text it would be any text.
+    A decimal number is a number: as a text it would be any text.
     """
-
-    def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
-        """Return the schema of an array."""
-        return {k: v for k, v in super().set_schema(schema).items() if k != "uniqueItems"}
-
-    def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> JsonSchemaValue:
-        """Return the schema of an array."""
-        return {k: v for k, v in super().frozenset_schema(schema).items() if k != "uniqueItems"}
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         """Return the schema of a number, of at most as many digits where places are bounded."""

@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from enum import Enum
 from ipaddress import IPv4Network
 from pathlib import Path
 from re import Pattern
@@ -95,3 +96,23 @@ def test_the_tool_with_a_bad_schema_is_named() -> None:
     tools[17]["function"]["parameters"] = {"properties": {"a": {"type": "strin"}}}  # type: ignore[index]
     with pytest.raises(RequestError, match=r"the tool 'f17': this json_schema .* strin"):
         Tools(tuple(tools))
+
+
+class Paint(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Held(BaseModel):
+    v: Annotated[set[Literal["a", "b"]], Field(min_length=2)]
+
+
+class HeldFrozen(BaseModel):
+    v: Annotated[frozenset[Paint], Field(min_length=2)]
+
+
+@pytest.mark.parametrize(("kind", "one", "other"), [(Held, "a", "b"), (HeldFrozen, "red", "blue")])
+def test_a_set_of_few_values_repeats_none(kind: type[BaseModel], one: str, other: str) -> None:
+    source = Grammar.json_schema(kind).source
+    assert accepts(source, json.dumps({"v": [other, one]}))
+    assert not accepts(source, json.dumps({"v": [one, one]}))
