@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from llguidance import LLMatcher, LLParserLimits
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from pydantic import BaseModel
 
 from marith.errors import RequestError, shown, suggestion
 from marith.request.checks import distinct_texts
-from marith.request.forms.json_schema import LEVELS, levels, schema_of, schema_text
+from marith.request.forms.json_schema import (
+    LEVELS,
+    circular,
+    levels,
+    schema_of,
+    schema_text,
+)
 
 _MAKE: dict[str, Callable[[str], str]] = {
     "json_schema": LLMatcher.grammar_from_json_schema,
@@ -38,6 +44,7 @@ _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
 _REFUSED = re.compile(r"\(in regex\): ([^\n;]+?)(?:;| in regex|\n)")
 _INVALID_TYPE = re.compile(r"Invalid type: (\w+)")
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_STUCK = "NoExtensionBias <non-verbose/>"  # llguidance's error where nothing may follow
 _START = re.compile(r"^\s*start\s*:", re.MULTILINE)
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
@@ -167,6 +174,8 @@ def require_bounded(kind: str, text: str) -> None:
             raise RequestError(
                 f"this json_schema and its definitions have more than {LEVELS} levels together"
             )
+        if isinstance(schema, Mapping) and (reference := circular(schema)):
+            raise RequestError(f"in this json_schema {shown(reference)} refers to itself alone")
 
 
 @lru_cache(maxsize=64)  # many requests have the same grammar
@@ -180,4 +189,15 @@ def _source(kind: str, text: str) -> str:
     is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
     if is_invalid:
         raise RequestError(f"this {kind} cannot be followed: {_reason(kind, text, problems[0])}")
+    if "<" not in text or kind != "lark":  # bytes have no special tokens
+        first = LLMatcher(_byte_tokens(), source, log_level=0, limits=LIMITS)
+        first.compute_bitmask()
+        if first.is_error():
+            problem = one_line(first.get_error()).replace(_STUCK, "no text follows it")
+            raise RequestError(f"this {kind} cannot be followed: {problem}")
     return source
+
+
+@lru_cache(maxsize=1)
+def _byte_tokens() -> LLTokenizer:
+    return LLTokenizer("byte")

@@ -180,6 +180,38 @@ def levels(schema: Any) -> int:
     return deepest + targets + deepest * (len(references) - len(by_pointer))
 
 
+def circular(schema: Mapping[str, Any]) -> str:
+    """Return a reference that leads back to itself with no value between; empty if none does."""
+    nodes: dict[int, Mapping[str, Any]] = {}
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, Mapping) or id(node) in nodes:
+            continue
+        nodes[id(node)] = node
+        used = {key: value for key, value in node.items() if key not in ("$defs", "definitions")}
+        waiting += [*inner_schemas(used), _target(node, schema)]
+    left = dict(reversed(nodes.items()))  # those whose values are not known to end
+    while ended := [key for key, node in left.items() if _ends(node, schema, left)]:
+        for key in ended:
+            del left[key]
+    return next((str(node["$ref"]) for node in left.values() if "$ref" in node), "")
+
+
+def _ends(node: Mapping[str, Any], schema: Any, left: Mapping[int, Any]) -> bool:
+    """Whether a value of a schema is complete without those of schemas in `left`."""
+    needed = [_target(node, schema), *_listed(node, "allOf")]
+    choices = [_listed(node, key) for key in ("anyOf", "oneOf")]
+    return not any(id(each) in left for each in needed) and not any(
+        some and all(id(each) in left for each in some) for some in choices
+    )
+
+
+def _target(node: Mapping[str, Any], schema: Any) -> Any:
+    reference = node.get("$ref")
+    return target(schema, reference) if isinstance(reference, str) else None
+
+
 def _depth(schema: Any, references: set[str]) -> int:
     """How deep a part of a schema is nested by itself; adds what it refers to to `references`."""
     deepest, waiting = 0, [(schema, 1)]

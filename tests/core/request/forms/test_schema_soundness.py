@@ -242,3 +242,42 @@ def test_distinct_values_of_an_enum_are_written_in_any_order() -> None:
     assert accepts(source, '["c", "a", "b"]')
     assert not accepts(source, '["b"]')
     assert not accepts(source, '["b", "b"]')
+
+
+ALONE: Schema = {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"$defs": ALONE, "properties": {"x": {"$ref": "#/$defs/a"}}},
+        {"anyOf": [{"$ref": "#"}, {"oneOf": [{"$ref": "#"}]}]},
+        {"items": {"$ref": "#/items"}},
+    ],
+    ids=str,
+)
+def test_references_that_lead_to_themselves_alone_are_refused(schema: Schema) -> None:
+    with pytest.raises(RequestError, match=r"'#.*' refers to itself"):
+        Grammar.json_schema(schema)
+
+
+def test_references_that_come_back_after_a_value_are_read() -> None:
+    tree: Schema = {"properties": {"left": {"$ref": "#"}}}
+    assert accepts(Grammar.json_schema(tree).source, '{"left": {"left": {}}}')
+    either: Schema = {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}]}
+    assert accepts(Grammar.json_schema(either).source, "[[null]]")
+    assert Grammar.json_schema({"$defs": ALONE, "type": "string"})
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Grammar.json_schema({"type": "integer", "multipleOf": 1000000007}), "fuel"),
+        (lambda: Grammar.lark('start: start "a"'), "no text follows it"),
+    ],
+)
+def test_what_fails_at_its_first_token_is_refused_when_it_is_made(make: Any, reason: str) -> None:
+    with pytest.raises(RequestError, match=f"cannot be followed: .*{reason}"):
+        make()
