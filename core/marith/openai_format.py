@@ -21,8 +21,8 @@ from marith.request.content import carries_media as carries_media
 from marith.request.content import plain_messages as plain_messages
 from marith.request.content import text_of as text_of
 from marith.request.content import to_tool_call as to_tool_call
+from marith.request.forms.class_schema import schema_of
 from marith.request.forms.grammar import Grammar
-from marith.request.forms.json_schema import schema_of
 from marith.request.forms.tools import CHOICES, Tools
 from marith.request.inspected.inspection import Inspection
 

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 from marith.errors import RequestError, shown, suggestion
 from marith.request.checks import distinct_texts
+from marith.request.forms.class_schema import schema_of
 from marith.request.forms.json_schema import (
     LEVELS,
     circular,
     levels,
-    schema_of,
     schema_text,
 )
 

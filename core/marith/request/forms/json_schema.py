@@ -7,11 +7,6 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.errors import PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
-
 from marith.errors import RequestError, shown
 from marith.request.checks import require_shallow
 from marith.request.forms.schema_keywords import (
@@ -31,39 +26,6 @@ _OF_OBJECTS = ("properties", "patternProperties", "additionalProperties")
 EMPTY = {"type": "object", "properties": {}}
 # Compilers recurse, and an overflow of a thread's stack ends the process.
 LEVELS = 700  # of a schema and the definitions that it refers to: 2,100 overflowed the stack
-
-
-class _ReadByPydantic(GenerateJsonSchema):
-    """The schema of a class that reads the answer itself.
-
-    A decimal number is a number: as a text it would be any text.
-    """
-
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        """Return the schema of a number, of at most as many digits where places are bounded."""
-        number: JsonSchemaValue = super().decimal_schema(schema)["anyOf"][0]
-        digits, places = schema.get("max_digits"), schema.get("decimal_places")
-        if places is not None:
-            number.setdefault("multipleOf", float(f"1e-{places}"))
-            if digits is not None:
-                most = 10.0 ** (digits - places)
-                number["exclusiveMaximum"] = min(most, number.get("exclusiveMaximum", most))
-                number["exclusiveMinimum"] = max(-most, number.get("exclusiveMinimum", -most))
-        return number
-
-
-def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
-    """A JSON schema as it is, or that of a class of pydantic's. Raises RequestError."""
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
-        try:
-            return schema.model_json_schema(schema_generator=_ReadByPydantic)
-        except PydanticUserError as error:
-            problem = f"{schema.__name__} has no JSON schema"
-            raise RequestError(f"{problem}: {error.message}") from error
-    if not isinstance(schema, Mapping):
-        problem = "a JSON schema is a mapping, or a class of pydantic's"
-        raise RequestError(f"{problem}, not {shown(schema)}")
-    return schema
 
 
 def schema_text(

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import datetime
 import json
+import random
 from collections.abc import Callable
 from decimal import Decimal
-from enum import Enum
-from ipaddress import IPv4Network
+from enum import Enum, IntEnum
+from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from re import Pattern
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import UUID4, Base64Bytes, BaseModel, Field, SecretStr
-from support.schema_walks import accepts
+from pydantic import (
+    UUID4,
+    AwareDatetime,
+    Base64Bytes,
+    BaseModel,
+    Field,
+    HttpUrl,
+    NaiveDatetime,
+    SecretStr,
+    create_model,
+)
+from support.schema_walks import accepts, walk
 
 from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
@@ -116,3 +127,34 @@ def test_a_set_of_few_values_repeats_none(kind: type[BaseModel], one: str, other
     source = Grammar.json_schema(kind).source
     assert accepts(source, json.dumps({"v": [other, one]}))
     assert not accepts(source, json.dumps({"v": [one, one]}))
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "wrong"),
+    [
+        (dict[Level, int], '{"1": 5}', '{"3": 5}'),
+        (dict[int, str], '{"-12": "a"}', '{"a": "a"}'),
+        (dict[float, int], '{"0.5": 1}', '{"x": 1}'),
+        (dict[bool, int], '{"true": 1}', '{"yes it is": 1}'),
+        (NaiveDatetime, '"2024-02-29T12:00:00"', '"2024-02-29T12:00:00Z"'),
+        (AwareDatetime, '"2024-02-29T12:00:00Z"', '"2024-02-29T12:00:00"'),
+        (IPv4Network, '"172.16.0.0/12"', '"172.17.0.0/12"'),
+        (IPv4Network, '"10.0.0.1"', '"10.0.0.256"'),
+        (IPv4Interface, '"10.0.0.1/8"', '"10.0.0.1/33"'),
+        (HttpUrl, '"https://example.org/a?b=c#d"', '"ftp://example.org"'),
+    ],
+)
+def test_what_a_class_is_held_to_is_what_it_reads(kind: Any, written: str, wrong: str) -> None:
+    made = create_model("Made", v=(kind, ...))
+    source = Grammar.json_schema(made).source
+    assert accepts(source, f'{{"v": {written}}}')
+    assert made.model_validate_json(f'{{"v": {written}}}')
+    assert not accepts(source, f'{{"v": {wrong}}}')
+    for seed in range(20):
+        if (text := walk(source, random.Random(seed))) is not None:
+            assert made.model_validate_json(text), text
