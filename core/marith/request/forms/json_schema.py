@@ -40,8 +40,9 @@ def schema_text(
         raise RequestError(f"this JSON schema is not JSON: {error}") from None
     try:
         return _written(text, strict is not False, drops_repeats)
-    except (AttributeError, TypeError) as error:  # a keyword with a value of another kind
-        raise RequestError(f"this JSON schema is no schema: {error}: {shown(schema)}") from None
+    except (AttributeError, TypeError):
+        problem = "invalid JSON schema: a keyword has a value of another kind"
+        raise RequestError(f"{problem}: {shown(schema)}") from None
     except RecursionError:
         raise RequestError("a name of a property in this JSON schema is too long") from None
 

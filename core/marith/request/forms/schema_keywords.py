@@ -22,6 +22,17 @@ _NEAR = 1e-12  # how far from an exclusive bound the nearest number is that is w
 _EXACT = 2**53  # llguidance reads larger whole numbers as the nearest float
 _ARRAYS = 400  # of distinct values, written out for `uniqueItems`
 _TYPES = {"string": str, "integer": int, "boolean": bool}
+_KINDS: tuple[tuple[Sequence[str], type, str], ...] = (
+    (HOLDS_SCHEMAS, dict, "an object of schemas"),
+    (("required",), list, "a list of names"),
+    (("enum",), list, "a list of values"),
+    (("pattern",), str, "a regular expression"),
+    (
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        int,
+        "a whole number from 0 on",
+    ),
+)
 # Pydantic's pattern of a decimal number (until version 2.11) looks ahead, which no grammar does.
 _SAME_PATTERN = {
     r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$",
@@ -41,6 +52,7 @@ def hold_keywords(schema: Node, drops_repeats: bool) -> None:
         if not isinstance(node, dict) or id(node) in met:
             continue
         met.add(id(node))
+        _require_kinds(node)
         _hold_names(node, schema)
         _hold_bounds(node)
         _hold_constants(node)
@@ -74,6 +86,19 @@ def _resolved(node: Any, schema: Node) -> Any:
     if isinstance(node, Mapping) and list(node) == ["$ref"] and isinstance(node["$ref"], str):
         return target(schema, node["$ref"])
     return node
+
+
+def _require_kinds(node: Mapping[str, Any]) -> None:
+    """Raise RequestError for a keyword whose value is of another kind."""
+    for keys, kind, words in _KINDS:
+        for key in keys:
+            value: Any = node.get(key)
+            fits = isinstance(value, kind) and not isinstance(value, bool)
+            fits = fits and not (kind is int and value < 0)
+            fits = fits and (key != "required" or all(isinstance(name, str) for name in value))
+            if key in node and not fits:
+                written = shown(json.dumps(value)).strip("'")
+                raise RequestError(f"invalid JSON schema: {key!r} is {words}, not {written}")
 
 
 def _is_number(value: Any) -> bool:
@@ -151,6 +176,7 @@ def _hold_names(node: Node, schema: Node) -> None:
     names = _resolved(node.get("propertyNames"), schema)
     if not isinstance(names, Mapping) or "properties" in node or "patternProperties" in node:
         return
+    _require_kinds(names)
     said = {key: value for key, value in names.items() if key not in ("title", "type")}
     values = node.get("additionalProperties", True)
     known = said.get("enum", [said.get("const")])

@@ -158,3 +158,28 @@ def test_what_a_class_is_held_to_is_what_it_reads(kind: Any, written: str, wrong
     for seed in range(20):
         if (text := walk(source, random.Random(seed))) is not None:
             assert made.model_validate_json(text), text
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        ({"required": None}, "'required' is a list of names, not null"),
+        ({"required": [3]}, "'required' is a list of names, not [3]"),
+        ({"patternProperties": 3}, "'patternProperties' is an object of schemas, not 3"),
+        ({"items": {"properties": None}}, "'properties' is an object of schemas, not null"),
+        ({"enum": "a"}, "'enum' is a list of values, not \"a\""),
+        ({"propertyNames": {"enum": 3}}, "'enum' is a list of values, not 3"),
+        ({"propertyNames": {"pattern": 3}}, "'pattern' is a regular expression, not 3"),
+        ({"propertyNames": {"minLength": "1,2}|z{3"}}, "'minLength' is a whole number from 0 on"),
+        ({"propertyNames": {"maxLength": -1}}, "'maxLength' is a whole number from 0 on, not -1"),
+        ({"propertyNames": {"minLength": True}}, "'minLength' is a whole number from 0 on"),
+        ({"propertyNames": {"minLength": 1.5}}, "'minLength' is a whole number from 0 on"),
+        ({"type": "array", "minItems": None}, "'minItems' is a whole number from 0 on, not null"),
+    ],
+)  # fmt: skip
+def test_a_keyword_of_another_kind_is_named_in_the_words_of_json(
+    schema: Any, sentence: str
+) -> None:
+    with pytest.raises(RequestError) as refused:
+        Grammar.json_schema(schema)
+    assert f"invalid JSON schema: {sentence}" in str(refused.value)
