@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import Enum
+from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Literal, get_args
 
@@ -16,8 +17,9 @@ from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from langchain_core.utils.json import parse_partial_json
 from langchain_core.utils.pydantic import is_basemodel_subclass
-from pydantic import BaseModel, SkipValidation, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, SkipValidation, ValidationError, create_model
 from pydantic.v1 import ValidationError as OldValidationError
+from pydantic_core import to_json
 
 import marith
 from langchain_marith.exceptions import translated
@@ -138,10 +140,16 @@ def model_and_parser(
     return chat.bind(response_format=format_, ls_structured_output_format=traced), parser
 
 
-def _object_of(kind: type) -> type[BaseModel]:
+def _object_of(kind: type[Enum]) -> type[BaseModel]:
     """A class with one field of a kind: tools, and what shows a schema to the model, need one."""
     described = {} if kind.__doc__ is None else {"__doc__": kind.__doc__}
-    return create_model(kind.__name__, **described, **{_VALUE: (kind, ...)})  # type: ignore[call-overload,no-any-return]
+    read: Any = Annotated[kind, BeforeValidator(partial(_member, kind))]  # type: ignore[valid-type]
+    return create_model(kind.__name__, **described, **{_VALUE: (read, ...)})  # type: ignore[call-overload,no-any-return]
+
+
+def _member(kind: type[Enum], value: Any) -> Any:
+    """Return the member that JSON writes as a value, such as a tuple's list; else the value."""
+    return next((member for member in kind if to_json(member.value) == to_json(value)), value)
 
 
 def _named(schema: Schema) -> Schema:

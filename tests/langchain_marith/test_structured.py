@@ -104,6 +104,22 @@ async def test_an_enum_is_answered_by_its_member(scripted: Make, method: Method)
         cut.invoke(ASKED)
 
 
+class Place(Enum):
+    HARBOUR = (1, 2)
+    BERTH = ((3, 4), "y")
+    KEY = b"k"
+
+
+@each_method
+def test_an_enum_of_values_that_json_writes_otherwise_is_answered(
+    scripted: Make, method: Method
+) -> None:
+    model = scripted().with_structured_output(Place, method=method)
+    assert isinstance(model.invoke(ASKED), Place)
+    *_, last = model.stream(ASKED)
+    assert isinstance(last, Place)
+
+
 class Ship(BaseModel):
     """A ship, which may tow another."""
 
