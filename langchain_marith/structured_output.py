@@ -143,7 +143,7 @@ def model_and_parser(
 def _object_of(kind: type[Enum]) -> type[BaseModel]:
     """A class with one field of a kind: tools, and what shows a schema to the model, need one."""
     described = {} if kind.__doc__ is None else {"__doc__": kind.__doc__}
-    read: Any = Annotated[kind, BeforeValidator(partial(_member, kind))]  # type: ignore[valid-type]
+    read: Any = Annotated[kind, BeforeValidator(partial(_member, kind))]
     return create_model(kind.__name__, **described, **{_VALUE: (read, ...)})  # type: ignore[call-overload,no-any-return]
 
 

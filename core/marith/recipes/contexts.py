@@ -70,7 +70,7 @@ def faithful_to(
     """Return `formula` with what the context tells the model, `strength` times its own weight.
 
     The context is what the regular expression finds in the messages. The model is `M` as `known`
-    has it, or the bare one where that is no prompted model. The answer keeps to tokens that
+    has it, or the bare model if `M` is not a prompted model. The answer keeps to tokens that
     `formula` finds plausible: without the context a model is so sure of some tokens that to
     subtract it lifts others that nobody would write. Raises FormulaError for an invalid pattern.
     """

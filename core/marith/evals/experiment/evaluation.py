@@ -139,7 +139,7 @@ def _generate(
 
 
 def _announcing(rest: RemainingTime, count: int, bars: Bars) -> Callable[[str], None]:
-    """What advances a bar, and says again how long the rest takes where that has changed."""
+    """Return a function that advances a bar and announces a changed estimate."""
 
     def advance(name: str) -> None:
         nonlocal count

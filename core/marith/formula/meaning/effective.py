@@ -16,7 +16,7 @@ from marith.formula.tree.operators import Intersection, Relu, Supersede, Union, 
 from marith.formula.tree.printing import number_text, to_text
 
 USUAL = 2.5  # the largest total factor without a warning: docs/explanation/algebra.md#large-factors
-SHOWING = 199  # that of M - 0.99*union(a, M); an error is about 1e-6 in float32
+SHOWING = 199  # how much M - 0.99*union(a, M) enlarges errors, which are about 1e-6 in float32
 CUT = 0.1  # of plausible tokens, as contrastive decoding has it (Li et al., 2023)
 
 
@@ -46,7 +46,7 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
 
 
 def _lifted(worst: Score, names: Mapping[Formula, str]) -> str:
-    """What drives texts out of language, and what to write."""
+    """Return what drives texts out of language, and what to write."""
     added = [_named(term, names) for term in worst.positive]
     verb = "count together" if len(added) > 1 else "counts"
     problem = f"{' and '.join(added)} {verb} {_rounded(worst.added)} times"
@@ -66,7 +66,7 @@ def _lifted(worst: Score, names: Mapping[Formula, str]) -> str:
 
 
 def _named(term: Formula, names: Mapping[Formula, str]) -> str:
-    """A bound formula as text, with the names of its terms."""
+    """Return a bound formula as text, with the names of its terms."""
 
     def change(node: Node) -> Node:
         known = isinstance(node, Formula) and names.get(node)

@@ -33,7 +33,7 @@ _IPV4 = rf"{_BYTE}(\.{_BYTE}){{3}}"
 
 
 def _ipv4_network() -> str:
-    """A pattern of the IPv4 networks, whose bits after the prefix are zero."""
+    """Return a pattern of the IPv4 networks, whose bits after the prefix are zero."""
     networks = [rf"{_IPV4}(/32)?"]
     for length in range(32):
         whole, bits = divmod(length, 8)
@@ -59,7 +59,7 @@ FORMATS: dict[str, tuple[str, ...]] = {  # a text matches all patterns of its fo
 
 
 def url_pattern(schemes: Sequence[str]) -> str:
-    """A pattern of URLs with one of some schemes and a host that has a name."""
+    """Return a pattern of URLs with one of some schemes and a host that has a name."""
     known = "|".join("".join(map(escaped, scheme)) for scheme in schemes)
     rest = r"(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~/-]*)?(\?[A-Za-z0-9._~=&%/-]*)?(#[A-Za-z0-9._~/-]*)?"
     return rf"^({known})://({_LABEL}\.){{0,4}}[A-Za-z][A-Za-z0-9]{{0,24}}{rest}$"

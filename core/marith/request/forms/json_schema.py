@@ -162,7 +162,7 @@ def circular(schema: Mapping[str, Any]) -> str:
 
 
 def _ends(node: Mapping[str, Any], schema: Any, left: Mapping[int, Any]) -> bool:
-    """Whether a value of a schema is complete without those of schemas in `left`."""
+    """Return whether a value of a schema is complete without a value of a schema in `left`."""
     needed = [_target(node, schema), *_listed(node, "allOf")]
     choices = [_listed(node, key) for key in ("anyOf", "oneOf")]
     return not any(id(each) in left for each in needed) and not any(

@@ -42,7 +42,7 @@ _SAME_PATTERN = {
 def hold_keywords(schema: Node, drops_repeats: bool) -> None:
     """Change a schema, in place, into one that means the same and that llguidance holds.
 
-    With `drops_repeats`, whoever reads the answer drops repeated items, so that `uniqueItems` need
+    With `drops_repeats`, the reader of the answer drops repeated items, so that `uniqueItems` need
     not be held. Raises RequestError for a keyword that cannot be held.
     """
     waiting: list[Any] = [schema]
@@ -245,7 +245,7 @@ def other_than(names: Sequence[str]) -> str:
 
 
 def hold_free_names(node: Node, together: bool) -> None:
-    """See that a free name is not one of the named properties, not even by an escape.
+    """Keep free names apart from named properties, escapes included.
 
     Raises RequestError for patterns of names and numbers of properties that cannot be held.
     """

@@ -239,7 +239,7 @@ class _Cursor:
         return [self.data[start:end].decode() for start, end in texts] if whole else len(texts)
 
     def _texts(self, count: int) -> list[tuple[int, int]]:
-        """Where so many texts begin and end. They are a vocabulary, so the loop calls little."""
+        """Return where `count` texts begin and end; the loop calls little, as there are many."""
         length_at, data, place = _LENGTH.unpack_from, self.data, self.place
         places: list[tuple[int, int]] = []
         for _ in range(count):

@@ -27,7 +27,7 @@ _NIBBLES = {"Q4_0": (2, 8), "Q4_1": (4, 0), "Q5_0": (6, 16), "Q5_1": (8, 0)}
 
 
 def read_tensor(path: str, stored: StoredTensor) -> Tensor:
-    """Read a tensor into memory of its own. Raises ModelError for a type that nobody here reads."""
+    """Read a tensor into memory of its own. Raises ModelError for an unsupported type."""
     per_block, block = _block(stored)
     blocks = stored.size // per_block
     data = np.memmap(path, np.uint8, "r", stored.start, (blocks, block))
