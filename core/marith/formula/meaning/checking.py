@@ -53,6 +53,12 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
             f"the weights of a formula must not differ from token to token, as {weight} does",
             *locate(formula, formula),
         )
+    if not weight.positive and (weight.constant or 0) > 0:
+        raise FormulaError(
+            f"the factors of a formula cancel: they add up to {weight}, too little beside the "
+            "factors themselves to be told from rounding; write smaller numbers",
+            *locate(formula, formula),
+        )
     if not weight.positive:
         raise FormulaError(
             f"the weights of a formula must add up to more than zero, not {weight}: "

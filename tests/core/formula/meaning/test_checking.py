@@ -21,6 +21,7 @@ TERMS = resolve({"a": "A", "b": "B", "toxic": "T", "C": Classifier("c"),
 FAULTS = [
     ("M + nope", "nope", "unknown term 'nope'; known are C, G, M, a, b, toxic"),
     ("union(a, M - nope)", "nope", "unknown term"),
+    ("M + 1000000*(a - M)", "M + 1000000*(a - M)", "cancel: they add up to 1, too little"),
     ("a - 2*b", "a - 2*b", "more than zero, not -1"),
     ("a - b", "a - b", "more than zero, not 0"),
     ("-M", "-M", "more than zero"),
